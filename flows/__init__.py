@@ -1,0 +1,3 @@
+"""Flows. Importing `tasks` first gives Prefect its settings."""
+
+import tasks as tasks

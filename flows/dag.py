@@ -1,0 +1,86 @@
+"""The pipeline as a Prefect flow: the graph of dvc.yaml, one task a stage, independent stages side by side."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from prefect import flow, runtime
+from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture, wait
+from prefect.states import Completed, Failed
+from rich.console import Console
+
+from pithy.errors import PithyError
+from pithy.settings import read_params
+from tasks import graph, lock, overrides, publish, workspace
+from tasks.board import Board
+from tasks.graph import Graph
+from tasks.publish import Record, Run, RunFailedError
+from tasks.request import Request
+from tasks.stage import DELAYS, Outcome, Runner, stage_task
+
+
+def _run_name() -> str:
+    request: Request = runtime.flow_run.parameters["request"]
+    dataset = request.dataset or read_params(request.root / "params.yaml")["dataset"]
+    return publish.free_name(request.root, request.name, dataset)
+
+
+@flow(name="pipeline", flow_run_name=_run_name)
+def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> State[Any]:
+    """Run every stage that is not up to date and write runs/NAME/; the state's data is the Run, or a RunFailedError.
+
+    A stage whose exit code says that trying again can help is tried again after each of `retry_delays` (seconds).
+    """
+    began = time.monotonic()
+    with workspace.opened(request) as place:
+        stages = graph.read(place.path)
+        if not request.revision and len(stages.current) < len(stages):
+            overrides.check_systems(place.path / "params.yaml")
+        board = Board(stages.stages, Console(stderr=True))
+        runner = Runner(place.path, board, request.max_parallel or os.cpu_count() or 1)
+        with lock.in_order(place.path, stages):
+            outcomes = _run_stages(stages, runner, retry_delays)
+        failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
+        run = Run(
+            name=runtime.flow_run.name,
+            dataset=place.dataset,
+            revision=place.revision,
+            wall_seconds=time.monotonic() - began,
+            stages={name: Record(state=row.state, seconds=round(row.worked, 3)) for name, row in board.rows.items()},
+            code=failed[0][1].code if failed else 0,
+            message=f"{failed[0][0]}: {failed[0][1].message}" if failed else "",
+            comparison={} if failed else publish.comparison(stages, place),
+        )
+        publish.create_artifacts(run, stages, publish.write_run(run, place))
+    if run.code:
+        return Failed(message=run.message, data=RunFailedError(run))
+    return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)
+
+
+def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...]) -> dict[str, Outcome]:
+    """Run the graph; the outcome of every stage that got its turn, in the order in which they ended."""
+    futures: dict[str, PrefectFuture[Any]] = {}
+    with runner.board.live():
+        try:
+            for stage in stages:
+                work = stage_task(runner, stage.name, current=stage.name in stages.current, delays=delays)
+                futures[stage.name] = work.submit(
+                    return_state=False, wait_for=[futures[need] for need in sorted(stage.needs)]
+                )
+            wait(list(futures.values()))
+        finally:  # whatever ends the flow ends its stages
+            runner.stop()
+        for name, future in futures.items():
+            if name not in runner.outcomes:
+                _take_over(runner, name, future.state)
+    return runner.outcomes
+
+
+def _take_over(runner: Runner, name: str, state: State[Any]) -> None:
+    """A stage that has no outcome was not ready, because one before it failed, or its task broke."""
+    runner.board.end(name, str(state.name))
+    if state.is_failed() or state.is_crashed():
+        runner.outcomes[name] = Outcome("Failed", PithyError.code, state.message or "the task broke")

@@ -1,0 +1,120 @@
+"""Run the pipeline: python -m flows.pipeline, or make run.
+
+    python -m flows.pipeline --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2 --set seeds=[0,1]
+
+Any of --dataset, --systems, --seeds and --set runs in a workspace of its own, under .pithy/workspaces.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pithy.errors import ParameterError, PithyError, guarded
+from tasks import overrides, publish, server
+from tasks.publish import Run, RunFailedError
+from tasks.request import Request
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+@guarded
+def main(
+    dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",
+    systems: Annotated[str, typer.Option(help="Names, with commas between; all for every one.")] = "",
+    seeds: Annotated[str, typer.Option(help="Numbers, with commas between.")] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE: any key of params.yaml, with dots.")
+    ] = None,
+    max_parallel: Annotated[int | None, typer.Option(min=1, help="Stages at a time; the number of processors.")] = None,
+    name: Annotated[str, typer.Option(help="The run's name; the data set and the time.")] = "",
+) -> None:
+    """Bring every stage of the pipeline up to date and compare the systems."""
+    request = Request(
+        root=Path.cwd(),
+        dataset=dataset or None,
+        systems=tuple(_listed(systems)),
+        seeds=tuple(_number("--seeds", seed) for seed in _listed(seeds)),
+        changes=dict(map(_change, set_ or [])),
+        max_parallel=max_parallel,
+        name=name or None,
+    )
+    run = execute(request)
+    sys.exit(report(run, request.root))
+
+
+def execute(request: Request) -> Run:
+    """Check the request, run it through Prefect, return the run. Raises what the run raised."""
+    api = server.start()  # it starts while this process imports and checks
+    overrides.check(request)
+    publish.free_name(request.root, request.name, "run")
+    from flows.dag import pipeline
+
+    api.wait()
+    state = pipeline(request, return_state=True)
+    result: Any = state.result(raise_on_failure=False)
+    if isinstance(result, RunFailedError):
+        return result.run
+    if isinstance(result, BaseException):
+        raise result
+    if not isinstance(result, Run):
+        raise PithyError(f"the flow ended {state.name}: {state.message}")
+    return result
+
+
+def report(run: Run, root: Path) -> int:
+    """Print the comparison and where the report is, or what failed; the exit code."""
+    folder = (root / "runs" / run.name).relative_to(root)
+    if run.code:
+        print(_failure(run), file=sys.stderr)
+        return run.code
+    print(f"{run.executed} of {len(run.stages)} stages executed in {run.wall_seconds:.1f} s")
+    if run.summary:
+        from rich.console import Console
+
+        from pithy.evaluation.terminal import comparison_table
+
+        Console().print(comparison_table(run.summary))
+        print(f"report: {folder / 'report.html'}")
+    return 0
+
+
+def _failure(run: Run) -> str:
+    """One clear line, then the stage's own last lines."""
+    stage, _, said = run.message.partition(": ")
+    lines = said.splitlines()
+    first = next((line for line in lines if line.startswith("error: ")), lines[-1])
+    return "\n".join([f"error: {stage} failed (exit {run.code}): {first.removeprefix('error: ')}", *lines[:-1]])
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _number(option: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ParameterError(f"{option} had {text!r}: whole numbers with commas between are allowed, as in 0,1,2")
+    return int(text)
+
+
+def _change(text: str) -> tuple[str, Any]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ParameterError(f"--set {key}: {value!r} is not a YAML value") from None
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except SystemExit as end:  # a command line that cannot be read is a bad parameter
+        sys.exit(ParameterError.code if end.code == 2 else end.code)

@@ -1,0 +1,1 @@
+"""Short-text classifiers, Chinese and English: trained, compared, depth-pruned and shipped."""

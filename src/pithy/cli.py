@@ -1,0 +1,89 @@
+"""The `pithy` command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pithy.errors import InputMissingError, guarded
+
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+AT_ONCE = 1024  # texts read before answers are written
+
+
+@cli.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
+    texts: Annotated[list[str] | None, typer.Argument(help="texts; else one a line from --file or stdin")] = None,
+    file: Annotated[Path | None, typer.Option(help="a file with one text a line")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="a JSON object a text, with all probabilities")] = False,
+) -> None:
+    """Answer with label and probability for each text."""
+    from pithy.inference.predictor import Predictor
+
+    predictor = Predictor(model)
+    lines = iter(texts) if texts else _lines(file)
+    while batch := list(islice(lines, AT_ONCE)):
+        for text, answer in zip(batch, predictor.answer(batch), strict=True):
+            if as_json:
+                shown = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
+                print(json.dumps(shown, ensure_ascii=False))
+            else:
+                print(f"{answer.label}\t{answer.probability:.3f}\t{text}")
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    """Texts of `file` or stdin, one a line; bytes that are not UTF-8 are replaced, and so unknown to every model."""
+    if file is not None and not file.is_file():
+        raise InputMissingError(f"{file} is missing: --file names a text file with one text a line")
+    source = file.open("rb") if file is not None else sys.stdin.buffer
+    with source:
+        for line in source:
+            yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+
+
+@cli.command()
+def systems() -> None:
+    """List every system: what it is, the view it reads, where it comes from."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from pithy.systems.registry import RECIPES
+
+    table = Table("system", "what it is", "view", "paper", box=None)
+    for recipe in RECIPES.values():
+        table.add_row(recipe.name, recipe.about, recipe.view, recipe.paper)
+    Console().print(table)
+
+
+@cli.command()
+def add(
+    file: Annotated[Path, typer.Argument(help="csv, tsv, jsonl or parquet with your labelled texts")],
+    text: Annotated[str, typer.Option(help="the column that holds the text")] = "text",
+    label: Annotated[str, typer.Option(help="the column that holds the label")] = "label",
+    split: Annotated[str | None, typer.Option(help="the column that says train, dev or test")] = None,
+    language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en; guessed where absent")] = None,
+    name: Annotated[str | None, typer.Option(help="the data set's name; the file's own where absent")] = None,
+) -> None:
+    """Make your own file a data set of this repository: `make run DATASET=NAME` then trains on it."""
+    from pithy.corpus.add import add as add_source
+
+    source = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
+    print(f"{source}: ready; train on it with  make run DATASET={source.stem}")
+
+
+@guarded
+def app() -> None:
+    """Run the command line; a user's error is one clear line and its exit code."""
+    cli(standalone_mode=False)
+
+
+if __name__ == "__main__":
+    app()

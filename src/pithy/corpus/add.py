@@ -1,0 +1,131 @@
+"""Make a source of one's own file: a copy in data/local and a description in data/sources."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from pithy.corpus.readers import READERS
+from pithy.corpus.readers.decoding import guess_encoding
+from pithy.corpus.source import SOURCES
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.files import atomic_file, sha256, write_text
+
+LOCAL = Path("data/local")
+KINDS: dict[str, dict[str, Any]] = {
+    ".csv": {"reader": "csv"},
+    ".tsv": {"reader": "csv", "separator": "\t"},
+    ".jsonl": {"reader": "jsonl"},
+    ".parquet": {"reader": "parquet"},
+}
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "development", "val", "valid", "validation"),
+    "test": ("test", "testing"),
+}
+HAN = r"[\u4e00-\u9fff]"
+
+
+def add(
+    file: Path,
+    *,
+    name: str,
+    text: str,
+    label: str,
+    split: str | None = None,
+    label_separator: str | None = None,
+    language: Literal["zh", "en"] | None = None,
+    root: Path = Path(),
+) -> Path:
+    """Describe `file` (csv, tsv, jsonl, parquet) as the source `name` and return the path of the description.
+
+    `text`, `label` and `split` are columns; `label_separator` parts several labels in one string. The language is
+    guessed where it is not given, and so is an encoding other than UTF-8; both stand in the description. Raises
+    ParameterError for a taken or impossible name, InputMissingError, and DataError for what cannot be read.
+    """
+    description = root / SOURCES / f"{name}.yaml"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise ParameterError(f"name was {name!r}: lower-case letters, digits, - and _ are allowed")
+    if description.exists():
+        raise ParameterError(f"name was {name!r}: there is a source of that name, {description}")
+    if not file.is_file():
+        raise InputMissingError(f"{file} is missing")
+    options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
+    read, frame = _read(file, {key: value for key, value in options.items() if value is not None})
+    copy = LOCAL / f"{name}{file.suffix.lower()}"
+    values = {
+        "name": name,
+        "about": f"{file.name}, added by its owner",
+        "language": language or _language(frame),
+        "task": "multi" if frame.schema["label"] == pl.List(pl.String) else "single",
+        "licence": "its owner's",
+        "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": sha256(file)}],
+        "read": read,
+        "splits": {} if split is None else _splits(frame, file),
+        "labels": _labels(frame, label, file),
+        "rows": {"all": frame.height},
+    }
+    with atomic_file(root / copy) as temporary:
+        shutil.copyfile(file, temporary)
+    write_text(description, _yaml(values))
+    return description
+
+
+def _read(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataFrame]:
+    """What stands under `read`, and the rows."""
+    if file.suffix.lower() not in KINDS:
+        raise ParameterError(f"{file} is none of {', '.join(KINDS)}")
+    values = KINDS[file.suffix.lower()] | columns
+    if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
+        values["encoding"] = encoding
+    try:
+        return values, _rows(file, values)
+    except DataError:
+        if file.suffix.lower() != ".tsv":
+            raise
+        values["quote"] = None  # many tsv files use quotation marks as plain characters
+        return values, _rows(file, values)
+
+
+def _rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
+    kind, read = READERS[values["reader"]]
+    return read(file, kind(**{key: value for key, value in values.items() if key != "reader"}))
+
+
+def _language(frame: pl.DataFrame) -> str:
+    """zh where Han characters make a tenth of the first texts."""
+    text = "".join(frame["text"].head(1000))
+    return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
+
+
+def _labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
+    """The labels found, numbers in their order. Raises ParameterError where the column is likely no label."""
+    each = frame["label"].explode() if frame.schema["label"] != pl.String else frame["label"]
+    found = [label for label in each.drop_nulls().str.strip_chars().unique() if label]
+    if len(found) > 20 and len(found) * 2 > frame.height:
+        raise ParameterError(f"label was {column!r}: {file} has {len(found)} different values in {frame.height} rows")
+    return sorted(found, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
+
+
+def _splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
+    found: Iterable[str] = frame["split"].fill_null("").str.strip_chars().unique().sort()
+    splits: dict[str, list[str]] = {}
+    for value in found:
+        split = next((split for split, names in SPLIT_NAMES.items() if value.lower() in names), None)
+        if split is None:
+            allowed = ", ".join(name for names in SPLIT_NAMES.values() for name in names)
+            raise DataError(f"{file} has the split {value!r}: {allowed} are known; leave the column out to cut anew")
+        splits.setdefault(split, []).append(value)
+    return splits
+
+
+def _yaml(values: dict[str, Any]) -> str:
+    import yaml
+
+    head = "# Written by `pithy add`; data/sources/local.yaml explains every line.\n"
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

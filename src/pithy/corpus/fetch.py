@@ -1,0 +1,152 @@
+"""Bring a source's files here: the mirror first, then the official addresses; verified, unpacked, never in part."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pithy.corpus import archives
+from pithy.corpus.queries import is_table, write_table
+from pithy.corpus.source import File
+from pithy.corpus.transport import download, part_of, shown
+from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from pithy.files import sha256
+from pithy.settings import DownloadSettings
+
+MIRROR = "PITHY_MIRROR"
+
+
+@dataclass
+class Fetcher:
+    """Fetches files; what has arrived stays in `arrivals` until `clear`, so that an interrupted run goes on."""
+
+    arrivals: Path
+    settings: DownloadSettings
+    pause: float = 1.0  # seconds before the second try
+    used: list[Path] = field(default_factory=list)
+
+    def fetch(self, file: File, folder: Path) -> str:
+        """Put `file` into `folder` and return where it came from.
+
+        Raises InputMissingError, SourceUnavailableError, or DataError where the checksum does not match.
+        """
+        target = folder / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if file.local is not None:
+            return _copy_local(file, Path(file.local), target)
+        faults = []
+        for address in _places(file):
+            try:
+                self._from(address, file, target)
+            except (SourceUnavailableError, InputMissingError) as fault:
+                faults.append(fault)
+            else:
+                return shown(address)
+        raise _nowhere(file, faults)
+
+    def clear(self) -> None:
+        """Forget what has arrived; the files stand where they belong."""
+        for path in self.used:
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+    def _from(self, address: str, file: File, target: Path) -> None:
+        if is_table(address):
+            write_table(address, file.query, target)
+            _verify(target, file.sha256, file.path, address)
+        elif address.startswith(("http://", "https://")):
+            self._from_network(address, file, target)
+        else:
+            _settle(_in_folder(Path(address)), address, file, target)
+
+    def _from_network(self, address: str, file: File, target: Path) -> None:
+        """What an earlier run left may be out of date: if its checksum is wrong, it is fetched anew, once."""
+        arrival = self.arrivals / hashlib.sha256(address.encode()).hexdigest()[:16] / _name(address)
+        earlier = arrival.exists() or part_of(arrival).exists()
+        self.used.append(arrival)
+        if not arrival.exists():
+            download(address, arrival, self.settings, self.pause)
+        try:
+            _settle(arrival, address, file, target)
+        except DataError:
+            arrival.unlink()
+            if not earlier:
+                raise
+            self._from_network(address, file, target)
+
+
+def _places(file: File) -> Iterator[str]:
+    """Where the file may be, in the order in which to look."""
+    if (mirror := os.environ.get(MIRROR)) and file.mirror is not None:
+        if mirror.startswith(("http://", "https://")):
+            yield f"{mirror.rstrip('/')}/{file.mirror}"
+        elif Path(mirror).is_dir():
+            yield str(Path(mirror) / file.mirror)
+        else:
+            raise ParameterError(f"{MIRROR} was {mirror!r}: neither a folder nor an http address")
+    yield from file.addresses
+
+
+def _name(address: str) -> str:
+    """The address's last part, as the name of a file."""
+    return Path(urlsplit(address).path).name[-80:] or "file"
+
+
+def _in_folder(path: Path) -> Path:
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing")
+    return path
+
+
+def _copy_local(file: File, path: Path, target: Path) -> str:
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: put the file there (or add yours with pithy add)")
+    shutil.copyfile(path, target)
+    _verify(target, file.sha256, file.path, str(path))
+    return str(path)
+
+
+def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
+    """Verify what arrived, unpack it to `target`, verify the result."""
+    mirrored = address not in file.addresses
+    if mirrored:
+        _verify(arrival, file.mirror_sha256, file.path, address)
+    if file.archive is not None and _is_archive(address):
+        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
+            arrival, target, file.archive.members
+        )
+    elif address.endswith(".gz") and not file.path.endswith(".gz"):
+        archives.gunzip(arrival, target)
+    else:
+        shutil.copyfile(arrival, target)
+    _verify(target, file.sha256, file.path, address)
+
+
+def _is_archive(address: str) -> bool:
+    """Also GitHub's …/tar.gz/COMMIT; a mirror may hold the one file that an archive elsewhere has it in."""
+    return address.endswith((".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in address
+
+
+def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
+    if expected is None:
+        return
+    found = sha256(path)
+    if found != expected:
+        raise DataError(
+            f"{name} from {shown(address)} has the checksum {found[:12]}…, {expected[:12]}… was expected: "
+            "the file is damaged or has changed; fetch it again, or put the new checksum into data/sources if the "
+            "change is meant"
+        )
+
+
+def _nowhere(file: File, faults: list[SourceUnavailableError | InputMissingError]) -> Exception:
+    """The fault that says most: an address that may answer later, before one that never will."""
+    if not faults:
+        return SourceUnavailableError(f"{file.path} has no address of its own: set {MIRROR} to a copy that has it")
+    first = next((fault for fault in faults if isinstance(fault, SourceUnavailableError)), faults[-1])
+    others = "".join(f"\nalso tried: {fault}" for fault in faults if fault is not first)
+    return type(first)(f"{file.path}: {first}{others}")

@@ -1,0 +1,73 @@
+"""What was found in a corpus and done to it, in plain sentences for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pithy.corpus import faults
+from pithy.corpus.checks import Verdict
+from pithy.settings import Action
+
+NAMED = 8  # labels that a sentence lists
+
+BREAKING = {
+    faults.EMPTY: "have no text",
+    faults.REPLACEMENT: "carry U+FFFD, which a wrong decoding leaves behind",
+    faults.DUPLICATE: "repeat a text and its label within a split",
+    faults.CONFLICT: "share their text with a row of another label in their split",
+    faults.LEAK: "are in train although dev or test has their text",
+}
+
+
+def unassigned(rows: int) -> list[str]:
+    """Some rows name no split although others do."""
+    return [f"Rows that name no split: {rows:,}, counted as train."] if rows else []
+
+
+def merged(distinct: str | None) -> list[str]:
+    """The source is made of pieces that overlap."""
+    how = {"exact": "word for word", "letters": "in their letters and digits"}
+    if distinct is None:
+        return []
+    return [f"Training rows that repeat another text, or one of dev or test, {how[distinct]} were left out on reading."]
+
+
+def judged(verdict: Verdict, actions: Mapping[str, Action]) -> list[str]:
+    """Rows that break a rule: dropped, or kept; leaks that are kept have a sentence of their own."""
+    kept = {
+        rule: number
+        for rule, number in faults.counts(verdict.faults).items()
+        if actions[rule] == "report" and rule != faults.LEAK
+    }
+    return [
+        f"Rows that {BREAKING[rule]}: {number:,}, {what} (validate.{faults.SETTINGS[rule]}: {actions[rule]})."
+        for rules, what in ((verdict.dropped, "dropped"), (kept, "kept"))
+        for rule, number in rules.items()
+    ]
+
+
+def leaked(pairs: Sequence[Mapping[str, Any]], action: Action) -> list[str]:
+    """The same text in two splits."""
+    after = ", before train lost those rows" if action == "drop" else ""
+    return [
+        f"{pair['exact']:,} of {pair['rows']:,} {pair['rows_of']} rows stand word for word in {pair['also_in']} too"
+        f"{after if pair['also_in'] == 'train' else ''}; {pair['same_label']:,} of them with the same label."
+        for pair in pairs
+        if pair["exact"]
+    ]
+
+
+def capped(rows: int, of: int, seed: int) -> str:
+    """Train is a sample."""
+    return f"Train is a stratified sample of {rows:,} of {of:,} rows (validate.max_train_rows, seed {seed})."
+
+
+def absent(labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """Labels that dev or test cannot measure."""
+    return [
+        f"{split} has no row of {len(names)} label{'s' * (len(names) > 1)}: "
+        f"{', '.join(names[:NAMED])}{', …' if len(names) > NAMED else ''}."
+        for split, names in labels.items()
+        if names
+    ]

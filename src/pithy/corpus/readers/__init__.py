@@ -1,0 +1,179 @@
+"""From a source's files to one table: text, label or labels, split, file, line, and what else the source has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pithy.corpus.readers import (
+    conll,
+    delimited,
+    json_lines,
+    json_lists,
+    m2,
+    packed,
+    parquet,
+    plain_lines,
+    reuters,
+    trees,
+)
+from pithy.corpus.readers.merging import distinct
+from pithy.corpus.readers.spans import label_tokens
+from pithy.corpus.source import ROLES, Declared, File, Source, declared
+from pithy.errors import DataError, ParameterError
+from pithy.settings import nearest
+
+READERS: dict[str, tuple[type[Any], Callable[[Path, Any], pl.DataFrame]]] = {
+    "csv": (delimited.Delimited, delimited.read),
+    "jsonl": (json_lines.JsonLines, json_lines.read),
+    "parquet": (parquet.Parquet, parquet.read),
+    "json_lists": (json_lists.JsonLists, json_lists.read),
+    "lines": (plain_lines.PlainLines, plain_lines.read),
+    "conll": (conll.Conll, conll.read),
+    "m2": (m2.M2, m2.read),
+    "trees": (trees.Trees, trees.read),
+    "posts": (packed.Posts, packed.read_posts),
+    "json_files": (packed.JsonFiles, packed.read_json_files),
+    "reuters": (reuters.Reuters, reuters.read),
+}
+NONE = "none"  # a file that goes along and holds no texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Declared):
+    """What every reader understands."""
+
+    reader: str
+    names: dict[str, str] = field(default_factory=dict)  # label as it stands in the file → name
+    named_only: bool = False  # leave out rows whose label has no name
+    file_label: str | None = None  # the label of every row of the file
+    replace: dict[str, str] = field(default_factory=dict)  # pieces of the text
+
+
+def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
+    """All rows of a source, in the order of its files and their lines.
+
+    Columns: text, label (or labels, a list; neither where task is tokens), split (train, dev, test or null), file, line
+    (the row's place in the file, from 1), tokens and token_labels where the source has them, then the kept columns.
+    White space around a text and around a label is no part of it. Raises DataError for what the files have and should
+    not, InputMissingError for a missing file, ParameterError for options that a reader does not have.
+    """
+    frames = [frame for file in source.files if (frame := _read_file(source, file, raw)) is not None]
+    if not frames:
+        raise ParameterError(f"{source.name} holds files and no texts: choose another dataset")
+    frame = _split(_together(frames, source), source)
+    if source.distinct is not None:
+        frame = distinct(frame, letters_only=source.distinct == "letters")
+    _check_counts(frame, source)
+    roles = [name for name in ROLES if name in frame.columns]
+    return frame.select(*roles, *source.keep)
+
+
+def _together(frames: list[pl.DataFrame], source: Source) -> pl.DataFrame:
+    try:
+        frame = pl.concat(frames, how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{source.name} has files whose columns do not fit together ({error})") from None
+    for name in source.keep:
+        if name not in frame.columns:
+            raise DataError(f"{source.name} keeps the column {name!r}, which no file of it has")
+    return frame
+
+
+def _read_file(source: Source, file: File, raw: Path) -> pl.DataFrame | None:
+    """One file's rows with their final labels; None for a file without texts."""
+    where = f"data/sources/{source.name}.yaml: read of {file.path}"
+    values = {"reader": NONE} | source.read | file.read
+    common = {key: values.pop(key) for key in _names(Reading) if key in values}
+    reading = declared(Reading, common, where)
+    if reading.reader == NONE:
+        return None
+    if reading.reader not in READERS:
+        raise ParameterError(f"{where}: reader was {reading.reader!r}: {nearest(reading.reader, [*READERS, NONE])}")
+    kind, read = READERS[reading.reader]
+    kept = {"keep": source.keep} if "keep" in _names(kind) else {}
+    frame = read(raw / file.path, declared(kind, values | kept, where))
+    if "file" not in frame.columns:
+        frame = frame.with_columns(file=pl.lit(file.path))
+    frame = _labelled(_cleaned(frame, reading), reading, source, where)
+    if "spans" in frame.columns:
+        frame = label_tokens(frame, source.language, file.path)
+    return frame.rename({"label": "labels"}) if source.task == "multi" else frame
+
+
+def _names(kind: type[Any]) -> list[str]:
+    return [item.name for item in fields(kind)]
+
+
+def _cleaned(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """The text as it is meant; where spans point into it, as it stands."""
+    if "spans" in frame.columns:
+        return frame
+    text = pl.col("text")
+    if reading.replace:
+        text = text.str.replace_many(reading.replace)
+    return frame.with_columns(text.str.strip_chars())
+
+
+def _labelled(frame: pl.DataFrame, reading: Reading, source: Source, where: str) -> pl.DataFrame:
+    """Labels under their names, of the type that the task asks for."""
+    if reading.file_label is not None:
+        frame = frame.with_columns(label=pl.lit(reading.file_label))
+    if source.task == "tokens":
+        return frame.drop("label", strict=False)
+    if "label" not in frame.columns:
+        raise ParameterError(f"{where}: no label: name its column, or give file_label or sentence")
+    if source.task == "single":
+        return _single(frame, reading, where)
+    return _multiple(frame, reading, where)
+
+
+def _single(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+    if frame.schema["label"] != pl.String:
+        raise ParameterError(f"{where}: a row has several labels: set task: multi")
+    label = pl.col("label").str.strip_chars()
+    frame = frame.with_columns(label)
+    if reading.named_only:
+        frame = frame.filter(pl.col("label").is_in(list(reading.names)))
+    return frame.with_columns(pl.col("label").replace(reading.names))
+
+
+def _multiple(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+    if frame.schema["label"] == pl.String:
+        raise ParameterError(f"{where}: a row's labels stand in one string: set label_separator")
+    label = pl.element().str.strip_chars()
+    if reading.named_only:
+        label = label.filter(label.is_in(list(reading.names)))
+    frame = frame.with_columns(pl.col("label").list.eval(label.replace(reading.names)))
+    return frame.filter(pl.col("label").list.len() > 0) if reading.named_only else frame
+
+
+def _split(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
+    """Name each row's split: by the reader's split column, or by its file."""
+    if not source.splits:
+        return frame.with_columns(split=pl.lit(None, dtype=pl.String))
+    given = [pl.col("split").str.strip_chars()] if "split" in frame.columns else []
+    key = pl.coalesce(*given, "file")
+    named: dict[str, str] = {value: str(split) for split, values in source.splits.items() for value in values}
+    unnamed = frame.filter(~key.is_in(list(named)))
+    if unnamed.height:
+        row = unnamed.row(0, named=True)
+        raise DataError(
+            f"{row['file']} row {row['line']} is in the split {row.get('split') or row['file']!r}, which "
+            f"data/sources/{source.name}.yaml does not name: its splits are {', '.join(sorted(named))}"
+        )
+    return frame.with_columns(split=key.replace_strict(named, return_dtype=pl.String))
+
+
+def _check_counts(frame: pl.DataFrame, source: Source) -> None:
+    counts: dict[str | None, int] = dict(frame["split"].value_counts().iter_rows())
+    for name, expected in source.rows.items():
+        found = frame.height if name == "all" else counts.get(name, 0)
+        if found != expected:
+            raise DataError(
+                f"{source.name} has {found} rows ({name}), {expected} were expected: a file is cut short or has changed"
+            )

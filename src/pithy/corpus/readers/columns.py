@@ -1,0 +1,92 @@
+"""Files with named columns: which column is the text, which the label, which the split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from pithy.corpus.source import Declared
+from pithy.errors import DataError
+from pithy.settings import nearest
+
+ROW = "#row"  # a table's row number, until it has its columns' final names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Declared):
+    """The meaning of the columns of a table; what has no column is None."""
+
+    text: str | list[str] = "text"  # several columns are joined
+    join: str = " "
+    label: str | None = "label"
+    label_separator: str | None = None  # several labels in one string: "sports|politics"
+    split: str | None = None
+    tokens: str | None = None  # a list, or a string cut at blanks
+    token_labels: str | None = None
+    spans: str | None = None  # marked pieces of the text, which become token labels
+    keep: list[str] = field(default_factory=list)  # the source's, where this file has them
+
+    def needed(self) -> list[str]:
+        """The columns that must be there."""
+        texts = [self.text] if isinstance(self.text, str) else self.text
+        others = (self.label, self.split, self.tokens, self.token_labels, self.spans)
+        return [*texts, *(name for name in others if name is not None)]
+
+
+def map_columns(table: pl.DataFrame, columns: Columns, path: Path) -> pl.DataFrame:
+    """line, text, and as declared label, split, tokens, token_labels, spans and kept columns.
+
+    `table` has the row's number as ROW. Raises DataError for a column that is not there, naming those that are.
+    """
+    _require(columns.needed(), table.columns, path)
+    texts = [columns.text] if isinstance(columns.text, str) else columns.text
+    chosen = [
+        pl.col(ROW).cast(pl.Int64).alias("line"),
+        pl.concat_str([_string(table, name, path).fill_null("") for name in texts], separator=columns.join).alias(
+            "text"
+        ),
+    ]
+    if columns.label is not None:
+        chosen.append(_labels(table, columns.label, columns.label_separator, path).alias("label"))
+    if columns.split is not None:
+        chosen.append(_string(table, columns.split, path).alias("split"))
+    for role, name in (("tokens", columns.tokens), ("token_labels", columns.token_labels)):
+        if name is not None:
+            chosen.append(_labels(table, name, " ", path).alias(role))
+    if columns.spans is not None:
+        chosen.append(pl.col(columns.spans).alias("spans"))
+    return table.select(*chosen, *(pl.col(name) for name in columns.keep if name in table.columns))
+
+
+def _require(needed: Sequence[str], there: Sequence[str], path: Path) -> None:
+    there = [name for name in there if name != ROW]
+    for name in needed:
+        if name not in there:
+            raise DataError(
+                f"{path} has no column {name!r}: {nearest(name, list(there))}\n"
+                f"its columns: {', '.join(map(repr, there)) or 'none'}"
+            )
+        if f"{name}_duplicated_0" in there:
+            raise DataError(f"{path} has two columns called {name!r}: rename one")
+
+
+def _string(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """The column as strings; nested values cannot be a text."""
+    kind = table.schema[name]
+    if kind.is_nested() or kind in {pl.Binary, pl.Object}:
+        raise DataError(f"{path} has {kind} in the column {name!r}, and text is needed")
+    return pl.col(name).cast(pl.String)
+
+
+def _labels(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
+    """The column as a string, or as a list of strings where it is a list or has a separator."""
+    kind = table.schema[name]
+    if isinstance(kind, pl.List) and not kind.inner.is_nested():
+        return pl.col(name).cast(pl.List(pl.String))
+    if separator is None:
+        return _string(table, name, path)
+    parts = _string(table, name, path).str.split(separator).list.eval(pl.element().str.strip_chars())
+    return parts.list.eval(pl.element().filter(pl.element() != ""))

@@ -1,0 +1,83 @@
+"""Comma- and tab-separated files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pithy.corpus.readers.columns import ROW, Columns, map_columns
+from pithy.corpus.readers.decoding import readable, reopened, utf8
+from pithy.errors import DataError, ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delimited(Columns):
+    """A csv or tsv file."""
+
+    separator: str = ","
+    quote: str | None = '"'  # null: quotation marks are plain characters
+    header: list[str] | None = None  # the columns' names, where the file has no header line
+    encoding: str = "utf-8"
+    first: int | None = None  # read only so many rows
+
+
+def read(path: Path, options: Delimited) -> pl.DataFrame:
+    """Every value is read as a string; `line` counts rows, the header included; blank lines are no rows.
+
+    Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns.
+    """
+    for key, mark in (("separator", options.separator), ("quote", options.quote)):
+        if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
+            raise ParameterError(f"read.{key} was {mark!r}: one ASCII character is needed")
+    source = utf8(path, options.encoding)
+    try:
+        with readable(path):
+            table = _table(source, options)
+    except DataError as error:
+        raise _explained(path, source, options, error) from None
+    blank = pl.all_horizontal(pl.exclude(ROW) == "")
+    return map_columns(table.filter(~blank), options, path)
+
+
+def _table(source: Path | io.BytesIO, options: Delimited) -> pl.DataFrame:
+    table = pl.read_csv(
+        source,
+        separator=options.separator,
+        quote_char=options.quote,
+        has_header=options.header is None,
+        new_columns=options.header,
+        n_rows=options.first,
+        infer_schema=False,
+        empty_string_is_null=False,
+        glob=False,
+    )
+    return table.with_row_index(ROW, offset=1 if options.header is not None else 2)
+
+
+def _explained(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:
+    """The first row that does not fit, found by reading again: polars does not say which it was."""
+    csv.field_size_limit(1 << 30)
+    try:
+        with reopened(source) as file:
+            rows = csv.reader(
+                file,
+                delimiter=options.separator,
+                quotechar=options.quote,
+                quoting=csv.QUOTE_NONE if options.quote is None else csv.QUOTE_MINIMAL,
+            )
+            width = len(options.header) if options.header is not None else len(next(rows))
+            for row in rows:
+                if len(row) > width:
+                    text = options.separator.join(row)
+                    return DataError(
+                        f"{path} line {rows.line_num} has {len(row)} values for {width} columns: {text[:80]!r}\n"
+                        "if the separator stands in a text, the text needs quotes; "
+                        "if quotes are plain characters, set read.quote: null"
+                    )
+    except (csv.Error, StopIteration, ValueError):
+        pass
+    return DataError(f"{error}\nif quotation marks are plain characters in this file, set read.quote: null")

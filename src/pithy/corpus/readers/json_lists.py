@@ -1,0 +1,43 @@
+"""One JSON object whose keys hold parallel lists: AAPD."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pithy.corpus.readers.columns import ROW, Columns, map_columns
+from pithy.corpus.readers.decoding import readable, utf8
+from pithy.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonLists(Columns):
+    """A JSON file of columns."""
+
+    encoding: str = "utf-8"
+
+
+def read(path: Path, options: JsonLists) -> pl.DataFrame:
+    """`line` counts rows. Raises DataError for a file that is no object of lists of one length."""
+    source = utf8(path, options.encoding)
+    try:
+        value = json.loads(source.read_bytes() if isinstance(source, Path) else source.getvalue())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not valid JSON ({error})") from None
+    if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
+        raise DataError(f"{path} is not a JSON object of lists")
+    if len({len(column) for column in value.values()}) > 1:
+        raise DataError(f"{path} has lists of different lengths, and they should be columns of one table")
+    with readable(path):
+        table = _table(value, path)
+    return map_columns(table, options, path)
+
+
+def _table(value: dict[str, list[object]], path: Path) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(value, strict=True).with_row_index(ROW, offset=1)
+    except TypeError as error:
+        raise DataError(f"{path} mixes kinds of values in a list ({error})") from None

@@ -1,0 +1,80 @@
+"""Tars of small files: one text a file, the label is the folder; or one JSON object a file, labels in lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import polars as pl
+
+from pithy.corpus.archives import members
+from pithy.corpus.readers.decoding import decode, lines
+from pithy.corpus.source import Declared
+from pithy.errors import DataError, InputMissingError
+
+COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for name in ("file", "line", "text", "label")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posts(Declared):
+    """…/SPLIT/LABEL/NAME, plain text."""
+
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonFiles(Declared):
+    """…/NAME.json with the text under `text`; `lists` names for each label the file that lists its NAME.json."""
+
+    text: str = "text"
+    lists: dict[str, str]
+
+
+def contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Path and content of every file in the tar. Raises DataError or InputMissingError."""
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
+    for member in members(path):
+        yield member.path, member.stream.read()
+
+
+def read_posts(path: Path, options: Posts) -> pl.DataFrame:
+    """file, line, text, label, split, in the order of the paths. Raises DataError for a wrong encoding."""
+    rows, splits = [], []
+    for file, data in contents(path):
+        if len(file.parts) < 2:
+            raise DataError(f"{path}: {file} lies in no folder, and the folder is the label")
+        rows.append((str(file), 1, decode(data, options.encoding, f"{path}: {file}"), file.parts[-2]))
+        splits.append(file.parts[-3] if len(file.parts) > 2 else None)
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(split=pl.Series(splits, dtype=pl.String))
+
+
+def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
+    """file, line, text, label, in the order of the paths.
+
+    Raises DataError for a file that is no JSON object with the text, or that stands in no list or in two.
+    """
+    labels: dict[str, str] = {}
+    for label, name in options.lists.items():
+        for listed in lines(path.parent / name)["text"]:
+            if listed in labels:
+                raise DataError(f"{path.parent / name} lists {listed}, which is listed as {labels[listed]!r} too")
+            labels[listed] = label
+    rows = []
+    for file, data in contents(path):
+        if file.name not in labels:
+            raise DataError(f"{path}: {file} stands in no list of labels")
+        rows.append((str(file), 1, _text(data, options.text, f"{path}: {file}"), labels[file.name]))
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def _text(data: bytes, key: str, where: str) -> str:
+    try:
+        value = json.loads(decode(data, "utf-8", where))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not valid JSON ({error})") from None
+    if not isinstance(value, dict) or not isinstance(value.get(key), str):
+        raise DataError(f"{where} has no text under {key!r}")
+    return str(value[key])

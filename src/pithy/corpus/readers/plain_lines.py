@@ -1,0 +1,23 @@
+"""Plain text, one text a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pithy.corpus.readers.decoding import lines
+from pithy.corpus.source import Declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainLines(Declared):
+    """A file of texts; their label is the file's (`file_label`)."""
+
+    encoding: str = "utf-8"
+
+
+def read(path: Path, options: PlainLines) -> pl.DataFrame:
+    """line, text. Raises DataError for a wrong encoding, an empty file or NUL bytes."""
+    return lines(path, options.encoding)

@@ -1,0 +1,48 @@
+"""Sentiment trees: one Penn-Treebank tree a line, a class on every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from pithy.corpus.readers.decoding import lines
+from pithy.corpus.source import Declared
+from pithy.errors import DataError
+
+TREE = r"^\s*\((\d+) .*\)\s*$"
+LEAF = r"\((\d+) ([^() ]+)\)"  # a word may hold a no-break space: 8 1/2
+ESCAPES = {"\\/": "/", "\\*": "*"}
+BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees(Declared):
+    """What the classes of leaves are called as token labels."""
+
+    token_names: dict[str, str] = field(default_factory=dict)
+    encoding: str = "utf-8"
+
+
+def read(path: Path, options: Trees) -> pl.DataFrame:
+    """line, text (leaves joined by blanks), label (the root's class), tokens, token_labels.
+
+    Raises DataError for a line that is no tree.
+    """
+    frame = lines(path, options.encoding)
+    text, leaf = pl.col("text"), pl.element()
+    leaves = text.str.extract_all(LEAF)
+    word = leaf.str.extract(LEAF, 2).replace(BRACKETS).str.replace_many(ESCAPES)
+    frame = frame.with_columns(
+        label=text.str.extract(TREE),
+        tokens=leaves.list.eval(word),
+        token_labels=leaves.list.eval(leaf.str.extract(LEAF, 1).replace(options.token_names)),
+    )
+    broken = frame.filter(pl.col("label").is_null() | (pl.col("tokens").list.len() == 0))
+    if broken.height:
+        first = broken.row(0, named=True)
+        raise DataError(
+            f"{path} line {first['line']} is not a tree such as (3 (2 good) (2 film)): {first['text'][:80]!r}"
+        )
+    return frame.with_columns(text=pl.col("tokens").list.join(" "))

@@ -1,0 +1,144 @@
+"""Where a corpus comes from and how it is read: data/sources/NAME.yaml, typed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pithy.errors import InputMissingError, ParameterError
+from pithy.settings import Strict, nearest, typed
+
+T = TypeVar("T")
+
+SOURCES = Path("data/sources")
+DATABASES = ("sqlite://", "postgresql://", "postgres://")
+QUERIED = (*DATABASES, "${")  # an environment variable holds a database's address
+
+ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
+
+Split = Literal["train", "dev", "test"]
+
+
+class Declared(Strict):
+    """Base of what a source file declares: `1` is taken where a label's name is meant."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(Declared):
+    """Which members of a tar.gz or zip archive make the file."""
+
+    members: list[str]  # patterns of the last parts of a member's path: 20news-bydate-*/*/*
+    to: Literal["tar", "file", "names"] = "tar"  # the members as a tar, the one member, or a list of their file names
+
+
+@dataclass(frozen=True, kw_only=True)
+class File(Declared):
+    """One file of a source; `sha256` is of what stands in data/raw in the end."""
+
+    path: str  # name below data/raw
+    url: str | list[str] = field(default_factory=list)  # official addresses; also hf://, sqlite:// and postgresql://
+    local: str | None = None  # a file of the user's, below the repository's root
+    query: str | None = None  # the SELECT of a database address
+    archive: Archive | None = None
+    sha256: str | None = None
+    mirror: str | None = None  # path below PITHY_MIRROR; .gz and .tar.gz are unpacked on arrival
+    mirror_sha256: str | None = None  # of the mirror's file as it arrives
+    read: dict[str, Any] = field(default_factory=dict)  # what differs from the source's `read` for this file
+
+    @property
+    def addresses(self) -> list[str]:
+        """The official addresses, in the order in which they are tried."""
+        return [self.url] if isinstance(self.url, str) else self.url
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Declared):
+    """A data set: its files, how they are read, its labels and what must come out."""
+
+    name: str
+    about: str
+    language: Literal["zh", "en"]
+    task: Literal["single", "multi", "tokens", "files"]  # files: nothing to classify, only files to fetch
+    licence: str
+    files: list[File]
+    read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and that reader's options
+    splits: dict[Split, list[str]] = field(default_factory=dict)  # files, or values of the reader's split column
+    labels: list[str] = field(default_factory=list)  # in order; none: those of the texts, sorted
+    rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
+    keep: list[str] = field(default_factory=list)  # further columns that go along
+    distinct: Literal["exact", "letters"] | None = None  # drop repeats from train, and what is in dev or test
+
+
+def declared(kind: type[T], values: Any, where: str) -> T:
+    """Check `values` against the dataclass `kind`; faults name the file `where` they stand.
+
+    Raises ParameterError.
+    """
+    try:
+        return typed(kind, values)
+    except ParameterError as error:
+        raise ParameterError(str(error).replace("params.yaml:", f"{where}:")) from None
+
+
+def load_source(name: str, folder: Path = SOURCES) -> Source:
+    """The source called `name`; an unknown name is a ParameterError that names the nearest ones."""
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        known = [other.stem for other in folder.glob("*.yaml")]
+        raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {nearest(name, known)}")
+    return read_source(path)
+
+
+def read_source(path: Path) -> Source:
+    """Read a source from its YAML, or from the source.json that `download` leaves beside the files.
+
+    Raises ParameterError for what cannot be right, InputMissingError for a missing file.
+    """
+    source = declared(Source, _parsed(path), str(path))
+    _check(source, path)
+    return source
+
+
+def _parsed(path: Path) -> Any:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: it says where a data set comes from") from None
+    except UnicodeDecodeError:
+        raise ParameterError(f"{path} is not UTF-8") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ParameterError(f"{path} is not valid {path.suffix[1:]}: {' '.join(str(error).split())}") from None
+
+
+def _check(source: Source, path: Path) -> None:
+    """What the types cannot say."""
+    if path.suffix == ".yaml" and source.name != path.stem:
+        raise ParameterError(f"{path}: name was {source.name!r}: a source is named like its file, {path.stem!r}")
+    names = [file.path for file in source.files]
+    for index, file in enumerate(source.files):
+        _check_file(file, f"{path}: files.{index}")
+        if file.path in names[:index]:
+            raise ParameterError(f"{path}: files.{index}.path was {file.path!r}: another file has that name")
+    keys = [key for keys in source.splits.values() for key in keys]
+    for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
+        if repeated := {name for name in listed if listed.count(name) > 1}:
+            raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
+    if taken := set(source.keep) & set(ROLES):
+        raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
+
+
+def _check_file(file: File, where: str) -> None:
+    inner = PurePosixPath(file.path)
+    if inner.is_absolute() or ".." in inner.parts or not inner.parts or inner.parts[0] == "source.json":
+        raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
+    if bool(file.local) == bool(file.addresses or file.mirror):
+        raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
+    if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
+        raise ParameterError(f"{where}: a database address and a query belong together")

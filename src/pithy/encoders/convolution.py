@@ -1,0 +1,57 @@
+"""The convolutions of TextCNN (Kim, 2014)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import torch
+from torch import nn
+from torch.nn.functional import pad
+
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionConfig(Strict):
+    """Filters of each size, over token vectors."""
+
+    embedding: Positive = 128
+    filters: Positive = 256
+    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> ConvolutionEncoder:
+        """The encoder for the data's vocabulary."""
+        return ConvolutionEncoder(self, context)
+
+
+class ConvolutionEncoder(Encoder):
+    """One layer of convolutions side by side; zero beyond the text, so the width is filters × sizes."""
+
+    def __init__(self, config: ConvolutionConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.filters * len(config.sizes)
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.embedding,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.convolutions = nn.ModuleList(nn.Conv1d(config.embedding, config.filters, size) for size in config.sizes)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """States: the embeddings (B, L, E), then the features (B, L, filters × sizes)."""
+        x = self.embedding(tokens)
+        rows = x.transpose(1, 2)  # (B, E, L)
+        features = []
+        for size, convolution in zip(self.config.sizes, self.convolutions, strict=True):
+            before = (size - 1) // 2
+            features.append(convolution(pad(rows, (before, size - 1 - before))))  # (B, filters, L)
+        return Encoded((x, torch.cat(features, 1).transpose(1, 2).relu()), tokens)

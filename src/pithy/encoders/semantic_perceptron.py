@@ -1,0 +1,65 @@
+"""The multi-layer semantic perceptron (DMSP): embeddings and a stack of shuffling perceptrons, no attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import Tensor, nn
+
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.semantic_perceptron import Order, SemanticPerceptron
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemanticPerceptronConfig(Strict):
+    """Sizes of the paper's printed parameter counts: width 64, perceptron 64→512→64, five layers."""
+
+    width: Positive = 64
+    hidden: Positive = 512
+    depth: Positive = 5
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+    order: Order = "random"
+    average: Positive = 1  # fixed orders drawn and averaged at inference
+
+    def build(self, context: Context) -> SemanticPerceptronEncoder:
+        """The encoder for the data's vocabulary."""
+        return SemanticPerceptronEncoder(self, context)
+
+
+class SemanticPerceptronEncoder(Encoder):
+    """x⁰ = embeddings without positions, then N semantic perceptrons."""
+
+    def __init__(self, config: SemanticPerceptronConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.average = config.average if config.order == "random" else 1
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.blocks = nn.ModuleList(
+            SemanticPerceptron(width=config.width, hidden=config.hidden, dropout=config.dropout, order=config.order)
+            for _ in range(config.depth)
+        )
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Hidden states of the embeddings and of every layer, averaged over the draws at inference."""
+        draws = 1 if self.training else self.average
+        runs = [self._run(tokens, draw) for draw in range(draws)]
+        states = runs[0] if draws == 1 else [sum(layer[1:], layer[0]) / draws for layer in zip(*runs, strict=True)]
+        return Encoded(tuple(states), tokens)
+
+    def _run(self, tokens: Tokens, draw: int) -> list[Tensor]:
+        x0 = self.embedding(tokens)
+        states = [x0]
+        for layer, block in enumerate(self.blocks, 1):
+            states.append(block(states[-1], x0, tokens.valid, layer, draw))
+        return states

@@ -1,0 +1,102 @@
+"""A Transformer encoder trained from scratch, with dot-product or correlation attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+
+from pithy.layers.attention import DotProductAttention
+from pithy.layers.correlation import CorrelationAttention
+from pithy.layers.embedding import Positions, TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.layers.weighting import Placement
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Strict):
+    """Sizes and parts of a Transformer encoder."""
+
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+    positions: Positions = "learned"
+    embedding_norm: bool = True
+    attention: Literal["dot", "correlation"] = "dot"
+    row_norm: bool = True  # correlation: rows of C at unit length
+    temperature: Annotated[float, Range(gt=0.0)] = 1.0  # correlation
+    learn_temperature: bool = False
+    pos_weight: Literal["none", "after", "inside", "log"] = "none"
+
+    def build(self, context: Context) -> TransformerEncoder:
+        """The encoder for the data's vocabulary and lengths; weights by part of speech need a table of them."""
+        if self.width % self.heads and self.attention == "dot":
+            raise ValueError(f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}")
+        if self.pos_weight != "none" and context.pos_weight is None:
+            raise ValueError("encoder.pos_weight needs a part-of-speech table for the view")
+        return TransformerEncoder(self, context)
+
+
+class Block(nn.Module):
+    """Post-LN layer: attention, then a two-layer perceptron, each with a residual: (B, L, D) → (B, L, D)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        placement: Placement = "after" if config.pos_weight == "none" else config.pos_weight
+        self.attention: nn.Module
+        if config.attention == "dot":
+            self.attention = DotProductAttention(
+                width=config.width, heads=config.heads, dropout=config.dropout, placement=placement
+            )
+        else:
+            self.attention = CorrelationAttention(
+                width=config.width,
+                dropout=config.dropout,
+                row_norm=config.row_norm,
+                temperature=config.temperature,
+                learn_temperature=config.learn_temperature,
+                placement=placement,
+            )
+        self.hidden = nn.Sequential(
+            nn.Linear(config.width, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.width)
+        )
+        self.norm_attention, self.norm_hidden = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
+        """One layer on `x` (B, L, D)."""
+        x = self.norm_attention(x + self.dropout(self.attention(x, valid, weight)))
+        out: Tensor = self.norm_hidden(x + self.dropout(self.hidden(x)))
+        return out
+
+
+class TransformerEncoder(Encoder):
+    """Embeddings and N post-LN blocks; part-of-speech weights come from a table by token."""
+
+    def __init__(self, config: TransformerConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions=config.positions,
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=config.embedding_norm,
+        )
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.register_buffer("pos_weight", None if config.pos_weight == "none" else context.pos_weight)
+        self.pos_weight: Tensor | None
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Hidden states of the embeddings and of every block."""
+        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        states = [self.embedding(tokens)]
+        for block in self.blocks:
+            states.append(block(states[-1], tokens.valid, weight))
+        return Encoded(tuple(states), tokens)

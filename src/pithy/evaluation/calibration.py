@@ -1,0 +1,99 @@
+"""Whether confidence can be believed: reliability, expected calibration error, Brier score, temperature.
+
+Guo et al., On Calibration of Modern Neural Networks, 2017. Single-label: the confidence is that of the likeliest
+label, the outcome whether it is right. Multi-label: each label of each row counts, with its own probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pithy.evaluation.arrays import Bools, Floats, ratio
+from pithy.evaluation.record import Bin, Calibration, Task
+
+SMALLEST = 1e-12
+LOG_TEMPERATURE = (-5.0, 5.0)  # a set without a mistake would be fitted best by temperature 0
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+
+
+def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats, Bools]:
+    """Confidence and outcome of every prediction, (M,) each, from (N, C) or (K, N, C) and gold (N, C)."""
+    if task == "multi":
+        return probabilities.ravel(), np.broadcast_to(gold, probabilities.shape).ravel()
+    said = np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None]
+    return probabilities.max(-1).ravel(), (said & gold).any(-1).ravel()
+
+
+def reliability(confidence: Floats, outcome: Bools, bins: int) -> list[Bin]:
+    """Confidence against accuracy in `bins` bins of equal width; empty bins are left out."""
+    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    mean = ratio(np.bincount(place, confidence, bins), count)
+    accuracy = ratio(np.bincount(place, outcome, bins), count)
+    return [
+        Bin(
+            low=float(i / bins),
+            high=float((i + 1) / bins),
+            confidence=float(mean[i]),
+            accuracy=float(accuracy[i]),
+            count=int(count[i]),
+        )
+        for i in np.flatnonzero(count)
+    ]
+
+
+def expected_calibration_error(bins: list[Bin]) -> float:
+    """Mean gap between confidence and accuracy, weighted by the bins' sizes (Guo et al., Eq. 3)."""
+    total = sum(bin.count for bin in bins)
+    return sum(bin.count * abs(bin.accuracy - bin.confidence) for bin in bins) / total
+
+
+def brier(task: Task, probabilities: Floats, gold: Bools) -> float:
+    """Mean squared distance of probabilities (N, C) from gold: summed over labels, or their mean for multi-label."""
+    squared = (probabilities - gold) ** 2
+    return float(squared.mean() if task == "multi" else squared.sum(-1).mean())
+
+
+def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
+    """Probabilities (..., C) as if their logits had been divided by the temperature (Guo et al., Eq. 9)."""
+    p = np.clip(probabilities.astype(float), SMALLEST, 1.0 - SMALLEST)
+    if task == "multi":
+        return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
+    logits = np.log(p) / temperature
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
+    """Temperature with the smallest negative log-likelihood, by golden section over its logarithm.
+
+    `probabilities` and `gold` are (N, C), of the development set. The likelihood has one peak: it is concave in 1/T.
+    """
+
+    def loss(log_temperature: float) -> float:
+        p = scaled(task, probabilities, float(np.exp(log_temperature)))
+        right = np.where(gold, p, 1.0 - p) if task == "multi" else p[gold]
+        return float(-np.log(np.maximum(right, SMALLEST)).mean())
+
+    low, high = LOG_TEMPERATURE
+    while high - low > 1e-4:
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
+    return float(np.exp((low + high) / 2))
+
+
+def calibrate(
+    task: Task, dev_probabilities: Floats, dev_gold: Bools, probabilities: Floats, gold: Bools, bins: int
+) -> Calibration:
+    """Calibration of one seed on the test set, its temperature fitted on the development set; all (N, C)."""
+    temperature = fitted_temperature(task, dev_probabilities, dev_gold)
+
+    def error(values: Floats) -> float:
+        return expected_calibration_error(reliability(*confidences(task, values, gold), bins))
+
+    return Calibration(
+        ece=error(probabilities),
+        brier=brier(task, probabilities, gold),
+        temperature=temperature,
+        ece_scaled=error(scaled(task, probabilities, temperature)),
+    )

@@ -1,0 +1,151 @@
+"""Compares the systems of a run and chooses one, by the development set alone.
+
+The system with the best development score is chosen (fewer parameters break an exact tie). A system whose
+development score does not differ significantly from it is called a tie, and the cheapest of these is named: that
+with the fewest FLOPs a text, which are the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median, median_low, stdev
+from typing import Any, Literal
+
+import numpy as np
+
+from pithy.errors import DataError
+from pithy.evaluation.formats import SCORE_NAMES, amount, level, listed, percent
+from pithy.evaluation.outcomes import Outcomes, judge, thresholds
+from pithy.evaluation.record import Evaluation, Metrics, Scores
+from pithy.evaluation.significance import Verdict, verdicts
+from pithy.evaluation.summary import Corpus, Row, Summary
+
+FEW_SEEDS = 5  # with fewer, a difference between systems can be one between seeds
+
+
+def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> Summary:
+    """Rank the systems, test each against the best, choose. Raises DataError where they saw different rows."""
+    _check_same_rows(evaluations)
+    ranked = sorted(evaluations, key=_rank)
+    best = ranked[0].metrics
+    on_dev, on_test = _against_best(ranked, "dev", alpha), _against_best(ranked, "test", alpha)
+    rows = [_row(each.metrics, on_dev.get(each.metrics.system), on_test.get(each.metrics.system)) for each in ranked]
+    tied = [row for row in rows if row.outcome == "tie"]
+    cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned), default=None)
+    chosen_seed = max(best.seeds, key=lambda seed: _score(best, seed.dev)).seed
+    return Summary(
+        dataset=corpus.name,
+        language=corpus.language,
+        task=corpus.task,
+        score=best.score,
+        confidence=best.confidence,
+        alpha=alpha,
+        splits=corpus.rows,
+        notes=[*corpus.notes, *_seed_notes(rows)],
+        chosen_system=best.system,
+        chosen_seed=chosen_seed,
+        cheapest_tied=cheapest.system if cheapest else None,
+        verdict=" ".join([_choice(rows[0], chosen_seed, best), _rivals(rows[0], rows[1:], tied, cheapest)]).strip(),
+        rows=rows,
+    )
+
+
+def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
+    metrics = evaluation.metrics
+    return (-metrics.dev_score.value, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
+
+
+def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        for key in ("dev_rows", "test_rows", "dev_labels", "test_labels"):
+            if not np.array_equal(getattr(first.predictions, key), getattr(other.predictions, key)):
+                raise DataError(
+                    f"{first.metrics.system} and {other.metrics.system} were evaluated on different {key}: "
+                    "run dvc repro to evaluate both on the same data"
+                )
+
+
+def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], alpha: float) -> dict[str, Verdict]:
+    best, *others = [_outcomes(evaluation, split) for evaluation in ranked]
+    names = [evaluation.metrics.system for evaluation in ranked[1:]]
+    return verdicts(best, dict(zip(names, others, strict=True)), alpha)
+
+
+def _outcomes(evaluation: Evaluation, split: Literal["dev", "test"]) -> Outcomes:
+    known, task = evaluation.predictions, evaluation.metrics.task
+    cuts = thresholds(task, known.dev_labels, known.dev_probabilities)
+    labels, probabilities = getattr(known, f"{split}_labels"), getattr(known, f"{split}_probabilities")
+    return judge(task, labels, probabilities, cuts).outcomes()
+
+
+def _score(metrics: Metrics, scores: Scores) -> float:
+    return float(getattr(scores, metrics.score))
+
+
+def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
+    """The row of one system; the chosen one has no verdict."""
+    seeds = metrics.seeds
+    return Row(
+        system=metrics.system,
+        seeds=[seed.seed for seed in seeds],
+        dev_accuracy=metrics.dev.accuracy,
+        test_accuracy=metrics.test.accuracy,
+        dev_score=metrics.dev_score.value,
+        test_score=metrics.test_score.value,
+        test_low=metrics.test_score.low,
+        test_high=metrics.test_score.high,
+        dev_std=_std([_score(metrics, seed.dev) for seed in seeds]),
+        test_std=_std([_score(metrics, seed.test) for seed in seeds]),
+        macro_f1=metrics.test.macro_f1,
+        ece=metrics.calibration.ece,
+        **_costs(metrics),
+        outcome="chosen" if on_dev is None else "tie" if on_dev.outcome == "tie" else "worse",
+        p_dev=on_dev.p if on_dev else None,
+        p_test=on_test.p if on_test else None,
+        test_outcome=on_test.outcome if on_test else None,
+    )
+
+
+def _costs(metrics: Metrics) -> dict[str, Any]:
+    costs = [seed.cost for seed in metrics.seeds]
+    return {
+        "parameters": median_low(cost.parameters_full for cost in costs),
+        "parameters_pruned": median_low(cost.parameters for cost in costs),
+        "depth": median_low(cost.depth_full for cost in costs if cost.depth_full) if costs[0].depth_full else None,
+        "depth_pruned": median_low(cost.depth for cost in costs if cost.depth) if costs[0].depth else None,
+        "flops": median(cost.flops for cost in costs),
+    }
+
+
+def _std(values: list[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
+
+
+def _seed_notes(rows: Sequence[Row]) -> list[str]:
+    fewest = min(len(row.seeds) for row in rows)
+    if fewest >= FEW_SEEDS or len(rows) == 1:
+        return []
+    seeds = "one seed" if fewest == 1 else f"{fewest} seeds"
+    return [f"With {seeds} a system, a difference between two systems can be one between seeds: {FEW_SEEDS} tell more."]
+
+
+def _choice(chosen: Row, seed: int, best: Metrics) -> str:
+    score = SCORE_NAMES[best.score]
+    return (
+        f"Use {chosen.system} (seed {seed}): it has the best development {score}, {percent(chosen.dev_score)}%, "
+        f"and reaches {percent(chosen.test_score)}% on the test set "
+        f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
+    )
+
+
+def _rivals(chosen: Row, others: Sequence[Row], tied: Sequence[Row], cheapest: Row | None) -> str:
+    if not others:
+        return ""
+    if cheapest is None:
+        return "It beats every other system on the development set by more than chance."
+    tie = f"{listed([row.system for row in tied])} {'is' if len(tied) == 1 else 'are'} tied with it"
+    if cheapest.flops >= chosen.flops:
+        return f"{tie}, but not cheaper."
+    cost = f"{amount(cheapest.flops)} FLOPs a text against {amount(chosen.flops)}"
+    return f"{tie} and takes {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, {cost}."

@@ -1,0 +1,56 @@
+"""Numbers and lists as a reader wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1"}
+
+
+def percent(share: float) -> str:
+    """0.8312 → "83.1"."""
+    return f"{100 * share:.1f}"
+
+
+def level(share: float) -> str:
+    """A confidence level, 0.95 → "95%"."""
+    return f"{100 * share:g}%"
+
+
+def spread(share: float, low: float, high: float) -> str:
+    """A score with its interval, "83.1 [80.9, 85.2]", in percent."""
+    return f"{percent(share)} [{percent(low)}, {percent(high)}]"
+
+
+def amount(number: float) -> str:
+    """1234567 → "1.23 M"; three digits that count."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
+
+
+def milliseconds(number: float | None) -> str:
+    """0.0312 → "0.031", 12.34 → "12.3", "–" where it was not measured."""
+    if number is None:
+        return "–"
+    return f"{number:.3f}" if number < 0.1 else f"{number:.2f}" if number < 10 else f"{number:.1f}"
+
+
+def probability(p: float | None) -> str:
+    """A p-value: "0.48", "0.031", "< 0.001", or "–" where there is none."""
+    if p is None:
+        return "–"
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
+
+
+def change(before: str, after: str) -> str:
+    """ "6 → 4", or "6" where nothing changed."""
+    return before if before == after else f"{before} → {after}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,0 +1,68 @@
+"""Bootstrap percentile intervals: rows are drawn again with replacement, seeds are averaged inside a resample.
+
+Equal rows are drawn together: a resample of N rows is one multinomial draw over the U distinct ones, which gives
+the same distribution and, with few labels, needs a handful of counts where there were thousands of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pithy.evaluation.arrays import Bools, Floats, ratio
+from pithy.evaluation.metrics import macro_f1, per_class
+from pithy.evaluation.outcomes import Outcomes
+from pithy.evaluation.record import Interval
+
+CHUNK = 4_000_000  # counts held at once: 32 MB
+
+
+def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resamples: int, seed: int = 0) -> Floats:
+    """Draw `resamples` resamples of `rows` (N, F); `statistic` maps their column sums (r, F) to (r, ...)."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    generator = np.random.default_rng(seed)
+    values = distinct.astype(float)
+    step = max(1, CHUNK // len(counts))
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+    draws = (generator.multinomial(len(rows), counts / len(rows), size=size) for size in sizes)
+    return np.concatenate([statistic(draw.astype(float) @ values) for draw in draws])
+
+
+def score_columns(outcomes: Outcomes) -> Floats:
+    """Columns (N, 2K) whose sums give every seed's score: see `seed_scores`."""
+    return np.concatenate([outcomes.gained, outcomes.possible]).T
+
+
+def seed_scores(sums: Floats) -> Floats:
+    """Scores (r, K) from column sums (r, 2K)."""
+    gained, possible = np.split(sums, 2, axis=1)
+    return ratio(gained, possible)
+
+
+def score_interval(outcomes: Outcomes, *, resamples: int, confidence: float) -> Interval:
+    """Interval of the score averaged over the seeds."""
+    draws = bootstrap(score_columns(outcomes), lambda sums: seed_scores(sums).mean(1), resamples)
+    return percentile(float(outcomes.scores().mean()), draws, confidence)
+
+
+def macro_f1_interval(gold: Bools, predicted: Bools, *, resamples: int, confidence: float) -> Interval:
+    """Interval of macro-F1 averaged over the seeds, from indicators gold (N, C) and predicted (K, N, C)."""
+    seeds, count, classes = predicted.shape
+    hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
+    columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)
+
+    def statistic(sums: Floats) -> Floats:
+        support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
+        return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support)).mean(1))
+
+    value = statistic(columns.sum(0, dtype=float)[None])
+    return percentile(float(value[0]), bootstrap(columns, statistic, resamples), confidence)
+
+
+def percentile(value: float, draws: Floats, confidence: float) -> Interval:
+    """The middle `confidence` share of the draws (R,)."""
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(value=value, low=float(low), high=float(high))

@@ -1,0 +1,46 @@
+"""The comparison as a Markdown table."""
+
+from __future__ import annotations
+
+from pithy.evaluation.formats import SCORE_NAMES, amount, change, level, milliseconds, percent, probability, spread
+from pithy.evaluation.summary import Row, Summary
+
+MARK = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse"}
+
+
+def comparison_markdown(summary: Summary) -> str:
+    """`comparison.md`: the verdict, one row a system, the notes."""
+    score = SCORE_NAMES[summary.score]
+    interval = f"{level(summary.confidence)} interval"
+    head = ["system", "seeds", f"dev {score}", f"test {score} [{interval}]", "test macro-F1"]
+    head += ["parameters", "FLOPs a text", "ms a text", "against the chosen", "p (dev)", "p (test)"]
+    lines = [f"# {_plain(summary.dataset)}", "", _plain(summary.verdict), ""]
+    lines += [_line(head), _line(["---", *["---:"] * 7, "---", *["---:"] * 2])]
+    lines += [_line(_cells(row)) for row in summary.rows]
+    lines += ["", "p: Holm-corrected p-value of the difference from the chosen system."]
+    lines += [f"* {_plain(note)}" for note in summary.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.system,
+        str(len(row.seeds)),
+        percent(row.dev_score),
+        spread(row.test_score, row.test_low, row.test_high),
+        percent(row.macro_f1),
+        change(amount(row.parameters), amount(row.parameters_pruned)),
+        amount(row.flops),
+        milliseconds(row.ms_per_text),
+        MARK[row.outcome],
+        probability(row.p_dev),
+        probability(row.p_test),
+    ]
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

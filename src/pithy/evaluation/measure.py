@@ -1,0 +1,66 @@
+"""Runs a final model over dev and test, counts what it costs and times it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pithy.evaluation.arrays import Floats
+from pithy.evaluation.record import Cost
+from pithy.files import read_json
+from pithy.systems.complexity import flops, milliseconds
+from pithy.systems.model import parameters
+from pithy.systems.saved import load
+from pithy.text.view import View
+from pithy.training.batches import TextBatches
+from pithy.training.predict import predict
+from pithy.training.views import batches_of, device_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Probabilities (N, C) of dev and test, the model's cost, and its speed on this machine."""
+
+    dev: Floats
+    test: Floats
+    cost: Cost
+    speed: dict[str, float]
+
+
+def measure(folder: Path, view: View, timing_texts: int) -> Measured:
+    """Load the model in `folder` and run it over the view's dev and test texts."""
+    saved, facts = load(folder), read_json(folder / "manifest.json")
+    torch.set_num_threads(facts["training"]["threads"])
+    device = device_of()
+    model = saved.model.to(device)
+    dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
+    length = int(np.median(dev.lengths))
+    cost = Cost(
+        parameters=parameters(model),
+        parameters_full=facts["parameters_full"],
+        depth=model.depth or None,
+        depth_full=facts["depth_full"] or None,
+        flops=flops(model.cpu(), length, saved.frame),
+    )
+    model.to(device)
+    return Measured(
+        dev=predict(model, dev).probabilities,
+        test=predict(model, test).probabilities,
+        cost=cost,
+        speed=speed(model, dev, timing_texts),
+    )
+
+
+def speed(model: Any, texts: TextBatches, count: int) -> dict[str, float]:
+    """Median milliseconds of one text at a time, and texts a second in batches, on development texts."""
+    rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
+    with torch.inference_mode():
+        one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
+    start = time.perf_counter()
+    predict(model, texts)
+    return {"ms_per_text": one, "texts_per_second": len(texts) / (time.perf_counter() - start)}

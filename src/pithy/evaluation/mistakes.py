@@ -1,0 +1,44 @@
+"""The wrong predictions that the model was surest of: bad labels and blind spots show here first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pithy.evaluation.arrays import Bools, Ints
+from pithy.evaluation.outcomes import Judged
+from pithy.evaluation.record import Mistake
+
+SHOWN = 300  # characters of a text that are kept
+
+
+def surest_mistakes(
+    judged: Judged, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
+) -> list[Mistake]:
+    """The `count` rows that the seeds together get wrong most surely, surest first; `rows` and `texts` have N."""
+    mean = judged.mean()
+    gold, predicted, probabilities = mean.gold, mean.predicted[0], mean.probabilities[0]
+    # Multi-label models also say, with some probability, that a row lacks a label.
+    unsaid = 1.0 - probabilities if mean.task == "multi" else np.zeros_like(probabilities)
+    sureness = np.where(predicted != gold, np.where(predicted, probabilities, unsaid), -1.0).max(1)
+    surest = np.argsort(-sureness, kind="stable")[:count]
+    return [
+        Mistake(
+            row=int(rows[i]),
+            text=_short(texts[i]),
+            gold=_names(labels, gold[i]),
+            predicted=_names(labels, predicted[i]),
+            probability=float(sureness[i]),
+        )
+        for i in surest.tolist()
+        if sureness[i] >= 0
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _names(labels: Sequence[str], chosen: Bools) -> list[str]:
+    return [label for label, taken in zip(labels, chosen, strict=True) if taken]

@@ -1,0 +1,113 @@
+"""The report: one HTML page that opens offline, with every picture, style and number inside.
+
+The page of `compare` is the same on every machine; a run adds its stages and the speeds that it measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from pithy.evaluation import formats, pictures
+from pithy.evaluation.record import Metrics, read_text
+from pithy.evaluation.summary import Summary
+from pithy.evaluation.tradeoff import Pruning
+from pithy.files import write_text
+from pithy.settings import typed
+
+RUN_MARK = "<!-- the run -->"  # where `render_run` puts its section
+DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where a score stands on an interval bar, in percent of the bar's width."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
+        """A scale that holds every (low, high), with a margin, in steps of 5%."""
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
+
+    def place(self, score: float) -> float:
+        """Percent from the left."""
+        return round(100 * (score - self.low) / (self.high - self.low), 2)
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of one system."""
+
+    metrics: Metrics
+    pruning: Pruning | None
+    scale: Scale  # of its slices
+    confusion: Markup | None
+    reliability: Markup
+    depth: Markup | None
+
+
+def render(
+    summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, Pruning | None], data_page: str
+) -> str:
+    """The whole page; `data_page` is an HTML fragment of our own, everything else is escaped."""
+    return _fill(
+        "report.html.j2",
+        summary,
+        scale=Scale.around([(row.test_low, row.test_high) for row in summary.rows]),
+        sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
+        data_page=Markup(data_page),
+        light=pictures.COLOURS,
+        dark=DARK,
+        run_mark=Markup(RUN_MARK),
+    )
+
+
+def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
+    """Write the page of a run: what `compare` wrote to `page`, with the run's stages and the speeds it measured.
+
+    `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, its
+    rows under `systems`. Raises InputMissingError where `page` is not there.
+    """
+    summary = typed(Summary, {**run, "rows": run["systems"]})
+    picture = pictures.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
+    section = _fill("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
+    write_text(out, read_text(page).replace(RUN_MARK, section, 1))
+
+
+def _fill(template: str, summary: Summary, **values: Any) -> str:
+    environment = Environment(
+        autoescape=True,
+        loader=FunctionLoader(_template),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("percent", "level", "amount", "milliseconds", "probability")
+    environment.filters |= {name: getattr(formats, name) for name in names}
+    environment.globals |= {"change": formats.change, "score_name": formats.SCORE_NAMES[summary.score]}
+    return environment.get_template(template).render(summary=summary, **values)
+
+
+def _template(name: str) -> str:
+    return files("pithy.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
+    bounds = [(part.score.low, part.score.high) for part in metrics.slices]
+    return Section(
+        metrics=metrics,
+        pruning=pruning,
+        scale=Scale.around([*bounds, (metrics.test_score.low, metrics.test_score.high)]),
+        confusion=Markup(pictures.confusion(metrics)) if metrics.confusion else None,
+        reliability=Markup(pictures.reliability(metrics.reliability)),
+        depth=Markup(pictures.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
+    )

@@ -1,0 +1,90 @@
+"""The comparison of a run as it is kept: `summary.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from pithy.evaluation.record import ScoreName, Task, from_json
+from pithy.files import write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What validation said of the corpus (`corpus.json`)."""
+
+    name: str
+    language: Literal["zh", "en"]
+    task: Task
+    labels: list[str]
+    rows: dict[str, int]
+    notes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One system. `*_score`, `test_low` and `test_high` are in the summary's `score`; `*_std` is over the seeds.
+
+    `outcome` is against the chosen system on development data; `p_dev` and `p_test` are corrected by Holm's method.
+    Parameters, depth and FLOPs are the median over the seeds; `*_pruned` are what is left after pruning. Speed is
+    absent until a run adds what it measured on its machine: the same data give the same summary everywhere.
+    """
+
+    system: str
+    seeds: list[int]
+    dev_accuracy: float
+    test_accuracy: float
+    dev_score: float
+    test_score: float
+    test_low: float
+    test_high: float
+    dev_std: float | None
+    test_std: float | None
+    macro_f1: float
+    ece: float
+    parameters: int
+    parameters_pruned: int
+    depth: int | None
+    depth_pruned: int | None
+    flops: float
+    outcome: Literal["chosen", "tie", "worse"]
+    p_dev: float | None
+    p_test: float | None
+    test_outcome: Literal["better", "worse", "tie"] | None
+    ms_per_text: float | None = None
+    texts_per_second: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The comparison of a run; rows are sorted by development score."""
+
+    dataset: str
+    language: Literal["zh", "en"]
+    task: Task
+    score: ScoreName
+    confidence: float
+    alpha: float
+    splits: dict[str, int]
+    notes: list[str]
+    chosen_system: str
+    chosen_seed: int
+    cheapest_tied: str | None
+    verdict: str
+    rows: list[Row]
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write `summary.json`."""
+    write_json(path, asdict(summary))
+
+
+def read_summary(path: Path) -> Summary:
+    """Read `summary.json`. Raises InputMissingError or DataError."""
+    return from_json(Summary, path)
+
+
+def read_corpus(path: Path) -> Corpus:
+    """Read `corpus.json`. Raises InputMissingError or DataError."""
+    return from_json(Corpus, path)

@@ -1,0 +1,115 @@
+"""Files that are whole or absent: atomic writes, hashes, JSON, tensor bundles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pithy.errors import DataError, InputMissingError
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or a folder's entries to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure nothing is left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; on success it takes the place of `path` by one rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        for file in temporary.rglob("*"):
+            _sync(file)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, atomically."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a missing or broken file is a clear error."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error}): delete it and run dvc repro") from None
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write torch tensors as one safetensors file, atomically."""
+    from safetensors.torch import save_file
+
+    with atomic_file(path) as temporary:
+        save_file(dict(tensors), temporary, metadata={"format": "pt"})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write NumPy arrays as one safetensors file, atomically."""
+    from safetensors.numpy import save_file
+
+    with atomic_file(path) as temporary:
+        save_file(dict(arrays), temporary)
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Read a safetensors file as NumPy arrays; a missing or broken file is a clear error."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except SafetensorError as error:
+        raise DataError(f"{path} is not a whole safetensors file ({error}): delete it and run dvc repro") from None

@@ -1,0 +1,53 @@
+"""The dynamic depth controller's rule (DDCF, Eq. 5, 6): which layers count, and whether the last one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rule = Literal["equation", "algorithm"]
+Drop = Literal["last", "worst"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthControl:
+    """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop."""
+
+    threshold: float | Literal["auto"] = "auto"
+    tolerance: float = 0.01
+    rule: Rule = "equation"
+    drop: Drop = "last"
+
+    def xi(self, accuracies: Sequence[float]) -> float:
+        """ξ for the layers' accuracies α."""
+        return max(accuracies) - self.tolerance if self.threshold == "auto" else self.threshold
+
+    def counts(self, accuracies: Sequence[float]) -> tuple[int, int]:
+        """g layers with α > ξ and s layers with α ≤ ξ."""
+        good = int((np.asarray(accuracies) > self.xi(accuracies)).sum())
+        return good, len(accuracies) - good
+
+    def weights(self, accuracies: Sequence[float]) -> NDArray[np.float64]:
+        """β of the N layers, summing to 1.  Eq. 5, 6 with the denominator over μα, so that it does sum to 1."""
+        alpha = np.asarray(accuracies, dtype=np.float64)
+        good, weak = self.counts(accuracies)
+        low = -np.inf if good >= weak + 1 else -1.0
+        mu = np.where(alpha > self.xi(accuracies), 1.0, low)  # Eq. 5
+        score = np.exp(np.where(np.isinf(mu), -np.inf, np.where(np.isinf(mu), 0.0, mu) * alpha))
+        return np.asarray(score / score.sum())  # Eq. 6
+
+    def dropped(self, accuracies: Sequence[float]) -> int | None:
+        """The layer (0-based) that goes, or None.
+
+        One goes where some layer is weak and the good ones outnumber the weak ones by the rule's margin; without
+        the first condition an all-good model would be cut to depth 1.
+        """
+        good, weak = self.counts(accuracies)
+        margin = weak + 1 if self.rule == "equation" else weak + 2
+        if len(accuracies) == 1 or weak == 0 or good < margin:
+            return None
+        return len(accuracies) - 1 if self.drop == "last" else int(np.argmin(accuracies))

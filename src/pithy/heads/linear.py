@@ -1,0 +1,57 @@
+"""The plain head: pool the tokens, one linear layer, cross-entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from pithy.layers.encoder import Encoder
+from pithy.layers.hook_fusion import fuse
+from pithy.layers.masking import masked_max, masked_mean
+from pithy.layers.types import Context, Encoded, Prediction
+from pithy.settings import Range, Strict
+
+Fusion = Literal["last", "hook"]
+
+
+def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
+    """The last layer's states, or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
+    return encoded.last if fusion == "last" else fuse(encoded.states)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig(Strict):
+    """How tokens and layers come together."""
+
+    pool: Literal["mean", "max", "first"] = "mean"
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> LinearHead:
+        """The head for the data's classes on `encoder`."""
+        if self.fusion == "hook" and encoder.depth == 0:
+            raise ValueError("head.fusion: hook needs an encoder with layers")
+        return LinearHead(self, context, encoder.width)
+
+
+class LinearHead(nn.Module):
+    """Pooled states (B, D) → logits (B, C)."""
+
+    def __init__(self, config: LinearConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config, self.pool, self.fusion = config, config.pool, config.fusion
+        self.dropout = nn.Dropout(config.dropout)
+        self.out = nn.Linear(width, context.classes)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Logits (B, C), and the mean cross-entropy where `labels` (B,) are given."""
+        states, valid = fused(encoded, self.fusion), encoded.tokens.valid
+        if self.pool == "first":
+            pooled = states[:, 0]
+        else:
+            pooled = masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)
+        logits = self.out(self.dropout(pooled))
+        return Prediction(logits, None if labels is None else cross_entropy(logits.float(), labels))

@@ -1,0 +1,73 @@
+"""The two-mask prompt head (prompt text augmentation, PTA, Eq. 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from pithy.heads.linear import Fusion, fused
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Prediction
+from pithy.settings import Range, Share, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptConfig(Strict):
+    """γ weighs "the label is [MASK]" against "the label is not [MASK]"."""
+
+    gamma: Share = 0.5
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
+
+    def build(self, context: Context, encoder: Encoder) -> PromptHead:
+        """The head for the data's classes on `encoder`; refuses a view that has no mask token."""
+        if context.mask_id is None:
+            raise ValueError("head: prompt needs a view with a [MASK] token")
+        if self.fusion == "hook" and encoder.depth == 0:
+            raise ValueError("head.fusion: hook needs an encoder with layers")
+        return PromptHead(self, context, encoder.width)
+
+
+class PromptHead(nn.Module):
+    """Two linear heads read the two mask vectors (B, D): is y, is not y."""
+
+    def __init__(self, config: PromptConfig, context: Context, width: int) -> None:
+        super().__init__()
+        assert context.mask_id is not None
+        self.config, self.gamma, self.fusion = config, config.gamma, config.fusion
+        self.mask_id = context.mask_id
+        self.dropout = nn.Dropout(config.dropout)
+        self.label = nn.Linear(width, context.classes)
+        self.complement = nn.Linear(width, context.classes)
+
+    def masks(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """States of the first two mask tokens of each row, (B, D) each."""
+        ids = encoded.tokens.ids
+        # the prompt stands in front: the two leftmost masks are its own, whatever the text says
+        rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
+        places = rank.topk(2, dim=1).indices
+        states = fused(encoded, self.fusion)
+        both = states.gather(1, places.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 2, D)
+        return both[:, 0], both[:, 1]
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """log p = γ log p₁ + (1−γ) log(1 − p₂), and γ·CE₁ + (1−γ)·(−log(1 − p₂(y))).  Eq. 8, for any C."""
+        first, second = self.masks(encoded)
+        label = self.label(self.dropout(first)).float()  # (B, C)
+        complement = self.complement(self.dropout(second)).float()
+        # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k): every class but c answers "is not"
+        classes = label.shape[1]
+        others = complement.unsqueeze(1).masked_fill(
+            torch.eye(classes, dtype=torch.bool, device=label.device), float("-inf")
+        )
+        log_not = others.logsumexp(-1) - complement.logsumexp(-1, keepdim=True)  # (B, C)
+        logits = self.gamma * label.log_softmax(-1) + (1 - self.gamma) * log_not
+        loss = None
+        if labels is not None:
+            loss_not = -log_not.gather(1, labels.unsqueeze(1)).mean()
+            loss = self.gamma * cross_entropy(label, labels) + (1 - self.gamma) * loss_not  # Eq. 8
+        return Prediction(logits, loss, torch.stack([label.log_softmax(-1), log_not]))

@@ -1,0 +1,54 @@
+"""Token vectors with positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from pithy.layers.types import Tokens
+
+Positions = Literal["none", "sinusoidal", "learned"]
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Sine and cosine position vectors (length, width) of Vaswani et al. (2017)."""
+    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)[:, : width // 2]
+    return table
+
+
+class TokenEmbedding(nn.Module):
+    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D)."""
+
+    def __init__(
+        self, *, vocabulary: int, width: int, positions: Positions, max_length: int, dropout: float, norm: bool
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        nn.init.normal_(self.token.weight, std=0.02 if norm else 0.1)
+        self.position: nn.Embedding | None = None
+        if positions == "learned":
+            self.position = nn.Embedding(max_length, width)
+            nn.init.normal_(self.position.weight, std=0.02)
+        table = sinusoids(max_length, width) if positions == "sinusoidal" else None
+        self.register_buffer("wave", table, persistent=False)
+        self.wave: Tensor | None
+        self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Vectors (B, L, D) of `tokens`."""
+        x: Tensor = self.token(tokens.ids)
+        length = tokens.ids.shape[1]
+        if self.position is not None:
+            x = x + self.position.weight[:length]
+        elif self.wave is not None:
+            x = x + self.wave[:length]
+        x = self.dropout(self.norm(x))
+        return x * tokens.valid.unsqueeze(-1).to(x.dtype)

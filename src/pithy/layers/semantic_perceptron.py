@@ -1,0 +1,63 @@
+"""The semantic perceptron (DMSP, Eq. 1, 2, 8): an encoder layer that shuffles tokens where others attend."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+
+Order = Literal["random", "expectation", "none"]
+
+# SplitMix64's multipliers as signed 64-bit numbers: a fixed hash gives each (layer, draw, length, token) its place.
+_MIX = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+
+
+def _hash(x: Tensor) -> Tensor:
+    x = x * _MIX[0]
+    x = (x ^ (x >> 30)) * _MIX[1]
+    x = (x ^ (x >> 27)) * _MIX[2]
+    return x ^ (x >> 31)
+
+
+def fixed_keys(valid: Tensor, layer: int, draw: int) -> Tensor:
+    """Sort keys (B, L) that depend only on layer, draw, the row's length and the token's place: inference."""
+    length = valid.sum(1, keepdim=True)  # (B, 1)
+    place = torch.arange(valid.shape[1], device=valid.device)  # (L,)
+    return _hash(place + 4096 * _hash(length + 65_536 * (layer + 1024 * draw)))
+
+
+def shuffle(x: Tensor, valid: Tensor, keys: Tensor) -> Tensor:
+    """F_t: the valid tokens of each row of `x` (B, L, D) in the order of `keys` (B, L); padding stays.  Eq. 1."""
+    # a tie between real tokens is broken by place (stable), padding sorts last
+    keys = torch.where(valid, keys, torch.iinfo(keys.dtype).max if not keys.is_floating_point() else torch.inf)
+    order = keys.argsort(dim=1, stable=True)  # (B, L)
+    return x.gather(1, order.unsqueeze(-1).expand_as(x))
+
+
+class SemanticPerceptron(nn.Module):
+    """x^j = norm(−F_t(x⁰) + x^{j−1} + MLP_j(x^{j−1})): (B, L, D) → (B, L, D).  Eq. 2, 8.
+
+    `order`: `random` shuffles x⁰, `expectation` takes the mean token in its place, `none` leaves F_t out (MLP).
+    """
+
+    def __init__(self, *, width: int, hidden: int, dropout: float, order: Order) -> None:
+        super().__init__()
+        self.order = order
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width))
+
+    def transformed(self, x0: Tensor, valid: Tensor, layer: int, draw: int) -> Tensor:
+        """F_t(x⁰) (B, L, D): a new order a row while training, a fixed one a layer, draw and length otherwise."""
+        if self.order == "expectation":
+            weight = valid.unsqueeze(-1).to(x0.dtype)
+            return (x0 * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True) * weight
+        keys = torch.rand(valid.shape, device=x0.device) if self.training else fixed_keys(valid, layer, draw)
+        return shuffle(x0, valid, keys)
+
+    def forward(self, x: Tensor, x0: Tensor, valid: Tensor, layer: int, draw: int = 0) -> Tensor:
+        """The layer number `layer` (from 1) on `x` (B, L, D) with the embeddings `x0` (B, L, D)."""
+        total = x + self.mlp(x)
+        if self.order != "none":
+            total = total - self.transformed(x0, valid, layer, draw)
+        return layer_norm(total, total.shape[-1:]) * valid.unsqueeze(-1).to(x.dtype)

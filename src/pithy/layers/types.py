@@ -1,0 +1,59 @@
+"""What flows between the parts of a model.
+
+Letters used everywhere: B batch, L tokens, D width, H heads, C classes, N layers, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch of texts: `ids` (B, L) int64 and `valid` (B, L) bool, True on real tokens."""
+
+    ids: Tensor
+    valid: Tensor
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What an encoder made of `tokens`: the hidden states of every layer.
+
+    `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer.
+    """
+
+    states: tuple[Tensor, ...]
+    tokens: Tokens
+
+    @property
+    def last(self) -> Tensor:
+        """Hidden states of the last layer (B, L, D)."""
+        return self.states[-1]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a head says of a batch.
+
+    `logits` (B, C): their softmax is the probability of each class. `loss` is the mean over the batch where
+    labels were given. `parts` holds the logits of a head's own classifiers, (K, B, C), where it has several.
+    """
+
+    logits: Tensor
+    loss: Tensor | None = None
+    parts: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the data fix about a model: sizes, special tokens, part-of-speech weights, pretrained weights."""
+
+    vocabulary: int
+    classes: int
+    max_length: int
+    mask_id: int | None = None
+    pos_weight: Tensor | None = None  # (V,)
+    checkpoint: str | None = None

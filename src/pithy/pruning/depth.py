@@ -1,0 +1,105 @@
+"""Dynamic depth control of a trained model (DDCF): probe the layers, drop by the rule, fine-tune, keep or go back."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from pithy.heads.depth_control import DepthControl
+from pithy.heads.layer_ensemble import LayerEnsembleHead
+from pithy.pruning.probe import probe
+from pithy.settings import PruneSettings
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Report, Trainer
+from pithy.training.predict import predict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """What became of a model: `accepted` says whether the shallower one took its place, `reason` why."""
+
+    model: Any
+    reason: str
+    accepted: bool = False
+    threshold: float | None = None
+    accuracies: tuple[float, ...] = ()
+    dev_before: float = 0.0
+    dev_after: float = 0.0
+
+
+def accuracy(model: nn.Module, texts: TextBatches) -> float:
+    """Accuracy of `model` on labelled `texts`."""
+    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    return float((predict(model, texts).logits.argmax(1) == labels).mean())
+
+
+def layer_accuracies(model: Any, train: TextBatches, dev: TextBatches, classes: int) -> list[float]:
+    """α of every layer: of the head's own base classifiers where it has one a layer, of fitted ones otherwise."""
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
+        return predict(model, dev).accuracies(dev.targets(np.arange(len(dev))).cpu().numpy())
+    return probe(model, train, dev, classes)
+
+
+def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
+    """Drop layers for as long as the rule says so; returns how many went."""
+    left = list(accuracies)
+    while (layer := control.dropped(left)) is not None:
+        model.drop(layer)
+        del left[layer]
+    return len(accuracies) - len(left)
+
+
+def prune(
+    model: Any,
+    train: TextBatches,
+    dev: TextBatches,
+    *,
+    classes: int,
+    settings: PruneSettings,
+    config: TrainingConfig,
+    rate: float,
+    seed: int,
+    report: Report | None = None,
+) -> Pruned:
+    """A shallower model where the controller finds layers idle and dev loses no more than the tolerance.
+
+    `rate` is the learning rate of the training that is now continued for `settings.epochs`.
+    """
+    if not settings.enabled:
+        return Pruned(model=model, reason="pruning is off (prune.enabled)")
+    if model.depth < 2:
+        return Pruned(model=model, reason="no layers to drop")
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
+        return Pruned(model=model, reason="its depth is controlled while it trains")
+    control = DepthControl(
+        threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
+    )
+    alphas = layer_accuracies(model, train, dev, classes)
+    before = accuracy(model, dev)
+    facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
+    smaller = copy.deepcopy(model)
+    dropped = drop_layers(smaller, alphas, control)
+    if dropped == 0:
+        return Pruned(model=model, reason="every layer earns its place", dev_after=before, **facts)
+    tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
+    Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report).run()
+    after = accuracy(smaller, dev)
+    if after < before - settings.tolerance:
+        why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
+        return Pruned(model=model, reason=why, dev_after=after, **facts)
+    why = f"{dropped} of {model.depth} layers dropped, dev {100 * before:.1f} → {100 * after:.1f}"
+    return Pruned(model=smaller, reason=why, accepted=True, dev_after=after, **facts)
+
+
+def shallower(model: Any, depth: int) -> nn.Module:
+    """A copy of `model` with its first `depth` layers: for counting what a depth costs."""
+    copied: Any = copy.deepcopy(model)
+    while copied.depth > depth:
+        copied.drop(-1)
+    shallow: nn.Module = copied
+    return shallow

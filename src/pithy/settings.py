@@ -1,0 +1,250 @@
+"""params.yaml, typed: one dataclass a section, unknown keys refused with their path.
+
+The sections are plain dataclasses, so that the parts of pithy that train can be used where pydantic is not
+installed; only `typed` needs it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pithy.errors import InputMissingError, ParameterError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number in an annotation: `Annotated[int, Range(ge=1)]`."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Hand the bounds to pydantic."""
+        schema = dict(handler(source))
+        inner = schema["schema"] if schema["type"] == "nullable" else schema
+        inner.update({key: value for key, value in vars(self).items() if value is not None})
+        return schema
+
+
+Positive = Annotated[int, Range(ge=1)]
+Count = Annotated[int, Range(ge=0)]
+Share = Annotated[float, Range(ge=0.0, le=1.0)]
+OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
+Action = Literal["report", "drop", "fail"]
+
+
+class Strict:
+    """Base of every section: an unknown key is an error."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadSettings(Strict):
+    """How hard to try to reach a source."""
+
+    tries: Positive = 4
+    timeout: Annotated[float, Range(gt=0.0)] = 30.0  # seconds without a byte
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateSettings(Strict):
+    """What to do with imperfect rows, and how to cut splits that the source does not have."""
+
+    on_empty: Action = "fail"
+    on_replacement: Action = "report"  # U+FFFD, which a wrong decoding leaves behind; a NUL byte always fails
+    on_duplicate: Action = "report"  # the same text and label twice in a split
+    on_conflict: Action = "report"  # the same text with two labels
+    on_leak: Action = "report"  # a text of dev or test that is also in train; drop removes it from train
+    min_per_class: Positive = 2
+    dev: OpenShare = 0.1
+    test: OpenShare = 0.1
+    split_seed: Count = 0
+    max_train_rows: Annotated[int | None, Range(ge=1)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosTableSettings(Strict):
+    """Weights of notional and function words (Transformer-F, Eq. 5)."""
+
+    notional: Share = 1.0
+    function: Share = 0.5
+    adverb: Literal["notional", "function"] = "notional"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentSettings(Strict):
+    """The prompt template (prompt text augmentation, PTA)."""
+
+    template: Literal["plain", "complex", "auto"] = "plain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeSettings(Strict):
+    """Vocabulary and length of the encoded arrays."""
+
+    min_count: Positive = 1
+    max_vocabulary: Positive = 50_000
+    wordpiece_vocabulary: Positive = 8_000
+    max_length: Positive = 512  # tokens kept of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(Strict):
+    """A tokenization, with or without the prompt, of a from-scratch vocabulary or of a checkpoint's."""
+
+    tokenizer: Literal["token", "wordpiece"] = "token"
+    prompt: bool = False
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(Strict):
+    """One system of a run: a recipe and what this run changes of it."""
+
+    view: str
+    recipe: str | None = None  # the system's own name where absent
+    encoder: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneSettings(Strict):
+    """Dynamic depth control (DDCF, Eq. 5) of a trained model."""
+
+    enabled: bool = True
+    threshold: Share | Literal["auto"] = "auto"  # ξ
+    tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also what a pruned model may lose
+    rule: Literal["equation", "algorithm"] = "equation"  # g ≥ s + 1 (Eq. 5) or g > s + 1 (Algorithm 1)
+    drop: Literal["last", "worst"] = "last"
+    epochs: Positive = 2  # fine-tuning after a drop
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(Strict):
+    """Intervals, calibration and speed."""
+
+    resamples: Positive = 2_000
+    confidence: OpenShare = 0.95
+    bins: Positive = 10
+    surest_errors: Count = 20
+    timing_texts: Positive = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(Strict):
+    """When a difference counts."""
+
+    alpha: OpenShare = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Strict):
+    """All of params.yaml."""
+
+    dataset: str
+    seeds: list[Count]
+    views: dict[str, View]
+    systems: dict[str, System]
+    download: DownloadSettings = field(default_factory=DownloadSettings)
+    validate: ValidateSettings = field(default_factory=ValidateSettings)
+    pos_table: PosTableSettings = field(default_factory=PosTableSettings)
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+    encode: EncodeSettings = field(default_factory=EncodeSettings)
+    train: dict[str, Any] = field(default_factory=dict)  # typed by the training core, after the recipe's defaults
+    prune: PruneSettings = field(default_factory=PruneSettings)
+    evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
+    compare: CompareSettings = field(default_factory=CompareSettings)
+
+
+def nearest(name: str, allowed: list[str]) -> str:
+    """`; did you mean 'x'?` for a likely slip, the allowed names otherwise."""
+    close = difflib.get_close_matches(name, allowed, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"allowed: {', '.join(sorted(allowed))}"
+
+
+def typed(kind: type[T], values: Any, path: str = "") -> T:
+    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in params.yaml.
+
+    Raises ParameterError: the key, what it was, what is allowed; one line a fault.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        faults = [_fault(kind, dict(fault), path) for fault in error.errors(include_url=False)]
+        raise ParameterError("\n".join(faults)) from None
+
+
+def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
+    kinds = ("literal[", "constrained", "float", "int", "lax-or-strict")  # what pydantic calls a branch of a union
+    parts = [str(part) for part in fault["loc"] if not str(part).startswith(kinds)]
+    where = ".".join([path, *parts] if path else parts)
+    if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return f"params.yaml: {where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
+    if fault["type"] in {"missing", "missing_argument"}:
+        return f"params.yaml: {where} is missing"
+    return f"params.yaml: {where} was {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _names_at(kind: Any, parts: list[str]) -> list[str]:
+    """Field names of the dataclass found by walking `parts` down from `kind`."""
+    from typing import get_args, get_type_hints
+
+    for part in parts:
+        kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
+    return list(getattr(kind, "__dataclass_fields__", {}))
+
+
+def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
+    """params.yaml as it stands, unchecked."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run from the repository's root") from None
+    except yaml.YAMLError as error:
+        raise ParameterError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, Mapping):
+        raise ParameterError(f"{path} must be a mapping of sections")
+    return dict(values)
+
+
+def load(path: Path = Path("params.yaml")) -> Settings:
+    """All settings, checked."""
+    settings = typed(Settings, read_params(path))
+    for name, system in settings.systems.items():
+        if system.view not in settings.views:
+            raise ParameterError(
+                f"params.yaml: systems.{name}.view was {system.view!r}: {nearest(system.view, list(settings.views))}"
+            )
+    return settings
+
+
+def select(keys: tuple[str, ...], *, key: str = "", path: Path = Path("params.yaml")) -> Settings:
+    """All settings are checked, but only `keys` can be read: what a stage declares is what it gets.
+
+    `systems.{key}` stands for the one system (or view) named `key`; an unknown one is a ParameterError.
+    """
+    settings = load(path)
+    wanted = [name.partition(".") for name in keys]
+    for section in set(vars(settings)) - {section for section, _, _ in wanted}:
+        object.__delattr__(settings, section)
+    for section, dot, _ in wanted:
+        values = getattr(settings, section)
+        if dot and key not in values:
+            raise ParameterError(f"params.yaml: {section} has no {key!r}: {nearest(key, list(values))}")
+        if dot:
+            object.__setattr__(settings, section, {key: values[key]})
+    return settings

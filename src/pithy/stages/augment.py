@@ -1,0 +1,41 @@
+"""augment: the prompt that stands in front of every text of a view with `prompt: true`.
+
+python -m pithy.stages.augment VALIDATED OUT
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+from pithy.errors import guarded
+from pithy.files import atomic_folder, write_json, write_text
+from pithy.settings import AugmentSettings, select
+from pithy.text.prompts import prompt
+from pithy.text.rows import Corpus
+
+PARAMS = ("augment",)
+SHOWN = 5
+
+
+def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
+    """Write prompt.json and preview.txt, the first training texts behind the prompt."""
+    corpus = Corpus.read(validated)
+    made = prompt(settings.template, corpus.language, corpus.labels)
+    first = next(iter(corpus.batches("train", "text", size=SHOWN)))["text"]
+    with atomic_folder(out) as folder:
+        write_json(folder / "prompt.json", made)
+        write_text(folder / "preview.txt", "".join(f"{made['prefix']}{text}\n" for text in islice(first, SHOWN)))
+    print(f"prompt: {made['prefix']}")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the prompt."""
+    validated, out = map(Path, sys.argv[1:])
+    run(select(PARAMS).augment, validated, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""compare: rank the systems of a run on the development set, choose one, write the report.
+
+python -m pithy.stages.compare VALIDATED EVALUATED PRUNED OUT
+
+Writes OUT/summary.json, OUT/comparison.md, OUT/report.html and OUT/chosen/, a copy of the chosen model.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.evaluation.comparison import compare
+from pithy.evaluation.markdown import comparison_markdown
+from pithy.evaluation.record import Evaluation, read, read_text
+from pithy.evaluation.report import render
+from pithy.evaluation.summary import read_corpus, write_summary
+from pithy.evaluation.tradeoff import read_pruning
+from pithy.files import atomic_folder, write_text
+from pithy.settings import Settings, select
+
+PARAMS = ("systems", "compare")
+
+
+def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
+    """Compare the systems named in the settings; `out` appears whole or not at all."""
+    corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
+    evaluations = _evaluations(evaluated, settings)
+    summary = compare(corpus, evaluations, settings.compare.alpha)
+    systems = {each.metrics.system: each.metrics for each in evaluations}
+    prunings = {name: read_pruning(pruned / name / "pruning.json") for name in systems}
+    with atomic_folder(out) as temporary:
+        write_summary(temporary / "summary.json", summary)
+        write_text(temporary / "comparison.md", comparison_markdown(summary))
+        write_text(temporary / "report.html", render(summary, systems, prunings, data_page))
+        _copy_model(pruned / summary.chosen_system / f"seed-{summary.chosen_seed}", temporary / "chosen")
+    print(summary.verdict)
+
+
+def _evaluations(evaluated: Path, settings: Settings) -> list[Evaluation]:
+    if not settings.systems:
+        raise ParameterError("params.yaml: systems is empty: name at least one system to compare")
+    return [read(evaluated / name) for name in settings.systems]
+
+
+def _copy_model(folder: Path, to: Path) -> None:
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder}, the chosen model, is missing: run dvc repro")
+    shutil.copytree(folder, to)
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the comparison."""
+    if len(sys.argv) != 5:
+        raise ParameterError("usage: python -m pithy.stages.compare VALIDATED EVALUATED PRUNED OUT")
+    validated, evaluated, pruned, out = map(Path, sys.argv[1:])
+    run(select(PARAMS), validated, evaluated, pruned, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Fetch a source's files: python -m pithy.stages.download SOURCE_YAML OUT_DIR."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from pithy import errors, settings
+from pithy.files import atomic_folder, write_json
+
+PARAMS = ("download",)
+ARRIVALS = Path(".pithy/downloads")  # outside OUT_DIR, so that an interrupted run can go on
+
+
+@errors.guarded
+def main() -> None:
+    """Write the verified files and source.json, the source as it was read, to OUT_DIR."""
+    from pithy.corpus.fetch import Fetcher
+    from pithy.corpus.source import read_source
+
+    source_yaml, out = map(Path, sys.argv[1:3])
+    source = read_source(source_yaml)
+    fetcher = Fetcher(ARRIVALS, settings.select(PARAMS).download)
+    with atomic_folder(out) as folder:
+        for file in source.files:
+            print(f"{file.path} from {fetcher.fetch(file, folder)}")
+        write_json(folder / "source.json", asdict(source))
+    fetcher.clear()
+
+
+if __name__ == "__main__":
+    main()

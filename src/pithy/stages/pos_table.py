@@ -1,0 +1,54 @@
+"""pos_table: parts of speech and weight of every character and frequent word.
+
+    python -m pithy.stages.pos_table VALIDATED OUT
+
+A tagger reads a sample of the training texts (tagging a large corpus would take hours) and its new words are added.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pithy.errors import guarded
+from pithy.files import atomic_folder
+from pithy.settings import PosTableSettings, select
+from pithy.text.coverage import coverage
+from pithy.text.pos_table import build, grow, save
+from pithy.text.rows import SPLITS, Corpus
+from pithy.text.taggers import count, tagger_for
+
+PARAMS = ("pos_table",)
+TEXTS, CHARACTERS = 20_000, 300_000  # most that are sampled of a split
+
+
+def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
+    """Build the table of both languages, grow it by the corpus, write it with what it covers."""
+    corpus = Corpus.read(validated)
+    samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
+    base = build(settings)
+    tagger = tagger_for(corpus.language, base)
+    table = grow(base, count(tagger.tag(samples["train"])), corpus.language)
+    covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
+    about = {
+        "corpus": corpus.name,
+        "language": corpus.language,
+        "tagger": {"name": tagger.name, "texts": len(samples["train"]), "of": corpus.count("train")},
+        "coverage": covered,
+    }
+    with atomic_folder(out) as folder:
+        save(table, folder, about)
+    dev = covered["dev"]
+    print(f"{table.frame.height:,} rows; {tagger.name} read {len(samples['train']):,} texts of train;", end=" ")
+    print(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the table."""
+    validated, out = map(Path, sys.argv[1:])
+    run(select(PARAMS).pos_table, validated, out)
+
+
+if __name__ == "__main__":
+    main()

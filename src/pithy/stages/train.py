@@ -1,0 +1,64 @@
+"""train: train the system, one model a seed.
+
+python -m pithy.stages.train SYSTEM ENCODED OUT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+from pithy.errors import guarded
+from pithy.files import atomic_folder, write_json
+from pithy.settings import select
+from pithy.systems.recipe import Recipe
+from pithy.systems.registry import recipe_of
+from pithy.systems.saved import save
+from pithy.text.view import View
+from pithy.training.config import TrainingConfig, configure
+from pithy.training.progress import Printer
+from pithy.training.run import train_system
+from pithy.training.views import frame_of
+
+PARAMS = ("seeds", "train", "systems.{key}")
+
+
+def train_seed(name: str, recipe: Recipe, config: TrainingConfig, view: View, seed: int, out: Path) -> None:
+    """Train one seed and write its folder."""
+    printer = Printer(f"{name} seed {seed}")
+    trained = train_system(recipe, config, view, seed=seed, path=f"systems.{name}", report=printer)
+    facts = {
+        "dataset": view.corpus,
+        "data": view.fingerprint(),
+        "seed": seed,
+        "rate": trained.rate,
+        "dev_accuracy": trained.dev_accuracy,
+        "epoch": trained.epoch,
+        "depth_full": trained.depth,
+        "parameters_full": trained.parameters,
+        "training": vars(config),
+    }
+    frame = frame_of(view, config.max_length)
+    save(out, trained.model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts=facts)
+    write_json(out / "history.json", trained.history)
+    printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and train every seed."""
+    name, encoded, out = sys.argv[1:]
+    settings = select(PARAMS, key=name)
+    recipe = recipe_of(name, settings.systems[name], settings.train)
+    config = configure(name, recipe)
+    torch.set_num_threads(config.threads)
+    view = View.load(Path(encoded))
+    with atomic_folder(Path(out)) as folder:
+        for seed in settings.seeds:
+            train_seed(name, recipe, config, view, seed, folder / f"seed-{seed}")
+
+
+if __name__ == "__main__":
+    main()

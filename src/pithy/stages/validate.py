@@ -1,0 +1,36 @@
+"""Judge the raw corpus and divide it: python -m pithy.stages.validate RAW_DIR OUT_DIR."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pithy import errors, settings
+from pithy.files import atomic_folder, write_json
+
+PARAMS = ("validate",)
+
+
+@errors.guarded
+def main() -> None:
+    """Write the three splits, their description and the report to OUT_DIR."""
+    from pithy.corpus.page import page
+    from pithy.corpus.readers import read_corpus
+    from pithy.corpus.source import read_source
+    from pithy.corpus.validation import validate
+
+    raw, out = map(Path, sys.argv[1:3])
+    source = read_source(raw / "source.json")
+    result = validate(read_corpus(source, raw), source, settings.select(PARAMS).validate)
+    with atomic_folder(out) as folder:
+        for name, part in result.parts.items():
+            part.rechunk().write_parquet(folder / f"{name}.parquet")
+        for name, value in (("corpus", result.corpus), ("report", result.report)):
+            write_json(folder / f"{name}.json", value)
+        (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+    for note in result.corpus["notes"]:
+        print(note)
+
+
+if __name__ == "__main__":
+    main()

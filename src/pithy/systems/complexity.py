@@ -1,0 +1,41 @@
+"""What a model costs: parameters, floating-point operations, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pithy.layers.types import Tokens
+from pithy.systems.saved import TextFrame
+
+
+def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
+    """Floating-point operations of one text, `length` tokens with its frame: matrix products and convolutions.
+
+    A multiply-add counts as two.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
+    ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
+    counter = FlopCounterMode(display=False)
+    with torch.inference_mode(), counter:
+        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool)))
+    return int(counter.get_total_flops())
+
+
+def milliseconds(run: Callable[[int], Any], texts: int, *, warm: int = 5) -> float:
+    """Median milliseconds of `run(i)` over `texts` calls, after a few that do not count."""
+    for i in range(min(warm, texts)):
+        run(i)
+    times = []
+    for i in range(texts):
+        start = time.perf_counter()
+        run(i)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times) * 1000)

@@ -1,0 +1,80 @@
+"""TF-IDF over token n-grams and a linear support vector machine: the baseline that every user should see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor, nn
+
+from pithy.layers.ngrams import ngram_keys
+from pithy.layers.types import Context, Prediction, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSvmConfig(Strict):
+    """n-gram orders and the machine's penalty; `features` caps the n-grams kept, the most frequent first."""
+
+    orders: list[Positive] = field(default_factory=lambda: [1, 2])
+    min_rows: Positive = 1
+    features: Positive = 1_000_000
+    penalty: Annotated[float, Range(gt=0.0)] = 1.0
+
+    def build(self, context: Context) -> LinearSvm:
+        """The untrained model."""
+        return LinearSvm(self, context)
+
+
+class LinearSvm(nn.Module):
+    """Margins of a one-vs-rest linear SVM on TF-IDF, turned into probabilities by one scale fitted on dev.
+
+    Its weights are set by `pithy.training.linear`, not by gradient descent.
+    """
+
+    depth = 0
+
+    def __init__(self, config: LinearSvmConfig, context: Context) -> None:
+        super().__init__()
+        self.config = config
+        self.orders = (config.orders[0], config.orders[-1])
+        self.vocabulary, self.classes = context.vocabulary, context.classes
+        self.install(torch.zeros(0, dtype=torch.int64), torch.zeros(0), torch.zeros(0, context.classes))
+
+    def install(
+        self, keys: Tensor, idf: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float = 1.0
+    ) -> None:
+        """Take a fitted machine: sorted n-gram `keys` (F,), `idf` (F,), `weight` (F, C), `bias` (C,)."""
+        self.register_buffer("keys", keys)
+        self.register_buffer("idf", idf.float())
+        self.weight = nn.Parameter(weight.float(), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(self.classes) if bias is None else bias.float(), requires_grad=False)
+        self.register_buffer("scale", torch.tensor(float(scale)))
+        self.keys: Tensor
+        self.idf: Tensor
+        self.scale: Tensor
+
+    def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> Any:
+        """Take a saved machine, whatever the number of its features."""
+        self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
+
+    def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Known n-grams as (row (K,), feature (K,), tf-idf value (K,)), each row at unit L2 length."""
+        keys, rows = ngram_keys(tokens, self.vocabulary, self.orders)
+        place = torch.searchsorted(self.keys, keys).clamp(max=max(len(self.keys) - 1, 0))
+        known = self.keys[place] == keys if len(self.keys) else torch.zeros_like(keys, dtype=torch.bool)
+        cell, count = torch.unique(rows[known] * max(len(self.keys), 1) + place[known], return_counts=True)
+        row, feature = cell // max(len(self.keys), 1), cell % max(len(self.keys), 1)
+        value = (1 + count.float().log()) * self.idf[feature]  # sublinear term frequency
+        squares = torch.zeros(len(tokens.ids), device=value.device).index_add_(0, row, value.square())
+        return row, feature, value / squares.clamp(min=1e-12).sqrt()[row]
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        """Scaled margins (B, C) as logits."""
+        row, feature, value = self.features(tokens)
+        margin = self.bias.expand(len(tokens.ids), -1).clone()
+        margin.index_add_(0, row, self.weight[feature] * value.unsqueeze(1))
+        logits = margin * self.scale
+        return Prediction(logits, None if labels is None else nn.functional.cross_entropy(logits, labels))

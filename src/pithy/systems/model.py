@@ -1,0 +1,44 @@
+"""A model: an encoder and a head."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Prediction, Tokens
+
+
+class Classifier(nn.Module):
+    """Any encoder under any head: texts to class logits."""
+
+    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    @property
+    def depth(self) -> int:
+        """Number of layers; 0 where the encoder has none."""
+        return self.encoder.depth
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        """Logits (B, C) of a batch (B, L), with the loss where `labels` are given."""
+        prediction: Prediction = self.head(self.encoder(tokens), labels)
+        return prediction
+
+    def drop(self, layer: int) -> None:
+        """Take out one layer (0-based), with the classifier that the head may have on it."""
+        self.encoder.drop(layer)
+        drop = getattr(self.head, "drop", None)
+        if drop:
+            drop(layer)
+
+    def adapt(self, accuracies: list[float]) -> bool:
+        """Let a depth-controlling head act on its parts' accuracies; returns whether anything changed."""
+        adapt = getattr(self.head, "adapt", None)
+        return bool(adapt and adapt(self.encoder, accuracies))
+
+
+def parameters(model: nn.Module, *, embeddings: bool = True) -> int:
+    """Number of weights; without `embeddings`, as the papers count."""
+    table = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return sum(p.numel() for p in model.parameters() if embeddings or id(p) not in table)

@@ -1,0 +1,105 @@
+"""A recipe: a text view, an encoder, a head and training defaults; one a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from torch import nn
+
+from pithy.encoders.convolution import ConvolutionConfig
+from pithy.encoders.pretrained import PretrainedConfig
+from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig
+from pithy.encoders.transformer import TransformerConfig
+from pithy.errors import ParameterError
+from pithy.heads.layer_ensemble import LayerEnsembleConfig
+from pithy.heads.linear import LinearConfig
+from pithy.heads.prompt import PromptConfig
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context
+from pithy.settings import nearest, typed
+from pithy.systems.linear_svm import LinearSvmConfig
+from pithy.systems.model import Classifier
+
+
+class EncoderConfig(Protocol):
+    """Settings that build an encoder."""
+
+    def build(self, context: Context) -> Encoder:
+        """The encoder for the data."""
+
+
+class HeadConfig(Protocol):
+    """Settings that build a head on an encoder."""
+
+    def build(self, context: Context, encoder: Encoder) -> nn.Module:
+        """The head for the data, or ValueError where the two do not fit."""
+
+
+ENCODERS: dict[str, type] = {
+    "transformer": TransformerConfig,
+    "semantic_perceptron": SemanticPerceptronConfig,
+    "convolution": ConvolutionConfig,
+    "pretrained": PretrainedConfig,
+    "linear_svm": LinearSvmConfig,
+}
+HEADS: dict[str, type] = {
+    "linear": LinearConfig,
+    "prompt": PromptConfig,
+    "layer_ensemble": LayerEnsembleConfig,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a system is made of. `encoder` and `head` hold a `kind` and its settings; so does a saved model."""
+
+    name: str
+    about: str
+    paper: str
+    view: str
+    encoder: dict[str, Any]
+    head: dict[str, Any] = field(default_factory=lambda: {"kind": "linear"})
+    train: dict[str, Any] = field(default_factory=dict)
+
+    def changed(self, *, encoder: Mapping[str, Any], head: Mapping[str, Any], train: Mapping[str, Any]) -> Recipe:
+        """This recipe with settings of params.yaml put over its own; another `kind` starts from that kind's own."""
+        values = {**vars(self), "encoder": _over(self.encoder, encoder), "head": _over(self.head, head)}
+        return Recipe(**{**values, "train": {**self.train, **train}})
+
+    def build(self, context: Context, path: str = "") -> nn.Module:
+        """The model, with fresh weights; `path` is where the system stands in params.yaml.
+
+        Raises ParameterError for unknown settings and for parts that do not fit together.
+        """
+        encoder_config = part(ENCODERS, self.encoder, f"{path}.encoder")
+        if isinstance(encoder_config, LinearSvmConfig):
+            return encoder_config.build(context)
+        head_config = part(HEADS, self.head, f"{path}.head")
+        try:
+            encoder = encoder_config.build(context)
+            return Classifier(encoder, head_config.build(context, encoder))
+        except ValueError as error:
+            raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
+
+
+def _over(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    if change.get("kind", own["kind"]) != own["kind"]:
+        return dict(change)
+    return {**own, **change}
+
+
+def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
+    """The typed settings of an encoder or head named by `kind`."""
+    settings = dict(values)
+    kind = settings.pop("kind", None)
+    if kind not in kinds:
+        raise ParameterError(f"params.yaml: {path}.kind was {kind!r}: {nearest(str(kind), list(kinds))}")
+    return typed(kinds[kind], settings, path)
+
+
+def settings_of(kinds: dict[str, type], config: Any) -> dict[str, Any]:
+    """The reverse of `part`: every setting of a part, with its kind."""
+    names = {cls: kind for kind, cls in kinds.items()}
+    return {"kind": names[type(config)], **asdict(config)}

@@ -1,0 +1,35 @@
+"""Every system by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pithy.errors import ParameterError
+from pithy.settings import System, nearest
+from pithy.systems import bert, dmsp, text_cnn, transformer_f
+from pithy.systems.recipe import Recipe
+
+SVM = Recipe(
+    name="tfidf_svm",
+    about="TF-IDF over token n-grams and a linear SVM: strong, tiny, and the score to beat",
+    paper="Joachims (1998)",
+    view="token",
+    encoder={"kind": "linear_svm"},
+)
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe for recipe in [SVM, *text_cnn.RECIPES, *transformer_f.RECIPES, *dmsp.RECIPES, *bert.RECIPES]
+}
+
+
+def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a system of params.yaml with its changes, over the run's own `train` settings.
+
+    An unknown recipe is refused with the nearest name.
+    """
+    base = system.recipe or name
+    if base not in RECIPES:
+        where = f"systems.{name}.recipe" if system.recipe else f"systems.{name}"
+        raise ParameterError(f"params.yaml: {where}: there is no system {base!r}: {nearest(base, list(RECIPES))}")
+    return RECIPES[base].changed(encoder=system.encoder, head=system.head, train={**(train or {}), **system.train})

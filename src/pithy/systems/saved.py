@@ -1,0 +1,158 @@
+"""A saved model: a folder with config, weights, tokenizer, labels, card and manifest. No pickle anywhere.
+
+config.json  model.safetensors  tokenizer.json  labels.json  card.md  manifest.json
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from pithy.errors import DataError, InputMissingError
+from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
+from pithy.layers.types import Context
+from pithy.systems.linear_svm import LinearSvm
+from pithy.systems.model import Classifier, parameters
+from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
+
+FORMAT = 1
+CHECKED = ("model.safetensors", "tokenizer.json", "labels.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFrame:
+    """What stands around a text's own tokens, and how much of it fits."""
+
+    language: str
+    max_length: int
+    prefix_ids: list[int]
+    suffix_ids: list[int]
+    pad_id: int
+    unk_id: int
+    mask_id: int | None
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A loaded model with what it needs to read text."""
+
+    folder: Path
+    system: str
+    model: Any
+    labels: list[str]
+    frame: TextFrame
+
+
+def save(
+    folder: Path,
+    model: nn.Module,
+    *,
+    recipe: Recipe,
+    frame: TextFrame,
+    labels: list[str],
+    tokenizer: Path,
+    facts: dict[str, Any],
+) -> None:
+    """Write the model's folder, whole or not at all; `facts` (data hash, seed, dev score …) go to card and manifest."""
+    config = {
+        "model_type": "pithy",
+        "format": FORMAT,
+        "system": recipe.name,
+        "about": recipe.about,
+        "paper": recipe.paper,
+        "parts": _parts(model),
+        "frame": asdict(frame),
+    }
+    with atomic_folder(folder) as new:
+        write_json(new / "config.json", config)
+        write_json(new / "labels.json", labels)
+        shutil.copyfile(tokenizer, new / "tokenizer.json")
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        write_tensors(new / "model.safetensors", state)
+        write_text(new / "card.md", card(recipe, model, frame, labels, facts))
+        write_json(new / "manifest.json", {**facts, "sha256": {name: sha256(new / name) for name in CHECKED}})
+
+
+def save_again(folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any]) -> None:
+    """Write a changed `model` (a pruned one) with everything else of the folder that it came from."""
+    config, manifest = read_json(saved.folder / "config.json"), read_json(saved.folder / "manifest.json")
+    recipe = Recipe(name=saved.system, about=config["about"], paper=config["paper"], view="", **config["parts"])
+    del manifest["sha256"]
+    save(
+        folder,
+        model,
+        recipe=recipe,
+        frame=saved.frame,
+        labels=saved.labels,
+        tokenizer=saved.folder / "tokenizer.json",
+        facts={**manifest, **facts},
+    )
+
+
+def _parts(model: nn.Module) -> dict[str, Any]:
+    if isinstance(model, LinearSvm):
+        return {"encoder": settings_of(ENCODERS, model.config), "head": {"kind": "linear"}}
+    assert isinstance(model, Classifier)
+    return {
+        "encoder": settings_of(ENCODERS, model.encoder.settings),
+        "head": settings_of(HEADS, model.head.config),
+    }
+
+
+def load(folder: Path) -> Saved:
+    """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with."""
+    if not (folder / "config.json").is_file():
+        raise InputMissingError(f"{folder} is not a saved model: it has no config.json")
+    config, manifest = read_json(folder / "config.json"), read_json(folder / "manifest.json")
+    if config.get("model_type") != "pithy" or config.get("format") != FORMAT:
+        raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
+    for name, digest in manifest["sha256"].items():
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole")
+        if sha256(folder / name) != digest:
+            raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
+    labels, frame = read_json(folder / "labels.json"), TextFrame(**config["frame"])
+    recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
+    context = Context(
+        vocabulary=frame.vocabulary,
+        classes=len(labels),
+        max_length=frame.max_length,
+        mask_id=frame.mask_id,
+        pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place
+    )
+    model = recipe.build(context, "config.json")
+    model.load_state_dict(_state(folder / "model.safetensors"))
+    return Saved(folder, config["system"], model.eval(), labels, frame)
+
+
+def _state(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:
+    """The model's card: what it is, what it was trained on, how to use it."""
+    shown = "\n".join(f"* {name}: {value}" for name, value in facts.items() if not isinstance(value, dict))
+    return f"""# {recipe.name}
+
+{recipe.about} ({recipe.paper}).
+
+* language: {frame.language}
+* labels: {", ".join(labels)}
+* parameters: {parameters(model):,}
+* reads up to {frame.max_length} tokens of a text
+{shown}
+
+## Use
+
+    pithy predict . "a text"
+
+The folder holds all that is needed: weights (safetensors), tokenizer, labels, settings.
+"""

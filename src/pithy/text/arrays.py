@@ -1,0 +1,41 @@
+"""Flat .npy files that grow while they are written, so that memory does not grow with the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+
+class NpyWriter:
+    """Appends rows to an .npy file; its header is set right on leaving the `with` block."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        self.length = 0
+        self._dtype = np.dtype(dtype)
+        self._row = row
+        self._file: IO[bytes] = path.open("wb")
+        self._header()
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write `values`, (n, *row), behind what is there."""
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).tobytes())
+        self.length += len(values)
+
+    def __enter__(self) -> NpyWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.seek(0)
+        self._header()
+        self._file.close()
+
+    def _header(self) -> None:
+        """The header keeps its size for every length: the format pads for a growing first axis."""
+        shape = (self.length, *self._row)
+        facts = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, facts)

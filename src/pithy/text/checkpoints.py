@@ -1,0 +1,96 @@
+"""The tokenizer of a pretrained checkpoint: a local folder or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenizers import Tokenizer
+
+from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+from pithy.text.tokenizers import SPECIALS, by_piece, load
+
+CONFIGS = ("tokenizer_config.json", "config.json")
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint's tokenizer and how many tokens its model reads at once (None: not said)."""
+
+    tokenizer: Tokenizer
+    positions: int | None
+
+
+def read_checkpoint(name: str) -> Checkpoint:
+    """The tokenizer of `name`, from tokenizer.json or vocab.txt; only small files are fetched from the hub.
+
+    Raises InputMissingError (no such folder, or it has no tokenizer), SourceUnavailableError (the hub cannot be
+    reached), DataError (a file that cannot be read).
+    """
+    configs = {file: _config(name, file) for file in CONFIGS}
+    whole = _file(name, "tokenizer.json")
+    if whole is not None:
+        tokenizer = load(whole)
+    else:
+        words = _file(name, "vocab.txt")
+        if words is None:
+            raise InputMissingError(f"checkpoint {name!r} has neither tokenizer.json nor vocab.txt")
+        tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
+    keys = ("model_max_length", "max_position_embeddings")
+    limits = (configs[file].get(key) for file, key in zip(CONFIGS, keys, strict=True))
+    known = [int(limit) for limit in limits if limit is not None and limit < 1e6]  # 1e30 stands for "none"
+    return Checkpoint(tokenizer, min(known, default=None))
+
+
+def _from_words(path: Path, lowercase: bool) -> Tokenizer:
+    vocabulary = path.read_text(encoding="utf-8").splitlines()
+    missing = [special for special in SPECIALS if special not in vocabulary]
+    if missing:
+        raise DataError(f"{path} lacks {', '.join(missing)}: it is not the vocabulary of a BERT")
+    return by_piece(vocabulary, lowercase=lowercase)
+
+
+def _config(name: str, file: str) -> dict[str, Any]:
+    path = _file(name, file)
+    try:
+        return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error})") from None
+
+
+def _file(name: str, file: str) -> Path | None:
+    """A file of the checkpoint; None where the checkpoint does not have it."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder / file if (folder / file).is_file() else None
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputMissingError(f"checkpoint {name!r} is not a folder: check the path")
+    return _download(name, file)
+
+
+def _download(name: str, file: str) -> Path | None:
+    import httpx
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    try:
+        return Path(hf_hub_download(name, file))
+    except LocalEntryNotFoundError as error:
+        raise SourceUnavailableError(_unreachable(name, error)) from None
+    except EntryNotFoundError:
+        return None
+    except (HFValidationError, RepositoryNotFoundError):
+        raise InputMissingError(f"checkpoint {name!r} is neither a folder nor a name of the hub") from None
+    except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
+        raise SourceUnavailableError(_unreachable(name, error)) from None
+
+
+def _unreachable(name: str, error: Exception) -> str:
+    reason = str(error).strip().splitlines()[:1]
+    return f"checkpoint {name!r} is not a folder here and cannot be fetched from the hub: {''.join(reason)}"

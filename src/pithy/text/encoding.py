@@ -1,0 +1,84 @@
+"""Texts to flat arrays of token ids: the one function behind the encode stage and behind inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from pithy.errors import DataError
+from pithy.text.characters import code_points, lookup_table
+from pithy.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
+
+CHARACTERS_AT_ONCE = 1_000_000  # bounds the memory that the library's results take
+
+
+class Encoded(NamedTuple):
+    """Token ids of N texts, one after the other."""
+
+    ids: NDArray[np.int32]  # (tokens,)
+    offsets: NDArray[np.int64]  # (N + 1,): text n is ids[offsets[n] : offsets[n + 1]]
+    truncated: int  # texts that lost their end
+
+
+class TextEncoder:
+    """Encodes texts with one tokenizer, which it prepares once."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.unk_id = special_ids(tokenizer).unk
+        self._table: NDArray[np.int32] | None = None
+        if is_by_character(tokenizer):
+            self._table = lookup_table(vocabulary_of(tokenizer), self.unk_id)
+
+    def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+        """The first `max_length` tokens of each text, without prompt or special tokens.
+
+        A text with no token at all becomes one unknown token, so that no model meets an empty row.
+        Raises DataError for a text that is not valid Unicode (a lone surrogate).
+        """
+        try:
+            parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
+        except UnicodeEncodeError as error:
+            raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
+        ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
+        lengths = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
+        ids = np.insert(ids, (np.cumsum(lengths) - lengths)[lengths == 0], self.unk_id)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(lengths, 1))])
+        return Encoded(ids, offsets, sum(part[2] for part in parts))
+
+    def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
+        """Flat ids, the length of each text, and how many texts lost their end."""
+        if self._table is not None:
+            heads = [text[:max_length] for text in texts]
+            full, lengths = _lengths(texts), _lengths(heads)
+            return self._table[code_points(heads)], lengths, int((lengths < full).sum())
+        "".join(texts).encode()  # the library says less clearly that a text is not valid Unicode
+        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        cut = [ids[:max_length] for ids in found]
+        full, lengths = _lengths(found), _lengths(cut)
+        return np.fromiter(chain.from_iterable(cut), np.int32, lengths.sum()), lengths, int((lengths < full).sum())
+
+
+def encode_texts(
+    tokenizer_json: Path, texts: Sequence[str], max_length: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Flat ids (tokens,) int32 and offsets (N + 1,) int64 of `texts`, as the encode stage makes them."""
+    encoded = TextEncoder(load(tokenizer_json)).encode(texts, max_length)
+    return encoded.ids, encoded.offsets
+
+
+def _lengths(sequences: Sequence[Sequence[object]]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, sequences), np.int64, len(sequences))
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Ranges of texts of about CHARACTERS_AT_ONCE characters each."""
+    chunk = np.cumsum(_lengths(texts)) // CHARACTERS_AT_ONCE
+    cuts = np.flatnonzero(np.diff(chunk)) + 1
+    return pairwise([0, *cuts.tolist(), len(texts)])

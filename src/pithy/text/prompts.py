@@ -1,0 +1,79 @@
+"""Prompt templates of prompt text augmentation (PTA): a sentence with two masks in front of every text.
+
+The first mask stands where the label is named, the second where the text says which label it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from pithy.text.tagsets import Language
+from pithy.text.tokenizers import MASK, UNK
+
+Template = Literal["plain", "complex", "auto"]
+
+# Words apart, as `auto` replaces them one by one; Chinese is written without the blanks.
+PLAIN_ZH = "下面 句子 的 标签 是 [MASK] , 所以 标签 不 是 [MASK] :"
+PLAIN_EN = "The label of the following sentence is [MASK] , so the label is not [MASK] :"
+
+POSITIVE = {"positive", "pos", "正面", "正向", "积极"}
+NEGATIVE = {"negative", "neg", "负面", "负向", "消极"}
+
+
+class Prompt(TypedDict):
+    """What prompt.json holds."""
+
+    language: str
+    template: str
+    prefix: str
+    masks: int
+
+
+def prompt(template: Template, language: Language, labels: Sequence[str]) -> Prompt:
+    """The prompt of a template for any label set; it always holds two masks.
+
+    `plain` names no label, `complex` names them all, `auto` is `plain` with every word unknown.
+    """
+    prefix = {"plain": _plain, "complex": _complex, "auto": _auto}[template](language, labels)
+    return Prompt(language=language, template=template, prefix=prefix, masks=prefix.count(MASK))
+
+
+def _plain(language: Language, labels: Sequence[str]) -> str:
+    return _joined(PLAIN_ZH if language == "zh" else PLAIN_EN, language)
+
+
+def _auto(language: Language, labels: Sequence[str]) -> str:
+    words = (PLAIN_ZH if language == "zh" else PLAIN_EN).split(" ")
+    return _joined(" ".join(UNK if word.isalpha() else word for word in words), language)
+
+
+def _joined(words: str, language: Language) -> str:
+    if language == "zh":
+        return words.replace(" ", "")
+    return words.replace(" ,", ",").replace(" :", ":") + " "
+
+
+def _complex(language: Language, labels: Sequence[str]) -> str:
+    """The labels by number; the published wording where they are positive and negative."""
+    sentiment = _is_sentiment(labels)
+    if language == "zh":
+        names = ["正面" if label.lower() in POSITIVE else "负面" for label in labels] if sentiment else labels
+        legend = ",".join(f"{index}代表{_safe(name)}" for index, name in enumerate(names))
+        if sentiment:
+            return f"如果{legend},下面这句话的情绪是{MASK}面,所以情绪不是{MASK}面:"
+        return f"如果{legend},下面这句话的标签是{MASK},所以标签不是{MASK}:"
+    what = "sentiment" if sentiment else "label"
+    named = [f"{index} is {_safe(label)}" for index, label in enumerate(labels)]
+    legend = " and ".join([", ".join(named[:-1]), named[-1]])
+    return f"If {legend}, the {what} of the following sentence is the {MASK}, so the {what} is not the {MASK}: "
+
+
+def _is_sentiment(labels: Sequence[str]) -> bool:
+    folded = {label.lower() for label in labels}
+    return len(folded) == 2 and bool(folded & POSITIVE) and bool(folded & NEGATIVE)
+
+
+def _safe(label: str) -> str:
+    """A label's name with no brackets, so that none can read as a mask."""
+    return label.translate({ord("["): "(", ord("]"): ")"})

@@ -1,0 +1,65 @@
+"""Rows of a validated corpus, read in batches so that memory does not grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pithy.errors import DataError, InputMissingError
+from pithy.files import read_json
+from pithy.text.tagsets import Language, as_language
+
+SPLITS = ("train", "dev", "test")
+BATCH = 50_000
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What corpus.json says, and where the rows are."""
+
+    folder: Path
+    name: str
+    language: Language
+    task: str  # single or multi
+    labels: list[str]
+
+    @classmethod
+    def read(cls, folder: Path) -> Corpus:
+        """Read corpus.json. Raises InputMissingError or DataError."""
+        about = read_json(folder / "corpus.json")
+        try:
+            return cls(folder, about["name"], as_language(about["language"]), about["task"], list(about["labels"]))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{folder / 'corpus.json'} lacks {error}: delete {folder} and run dvc repro") from None
+
+    def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
+        """Frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
+        rows = self._scan(split).select(columns)
+        try:
+            for start in range(0, self.count(split), size):
+                yield rows.slice(start, size).collect()
+        except pl.exceptions.PolarsError as error:
+            raise DataError(f"{self.folder / split}.parquet cannot be read: {error}") from None
+
+    def texts(self, split: str) -> Iterator[Sequence[str]]:
+        """The texts of a split in batches."""
+        return (batch["text"].to_list() for batch in self.batches(split, "text"))
+
+    def count(self, split: str) -> int:
+        """Rows of a split."""
+        return int(self._scan(split).select(pl.len()).collect().item())
+
+    def sample(self, split: str, texts: int, characters: int) -> list[str]:
+        """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them."""
+        step = max(1, -(-self.count(split) // texts))
+        few = self._scan(split).select("text").gather_every(step)
+        return few.filter(pl.col("text").str.len_chars().cum_sum() <= characters).collect()["text"].to_list()
+
+    def _scan(self, split: str) -> pl.LazyFrame:
+        path = self.folder / f"{split}.parquet"
+        if not path.is_file():
+            raise InputMissingError(f"{path} is missing: run dvc repro validate")
+        return pl.scan_parquet(path)

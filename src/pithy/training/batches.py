@@ -1,0 +1,99 @@
+"""Batches of like length, gathered by index from flat arrays that sit on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pithy.layers.types import Tokens
+
+Rows = NDArray[np.int64]
+
+
+class TextBatches:
+    """Texts as one flat tensor of token ids; each batch is a gather, with no parsing and no copying of lists.
+
+    `ids` (T,) and `offsets` (N + 1,) hold the texts alone; `prefix` (prompt) and `suffix` are put around each one,
+    and a text is cut so that all of it fits `max_length`: the cut never touches prompt or special tokens.
+    An empty text becomes one unknown token.
+    """
+
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        offsets: NDArray[Any],
+        *,
+        prefix: list[int],
+        suffix: list[int],
+        max_length: int,
+        pad_id: int,
+        unk_id: int,
+        labels: NDArray[Any] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        room = max_length - len(prefix) - len(suffix)
+        if room < 1:
+            raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
+        self.ids = torch.from_numpy(np.append(ids, unk_id).astype(np.int64)).to(device)
+        counts = np.minimum(np.diff(offsets), room)
+        starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text reads the unknown token at the end
+        self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
+        self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
+        self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
+        self.suffix = torch.tensor(suffix, dtype=torch.int64, device=device)
+        self.labels = None if labels is None else torch.from_numpy(np.array(labels)).to(device)
+        self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
+        self.pad_id, self.device = pad_id, torch.device(device)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def gather(self, rows: Rows) -> Tokens:
+        """The texts `rows` (B,) as ids and mask (B, L), L the longest of them."""
+        index = torch.from_numpy(rows).to(self.device)
+        counts, starts = self.counts[index], self.starts[index]
+        before, after = len(self.prefix), len(self.suffix)
+        width = int(self.lengths[rows].max())
+        place = torch.arange(width, device=self.device)  # (L,)
+        within = place - before
+        inside = (within >= 0) & (within < counts[:, None])  # (B, L)
+        ids = self.ids[(starts[:, None] + within).clamp(0, len(self.ids) - 1)]
+        ids = torch.where(inside, ids, self.pad_id)
+        ids[:, :before] = self.prefix
+        if after:
+            tail = before + counts[:, None] + torch.arange(after, device=self.device)
+            ids.scatter_(1, tail, self.suffix.expand(len(rows), -1))
+        return Tokens(ids, place < (counts + before + after)[:, None])
+
+    def targets(self, rows: Rows) -> Tensor:
+        """Labels of `rows`."""
+        assert self.labels is not None
+        return self.labels[torch.from_numpy(rows).to(self.device)]
+
+    def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
+        """A new order of all rows as batches of like length: random pools, sorted by length, batches shuffled."""
+        order = generator.permutation(len(self))
+        pools = [order[start : start + 64 * batch_size] for start in range(0, len(order), 64 * batch_size)]
+        batches = [
+            rows
+            for pool in pools
+            for rows in self._cut(pool[np.argsort(self.lengths[pool], kind="stable")], batch_size, max_tokens)
+        ]
+        return [batches[i] for i in generator.permutation(len(batches))]
+
+    def in_order(self, batch_size: int, max_tokens: int) -> Iterator[Rows]:
+        """All rows once, shortest first: inference."""
+        return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
+
+    def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:
+        """Cut rows sorted by length into batches of at most `batch_size` texts and `max_tokens` padded tokens."""
+        end = len(rows)
+        while end > 0:
+            size = max(1, min(batch_size, max_tokens // int(self.lengths[rows[end - 1]])))
+            yield rows[max(0, end - size) : end]
+            end -= size

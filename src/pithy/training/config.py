@@ -1,0 +1,35 @@
+"""How a model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pithy.settings import Positive, Range, Share, Strict, typed
+from pithy.systems.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Strict):
+    """Settings of the training loop; a recipe's defaults, then params.yaml's `train`, then the system's own."""
+
+    epochs: Positive = 20
+    batch_size: Positive = 64  # texts
+    max_tokens: Positive = 16_384  # of a batch, padding included
+    max_length: Positive = 128  # tokens of a text, prompt and special tokens included
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    checkpoint_learning_rate: Annotated[float | None, Range(gt=0.0)] = None  # with pretrained weights
+    optimizer: Literal["adamw", "adam", "adadelta"] = "adamw"
+    weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
+    schedule: Literal["constant", "linear", "inverse_sqrt"] = "linear"
+    warmup: Share = 0.05  # of all steps
+    clip: Annotated[float, Range(gt=0.0)] = 1.0  # gradient norm
+    patience: Positive = 5  # evaluations without a gain on dev
+    evaluations: Positive = 1  # an epoch
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
+
+
+def configure(name: str, recipe: Recipe) -> TrainingConfig:
+    """The typed training settings of a recipe; `name` is the system's in params.yaml."""
+    return typed(TrainingConfig, recipe.train, f"systems.{name}.train")

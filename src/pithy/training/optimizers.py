@@ -1,0 +1,40 @@
+"""Optimizers and learning-rate schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from pithy.training.config import TrainingConfig
+
+
+def groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
+    """Weights, which decay, and biases and norms, which do not."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in trained if p.dim() > 1], "weight_decay": decay},
+        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+
+
+def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+    """The optimizer that `config` names, fused where the library has it."""
+    parameters = groups(model, config.weight_decay)
+    if config.optimizer == "adadelta":
+        return torch.optim.Adadelta(parameters, lr=rate, rho=0.95, eps=1e-8)
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, fused=True)
+
+
+def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
+    """Warm-up over a share of `steps`, then constant, linear to zero, or inverse square root."""
+    warm = max(1, round(config.warmup * steps))
+    after: dict[str, Callable[[int], float]] = {
+        "constant": lambda step: 1.0,
+        "linear": lambda step: max(0.0, (steps - step) / max(1, steps - warm)),
+        "inverse_sqrt": lambda step: float((warm / step) ** 0.5),
+    }
+    return LambdaLR(optimizer, lambda step: (step + 1) / warm if step < warm else after[config.schedule](step))

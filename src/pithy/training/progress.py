@@ -1,0 +1,48 @@
+"""A training's progress as text: a bar on a terminal, a marked line for a runner, a plain line an epoch otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from pithy.training.loop import Progress
+
+MARK = "\x1e"  # record separator: what follows replaces the line before it
+WIDTH = 20
+
+
+def line(progress: Progress, label: str) -> str:
+    """`label epoch 3/20 [####------] loss 0.412 dev 82.1 1.2k texts/s 0:12 left`."""
+    done = round(WIDTH * progress.step / progress.steps)
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    rate = progress.texts_per_second
+    speed = f"{rate / 1000:.1f}k" if rate >= 1000 else f"{rate:.0f}"
+    return (
+        f"{label} epoch {progress.epoch}/{progress.epochs} [{'#' * done}{'-' * (WIDTH - done)}] "
+        f"loss {progress.loss:.3f} dev {100 * progress.dev:.1f} {speed} texts/s {minutes}:{seconds:02d} left"
+    )
+
+
+class Printer:
+    """Prints progress, at most five times a second."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.last, self.epoch = label, 0.0, 0
+        self.marked = os.environ.get("PITHY_PROGRESS") == "lines"
+        self.terminal = sys.stdout.isatty()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the training stands."""
+        text, now = line(progress, self.label), time.monotonic()
+        if self.marked or self.terminal:
+            if now - self.last >= 0.2:
+                print(f"{MARK}{text}\n" if self.marked else f"\r{text}\x1b[K", end="", flush=True)
+                self.last = now
+        elif progress.epoch > self.epoch:
+            print(text, flush=True)
+            self.epoch = progress.epoch
+
+    def close(self, text: str) -> None:
+        """End the bar with one plain line."""
+        print(f"\r{text}\x1b[K" if self.terminal and not self.marked else text, flush=True)

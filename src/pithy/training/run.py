@@ -1,0 +1,66 @@
+"""Train one system for one seed on one view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pithy.systems.linear_svm import LinearSvm
+from pithy.systems.model import parameters
+from pithy.systems.recipe import Recipe
+from pithy.text.view import View
+from pithy.training import linear
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Report, Trainer
+from pithy.training.predict import predict
+from pithy.training.views import batches_of, context_of, device_of, frame_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A trained model with its development score and, for those trained by gradient, the history."""
+
+    model: Any
+    rate: float
+    dev_accuracy: float
+    epoch: int
+    depth: int  # before any layer went
+    parameters: int  # likewise
+    history: list[dict[str, float]]
+
+
+def rate_of(config: TrainingConfig, view: View) -> float:
+    """The learning rate: the recipe's own for pretrained weights where the view has a checkpoint."""
+    pretrained = view.checkpoint is not None and config.checkpoint_learning_rate is not None
+    return config.checkpoint_learning_rate if pretrained else config.learning_rate  # type: ignore[return-value]
+
+
+def train_system(
+    recipe: Recipe, config: TrainingConfig, view: View, *, seed: int, path: str, report: Report | None = None
+) -> Trained:
+    """Build, train and choose on dev; `path` is the system's place in params.yaml, for messages."""
+    torch.manual_seed(seed)
+    device = device_of()
+    frame = frame_of(view, config.max_length)
+    model: Any = recipe.build(context_of(view, config.max_length), path).to(device)
+    train, dev = (batches_of(view, split, frame, device) for split in ("train", "dev"))
+    depth, size = model.depth, parameters(model)
+    if isinstance(model, LinearSvm):
+        linear.fit(model, train, dev, model.config, seed=seed)
+        labels = view.split("dev").labels
+        score = float((predict(model, dev).logits.argmax(1) == labels).mean())
+        size = parameters(model)
+        return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
+    rate = rate_of(config, view)
+    record = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report).run()
+    return Trained(
+        model=model,
+        rate=rate,
+        dev_accuracy=record.score[0],
+        epoch=record.epoch,
+        depth=depth,
+        parameters=size,
+        history=record.history,
+    )

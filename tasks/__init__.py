@@ -1,0 +1,24 @@
+"""What the flows are made of. Prefect reads the environment when it is imported: its settings stand here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DEFAULTS = {
+    # A database of the project's own: another version of Prefect on this machine cannot break it.
+    "PREFECT_HOME": str(Path.cwd() / ".pithy" / "prefect"),
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # With its own values the recorder of task runs stalls for 2 s between flows on SQLite.
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1.0",
+    # The live view owns the terminal; the Prefect log keeps everything.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+}
+
+for _name, _value in DEFAULTS.items():
+    os.environ.setdefault(_name, _value)

@@ -1,0 +1,100 @@
+"""Where every stage stands: a live table on a terminal, a plain line a finished stage otherwise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+WAITING, RUNNING, RETRYING = "Waiting", "Running", "Retrying"
+STYLES = {
+    WAITING: "dim",
+    RUNNING: "bold yellow",
+    RETRYING: "yellow",
+    "Cached": "blue",
+    "Restored": "cyan",
+    "Completed": "green",
+    "Failed": "bold red",
+}
+# What is shown first where the terminal is too low for every row.
+URGENCY = {"Failed": 0, RUNNING: 1, RETRYING: 1, "Completed": 2, "Restored": 2}
+
+
+@dataclass
+class Row:
+    """One stage: its state, the seconds that it has worked, and the last thing it said."""
+
+    state: str = WAITING
+    worked: float = 0.0
+    began: float | None = None  # on the monotonic clock, while it works
+    line: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work up to now, all tries together."""
+        return self.worked + (time.monotonic() - self.began if self.began is not None else 0.0)
+
+
+class Board:
+    """The state of every stage, safe to write from any thread."""
+
+    def __init__(self, names: Iterable[str], console: Console) -> None:
+        self.rows = {name: Row() for name in names}
+        self.console = console
+        self._lock = threading.Lock()
+
+    def live(self) -> AbstractContextManager[object]:
+        """Show the board while the context is open, where there is a terminal."""
+        if not self.console.is_terminal:
+            return nullcontext()
+        return Live(self, console=self.console, refresh_per_second=5)
+
+    def begin(self, name: str) -> None:
+        """The stage starts to work."""
+        with self._lock:
+            row = self.rows[name]
+            row.state, row.began, row.line = RUNNING, time.monotonic(), ""
+
+    def say(self, name: str, line: str) -> None:
+        """The stage's last line."""
+        self.rows[name].line = line
+
+    def end(self, name: str, state: str, line: str = "") -> None:
+        """The stage stops working, for good or until a retry."""
+        with self._lock:
+            row = self.rows[name]
+            row.worked, row.began = row.seconds, None
+            row.state, row.line = state, line
+        if not self.console.is_terminal:
+            self.console.print(f"{name} {state} {row.worked:.1f}", markup=False, highlight=False, soft_wrap=True)
+
+    def __rich__(self) -> RenderableType:
+        """The table, cut to the height of the terminal."""
+        room = max(self.console.size.height - 4, 5)
+        rows = list(self.rows.items())
+        hidden = 0
+        if len(rows) > room:
+            shown = {name for name, _ in sorted(rows, key=lambda item: URGENCY.get(item[1].state, 3))[:room]}
+            rows, hidden = [item for item in rows if item[0] in shown], len(rows) - room
+        table = _table(rows)
+        return Group(table, Text(f"… and {hidden} more stages", style="dim")) if hidden else table
+
+
+def _table(rows: list[tuple[str, Row]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    table.add_column("state", no_wrap=True, min_width=9)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+    for name, row in rows:
+        style = STYLES.get(row.state, "magenta")
+        seconds = "" if row.state == WAITING else f"{row.seconds:.1f}"
+        table.add_row(name, Text(row.state, style=style), seconds, Text(row.line, style="dim"))
+    return table

@@ -1,0 +1,84 @@
+"""The few things asked of git. Nothing here touches the user's index, branches or files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pithy.errors import InputMissingError
+
+# The same tree gives the same commit, whoever asks and whenever.
+AUTHOR = {
+    f"GIT_{role}_{fact}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for fact, value in (("NAME", "pithy"), ("EMAIL", "pithy@localhost"), ("DATE", "@0 +0000"))
+}
+
+
+def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+    """Run git in `folder` with none of the user's hooks; its output. Raises InputMissingError with git's own words."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
+    try:
+        done = subprocess.run(
+            [*command, *arguments], env={**own, **(env or {})}, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise InputMissingError("git is not installed: a run with overrides needs it") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["no message"]
+        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {said[-1]}")
+    return done.stdout.strip()
+
+
+def head(folder: Path) -> str | None:
+    """The current commit, or None where there is none yet."""
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except InputMissingError:
+        return None
+
+
+def revision(folder: Path) -> str:
+    """The current commit, `-dirty` where the tree differs from it; "unknown" without git."""
+    commit = head(folder)
+    try:
+        dirty = git(folder, "status", "--porcelain")
+    except InputMissingError:
+        return "unknown"
+    return f"{commit or 'uncommitted'}{'-dirty' if commit and dirty else ''}"
+
+
+def resolve(folder: Path, name: str) -> str:
+    """The commit that `name` stands for. Raises InputMissingError."""
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except InputMissingError:
+        raise InputMissingError(f"{folder} has no commit {name!r}: commit first") from None
+
+
+def snapshot(folder: Path) -> str:
+    """A commit, on no branch, of the tree as it stands: uncommitted and untracked files too, ignored ones not."""
+    index = folder / git(folder, "rev-parse", "--git-path", "index")
+    with TemporaryDirectory() as temporary:
+        env = {**AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        if index.exists():  # what git knows of unchanged files spares reading them again
+            shutil.copy2(index, env["GIT_INDEX_FILE"])
+        git(folder, "add", "--all", env=env)
+        tree = git(folder, "write-tree", env=env)
+    commit = head(folder)
+    parent = ["-p", commit] if commit else []
+    return git(folder, "commit-tree", tree, *parent, "-m", "the tree as it stands", env=AUTHOR)
+
+
+def check_out(folder: Path, workspace: Path, commit: str) -> None:
+    """Make `workspace` a worktree of `folder` at `commit`; files that git ignores stay."""
+    if (workspace / ".git").exists() and head(workspace):
+        git(workspace, "reset", "--quiet", "--hard", commit)
+        return
+    shutil.rmtree(workspace, ignore_errors=True)
+    git(folder, "worktree", "add", "--quiet", "--force", "--detach", str(workspace), commit)

@@ -1,0 +1,114 @@
+"""A run's overrides: checked before anything runs, and written into params.yaml, whose comments stay."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pithy.errors import ParameterError
+from pithy.files import atomic_file
+from pithy.settings import load, nearest
+from tasks.request import Request
+
+Params = MutableMapping[str, Any]
+
+VIEWS = {
+    "token": {"tokenizer": "token"},
+    "token_prompt": {"tokenizer": "token", "prompt": True},
+    "wordpiece": {"tokenizer": "wordpiece"},
+    "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
+}
+
+
+def check(request: Request) -> None:
+    """Refuse overrides that cannot run: ParameterError for an unknown data set, system or setting.
+
+    A run of another revision is judged by that revision's own code, when it runs.
+    """
+    if request.revision:
+        return
+    params = request.root / "params.yaml"
+    settings = load(params)
+    if request.overrides:
+        with TemporaryDirectory() as folder:
+            changed = Path(shutil.copy(params, folder))
+            write(changed, request)
+            settings = load(changed)
+    _source(settings.dataset, request.root)
+
+
+def check_systems(params: Path) -> None:
+    """Refuse systems whose parts do not know their settings: ParameterError. Imports everything that trains."""
+    from pithy.training.check import check
+
+    check(load(params))
+
+
+def write(path: Path, request: Request) -> None:
+    """Apply the overrides of `request` to the params.yaml at `path`."""
+    if not request.overrides:
+        return
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000
+    params = yaml.load(path)
+    apply(params, request)
+    with atomic_file(path) as temporary:
+        yaml.dump(params, temporary)
+
+
+def apply(params: Params, request: Request) -> None:
+    """Change `params` in place: data set, systems with their views, seeds, then single keys."""
+    if request.dataset:
+        params["dataset"] = request.dataset
+    if request.seeds:
+        params["seeds"] = list(request.seeds)
+    if request.systems:
+        _select_systems(params, request.systems)
+    for key, value in request.changes.items():
+        _set(params, key, value)
+    _match_views(params)
+
+
+def _source(name: str, root: Path) -> None:
+    known = [path.stem for path in (root / "data" / "sources").glob("*.yaml")]
+    if name not in known:
+        raise ParameterError(f"params.yaml: dataset was {name!r}: no such file in data/sources: {nearest(name, known)}")
+
+
+def _select_systems(params: Params, names: tuple[str, ...]) -> None:
+    own = params["systems"]
+    if set(names) <= set(own):  # nothing to look up: the recipes' parts take a second to import
+        params["systems"] = {name: own[name] for name in names}
+        return
+    from pithy.systems.registry import RECIPES
+
+    wanted = list(RECIPES) if names == ("all",) else list(names)
+    for name in wanted:
+        if name not in own and name not in RECIPES:
+            known = sorted({*own, *RECIPES})
+            raise ParameterError(f"params.yaml: systems.{name}: there is no system {name!r}: {nearest(name, known)}")
+    params["systems"] = {name: own[name] if name in own else {"view": RECIPES[name].view} for name in wanted}
+
+
+def _set(params: Params, key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    place: Any = params
+    for depth, part in enumerate(path):
+        place = place.setdefault(part, {})
+        if not isinstance(place, MutableMapping):
+            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[: depth + 1])} is a value, not a section")
+    place[last] = value
+
+
+def _match_views(params: Params) -> None:
+    """Keep the views that a system reads, and add those that are missing."""
+    systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
+    used = dict.fromkeys(system["view"] for system in systems if "view" in system)
+    known = {**VIEWS, **params["views"]}
+    params["views"] = {view: known[view] for view in used if view in known}

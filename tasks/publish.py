@@ -1,0 +1,153 @@
+"""What a run leaves behind: runs/NAME/ in the main tree, and artifacts in Prefect."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pithy.errors import ParameterError, PithyError
+from pithy.evaluation.summary import Summary
+from pithy.files import atomic_folder, read_json, write_json
+from pithy.settings import typed
+from tasks.graph import Graph
+from tasks.workspace import Place
+
+SPEED = Path("data/speed")  # measured times: no output of DVC's, whose lock is the same on every machine
+EXECUTED = {"Completed", "Failed", "Cancelled"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """How one stage ended, after how many seconds of work."""
+
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run. `code` is 0 or the exit code of the stage that failed first, `message` what it said."""
+
+    name: str
+    dataset: str
+    revision: str
+    wall_seconds: float
+    stages: dict[str, Record]
+    code: int = 0
+    message: str = ""
+    comparison: dict[str, Any] = field(default_factory=dict)  # empty where nothing was compared
+
+    @property
+    def executed(self) -> int:
+        """How many stages ran; what was cached or restored did not."""
+        return sum(record.state in EXECUTED and record.seconds > 0 for record in self.stages.values())
+
+    @property
+    def summary(self) -> Summary | None:
+        """The comparison, typed."""
+        return typed(Summary, self.comparison) if self.comparison else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of summary.json."""
+        return {
+            "name": self.name,
+            "dataset": self.dataset,
+            "revision": self.revision,
+            "wall_seconds": round(self.wall_seconds, 3),
+            "executed": self.executed,
+            "stages": {name: asdict(record) for name, record in self.stages.items()},
+            "exit_code": self.code,
+            "message": self.message,
+            **{key: value for key, value in self.comparison.items() if key not in {"rows", "dataset"}},
+            "systems": self.comparison.get("rows", []),
+        }
+
+
+class RunFailedError(PithyError):
+    """A stage of the run failed."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.message)
+        self.run = run
+
+
+def free_name(main: Path, name: str | None, dataset: str) -> str:
+    """The run's name: `name`, or the data set and the time. Raises ParameterError for what is no file name."""
+    if name and (not re.fullmatch(r"[\w][\w.+-]*", name) or name == "latest"):
+        raise ParameterError(
+            f"--name was {name!r}: letters, digits, '-', '_', '+' and '.' are allowed, 'latest' is not"
+        )
+    if name:
+        return name
+    base = f"{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    tries = [base, *(f"{base}-{number}" for number in range(2, 100))]
+    return next(each for each in tries if not (main / "runs" / each).exists())
+
+
+def comparison(graph: Graph, place: Place) -> dict[str, Any]:
+    """The comparison that the pipeline wrote, with the speeds measured on this machine; empty where there is none."""
+    file = graph.find("summary.json")
+    if file is None:
+        return {}
+    summary: dict[str, Any] = read_json(file)
+    return {**summary, "rows": [{**row, **_speed(place.path, row["system"])} for row in summary["rows"]]}
+
+
+def write_run(run: Run, place: Place) -> Path:
+    """Write runs/NAME/; a run that compared something becomes runs/latest."""
+    folder = place.main / "runs" / run.name
+    with atomic_folder(folder) as temporary:
+        write_json(temporary / "summary.json", run.as_json())
+        if run.comparison:
+            from pithy.evaluation.report import render_run
+
+            render_run(place.path, temporary / "report.html", run.as_json())
+    if not run.code:
+        _point(folder.parent / "latest", run.name)
+    return folder
+
+
+def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
+    """The comparison, the data report and a link to the HTML report, beside the run in Prefect's dashboard."""
+    from prefect.artifacts import create_link_artifact, create_markdown_artifact
+
+    from pithy.evaluation.markdown import comparison_markdown
+
+    if run.summary:
+        create_markdown_artifact(comparison_markdown(run.summary), key="comparison")
+    if corpus := graph.find("corpus.json"):
+        create_markdown_artifact(_data_report(read_json(corpus)), key="data")
+    if (folder / "report.html").exists():
+        create_link_artifact((folder / "report.html").as_uri(), link_text=f"report of {run.name}", key="report")
+
+
+def _speed(workspace: Path, system: str) -> dict[str, Any]:
+    file = workspace / SPEED / f"{system}.json"
+    return dict(read_json(file)) if file.exists() else {}
+
+
+def _point(link: Path, name: str) -> None:
+    """Let the symbolic link point to `name`, at no moment to nothing."""
+    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name, target_is_directory=True)
+    temporary.replace(link)
+
+
+def _data_report(corpus: dict[str, Any]) -> str:
+    rows = [f"| {split} | {number:,} |" for split, number in corpus["rows"].items()]
+    notes = [f"* {note}" for note in corpus["notes"]]
+    labels = ", ".join(map(str, corpus["labels"][:50]))
+    head = [
+        f"# {corpus['name']}",
+        "",
+        f"{len(corpus['labels'])} labels: {labels}",
+        "",
+        "| split | rows |",
+        "| --- | ---: |",
+    ]
+    return "\n".join([*head, *rows, "", *notes]) + "\n"

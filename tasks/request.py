@@ -1,0 +1,45 @@
+"""What a run is asked to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A run of the pipeline of the repository `root`, with what it overrides of params.yaml.
+
+    `changes` maps dotted keys to values. `revision` names the commit to run instead of the tree as it stands.
+    Any override, and any revision, runs in a workspace of its own.
+    """
+
+    root: Path
+    dataset: str | None = None
+    systems: tuple[str, ...] = ()  # ("all",) for every recipe
+    seeds: tuple[int, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    revision: str | None = None
+    name: str | None = None
+    max_parallel: int | None = None  # stages at a time; as many as there are processors where None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The overrides that are given."""
+        values = {"dataset": self.dataset, "systems": self.systems, "seeds": self.seeds, "changes": dict(self.changes)}
+        return {key: value for key, value in values.items() if value}
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the run needs a workspace."""
+        return bool(self.overrides or self.revision)
+
+    @property
+    def key(self) -> str:
+        """The same for the same overrides and revision name: it names the workspace."""
+        facts = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
+        return hashlib.sha256(bytes(facts, "utf-8")).hexdigest()[:10]

@@ -1,0 +1,108 @@
+"""The Prefect server that a run talks to: one that is already there, or a child that ends with this process.
+
+Nothing here imports Prefect, so that the server starts while Prefect is being imported.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from pithy.errors import TryAgainError
+from pithy.files import read_json, write_json
+from tasks import leash
+
+ADDRESS = "PREFECT_API_URL"
+EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+
+
+def home() -> Path:
+    """Where the server keeps its database and its log."""
+    return Path(os.environ["PREFECT_HOME"])
+
+
+@dataclass
+class Server:
+    """A server at `url`; `child` is its process where it is ours."""
+
+    url: str
+    child: subprocess.Popen[str] | None = None
+
+    def wait(self) -> None:
+        """Return when the server answers. Raises TryAgainError where it does not start."""
+        limit = float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
+        end = time.monotonic() + limit
+        while self.child and not healthy(self.url):
+            if self.child.poll() is not None:
+                raise TryAgainError(f"the Prefect server stopped while starting: see {home() / 'server.log'}")
+            if time.monotonic() > end:
+                raise TryAgainError(f"the Prefect server did not start in {limit:g} s: see {home() / 'server.log'}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the server, if it is ours, and wait until it is gone."""
+        if self.child:
+            leash.let_go(self.child)
+            self.child.wait()
+
+
+def start() -> Server:
+    """The server for one run: the one that PREFECT_API_URL names, the one that is served here, or an embedded one.
+
+    An embedded server lives as long as this process; Prefect's own way of starting one leaves it behind on a kill.
+    """
+    if ADDRESS in os.environ:
+        return Server(os.environ[ADDRESS].removesuffix("/api"))
+    served = _served()
+    server = Server(served) if served else _launch(_free_port(), EMBEDDED)
+    os.environ[ADDRESS] = f"{server.url}/api"
+    return server
+
+
+def start_dashboard(port: int) -> Server:
+    """A full server with its dashboard; runs that start in this repository find it."""
+    if served := _served():
+        raise TryAgainError(f"a server is already running at {served}: use it, or stop it first")
+    server = _launch(port, {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT__SERVER_FINAL": "1"})
+    os.environ[ADDRESS] = f"{server.url}/api"
+    write_json(home() / "served.json", server.url)
+    return server
+
+
+def healthy(url: str) -> bool:
+    """Whether a Prefect server answers at `url`."""
+    try:
+        return httpx.get(f"{url}/api/health", timeout=5.0).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _served() -> str | None:
+    """The address of the server that was started here with a dashboard, if it still answers."""
+    note = home() / "served.json"
+    if not note.exists():
+        return None
+    url = str(read_json(note))
+    return url if healthy(url) else None
+
+
+def _launch(port: int, extra: dict[str, str]) -> Server:
+    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / "server.log").open("w") as log:
+        child = leash.start(command, env={**os.environ, **extra}, stdout=log, stderr=log)
+    return Server(f"http://127.0.0.1:{port}", child)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

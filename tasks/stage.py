@@ -1,0 +1,173 @@
+"""One stage as a Prefect task: `dvc repro --single-item` in a process of its own, its outcome as the task's state."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prefect import Task, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.states import Cancelled, Completed, Failed
+
+from pithy.errors import RETRYABLE, TryAgainError
+from tasks import leash
+from tasks.board import RETRYING, Board
+from tasks.transcript import KILLED, PROGRESS, Transcript
+
+RETRIED = RETRYABLE | {KILLED}
+DELAYS = (5.0, 20.0)  # seconds before the second and the third try
+PROGRESS_EVERY = 5.0  # seconds between two progress lines in the Prefect log
+LONGEST_LINE = 2_000  # characters
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a stage ended: the state's name, the stage's own exit code, its last lines where it failed."""
+
+    state: str
+    code: int = 0
+    message: str = ""
+
+    def as_state(self) -> State[Outcome]:
+        """The task run's final state."""
+        if self.state == "Failed":
+            return Failed(message=self.message, data=self)
+        if self.state == "Cancelled":
+            return Cancelled(message=self.message, data=self)
+        return Completed(name=self.state, data=self)
+
+
+class Runner:
+    """Runs the stages of one workspace, `slots` at a time; after `stop` nothing runs and nothing starts."""
+
+    def __init__(self, root: Path, board: Board, slots: int) -> None:
+        self.root, self.board = root, board
+        self.outcomes: dict[str, Outcome] = {}  # final ones, in the order in which they came
+        self._slots = threading.BoundedSemaphore(slots)
+        self._lock = threading.Lock()
+        self._children: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, name: str, log: logging.Logger | logging.LoggerAdapter[Any]) -> Outcome:
+        """Run one stage to its end; what it prints goes to `log` and to the board."""
+        with self._slots:
+            child = self._start(name)
+            if child is None:
+                return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
+            self.board.begin(name)
+            transcript = Transcript(name)
+            with child:
+                _listen(child, transcript, log, lambda line: self.board.say(name, line))
+            self._children.discard(child)
+        return self._outcome(transcript, child.returncode)
+
+    def stop(self) -> None:
+        """End every running stage with all that it started, and start none any more."""
+        with self._lock:
+            self._stopped = True
+            for child in self._children:
+                leash.let_go(child)
+
+    def _start(self, name: str) -> subprocess.Popen[str] | None:
+        command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
+        with self._lock:
+            if self._stopped:
+                return None
+            child = leash.start(
+                command,
+                cwd=self.root,
+                env=environment(self.root),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+            )
+            self._children.add(child)
+            return child
+
+    def _outcome(self, transcript: Transcript, dvc_code: int) -> Outcome:
+        if self._stopped:
+            return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
+        code = transcript.exit_code(dvc_code)
+        if code == 0:
+            return Outcome(transcript.state)
+        killed = "killed, most often because memory ran out" if code == KILLED else ""
+        return Outcome("Failed", code, transcript.last_lines() or killed or f"exit code {code}")
+
+
+def stage_task(runner: Runner, name: str, *, current: bool, delays: Sequence[float] = DELAYS) -> Task[[], State[Any]]:
+    """The Prefect task of one stage. A `current` one ends Cached without a process.
+
+    Exit codes that trying again can mend are retried after each of `delays`, in seconds.
+    """
+    tries = 0
+
+    @task(
+        name=name,
+        task_run_name=name,
+        retries=len(delays),
+        retry_delay_seconds=list(delays),
+        retry_condition_fn=_can_be_mended,
+        cache_policy=NO_CACHE,  # DVC alone knows what is cached
+        persist_result=False,
+    )
+    def stage() -> State[Any]:
+        nonlocal tries
+        outcome = Outcome("Cached") if current else runner.run(name, get_run_logger())
+        if outcome.code in RETRIED and outcome.state == "Failed" and tries < len(delays):
+            line = f"exit code {outcome.code}; try {tries + 2} of {len(delays) + 1} in {delays[tries]:g} s"
+            runner.board.end(name, RETRYING, line)
+        else:
+            runner.outcomes[name] = outcome
+            runner.board.end(name, outcome.state, outcome.message.rpartition("\n")[2])
+        tries += 1
+        return outcome.as_state()
+
+    return stage
+
+
+def _can_be_mended(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    return isinstance(state.data, Outcome) and state.data.code in RETRIED
+
+
+def environment(root: Path) -> dict[str, str]:
+    """What a stage's process sees: this interpreter first, the workspace's own code, progress as marked lines."""
+    code = [str(root / "src"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, code)),
+        "PYTHONUNBUFFERED": "1",
+        "PITHY_PROGRESS": "lines",
+        "DVC_NO_ANALYTICS": "1",
+    }
+
+
+def _listen(
+    child: subprocess.Popen[str],
+    transcript: Transcript,
+    log: logging.Logger | logging.LoggerAdapter[Any],
+    show: Any,
+) -> None:
+    """Pass on each line as it comes: progress to the view and now and then to the log, the rest to both."""
+    logged = -PROGRESS_EVERY
+    for raw in child.stdout or ():
+        line = transcript.read(raw)[:LONGEST_LINE]
+        if not line:
+            continue
+        text = line.removeprefix(PROGRESS)
+        show(text)
+        if line.startswith(PROGRESS):
+            if time.monotonic() - logged < PROGRESS_EVERY:
+                continue
+            logged = time.monotonic()
+        log.info("%s", text)

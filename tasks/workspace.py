@@ -1,0 +1,106 @@
+"""Where a run works: the user's tree, or for overrides and revisions an isolated worktree that shares its DVC cache."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pithy.errors import TryAgainError
+from pithy.files import atomic_file, write_text
+from pithy.settings import read_params
+from tasks import git, overrides
+from tasks.request import Request
+
+KEPT = "dvc.lock"  # what the workspace itself has run, not what the tree it comes from has
+
+
+@dataclass(frozen=True)
+class Place:
+    """The main tree, the tree in which the stages run (the same one, or a workspace), and what is run there."""
+
+    main: Path
+    path: Path
+    revision: str
+
+    @property
+    def dataset(self) -> str:
+        """The data set of this place's params.yaml."""
+        return str(read_params(self.path / "params.yaml")["dataset"])
+
+
+@contextmanager
+def opened(request: Request) -> Iterator[Place]:
+    """Prepare the place of a run and hold it: raises TryAgainError while another run works there."""
+    main, hidden = request.root, request.root / ".pithy"
+    if not request.isolated:
+        with _alone(hidden / "tree.lock", main):
+            yield Place(main, main, git.revision(main))
+        return
+    dataset = request.dataset or str(read_params(main / "params.yaml")["dataset"])
+    path = hidden / "workspaces" / f"{dataset}-{request.key}"
+    with _alone(path.with_name(f"{path.name}.lock"), path):
+        commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
+        _lay_out(main, path, commit)
+        overrides.write(path / "params.yaml", request)
+        yield Place(main, path, commit if request.revision else git.revision(main))
+
+
+@contextmanager
+def _alone(lock: Path, place: Path) -> Iterator[None]:
+    """Hold the file `lock`; the system lets go of it when the process ends, however it ends."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise TryAgainError(
+                f"another run (process {file.read().strip()}) works in {place}: try again when it has ended"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _lay_out(main: Path, path: Path, commit: str) -> None:
+    """Bring the workspace to `commit`; outputs and what DVC knows of them stay."""
+    lock = path / KEPT
+    kept = lock.read_text(encoding="utf-8") if lock.exists() else None
+    try:
+        git.check_out(main, path, commit)
+    finally:
+        if kept is not None:
+            write_text(lock, kept)
+    _share_cache(main, path)
+    _share_local(main / "data" / "local", path / "data" / "local")
+
+
+def _share_cache(main: Path, path: Path) -> None:
+    from dvc.repo import Repo
+
+    config = main / ".dvc" / "config.local"
+    if config.exists():
+        with atomic_file(path / ".dvc" / "config.local") as temporary:
+            shutil.copyfile(config, temporary)
+    with Repo(str(main)) as repo:
+        cache = str(Path(repo.cache.local_cache_dir).absolute())
+    with Repo(str(path)) as repo, repo.config.edit("local") as changed:
+        changed["cache"]["dir"] = cache
+
+
+def _share_local(own: Path, shared: Path) -> None:
+    """The user's own files are not in git: link their folder."""
+    if not own.is_dir():
+        return
+    if shared.is_symlink():
+        shared.unlink()
+    elif shared.exists():
+        shutil.rmtree(shared)
+    shared.parent.mkdir(parents=True, exist_ok=True)
+    shared.symlink_to(own, target_is_directory=True)

@@ -1,0 +1,205 @@
+"""What every registered system must do, whatever it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pithy.layers.types import Context, Tokens
+from pithy.systems.linear_svm import LinearSvm
+from pithy.systems.recipe import Recipe
+from pithy.systems.registry import RECIPES
+from pithy.systems.saved import TextFrame, load, save
+from pithy.training import linear
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+from pithy.training.predict import predict
+
+VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24
+SMALL: dict[str, dict[str, Any]] = {
+    "transformer": {"width": 32, "hidden": 48, "depth": 3},
+    "semantic_perceptron": {"width": 16, "hidden": 32},
+    "convolution": {"embedding": 16, "filters": 12},
+    "pretrained": {"small": {"width": 32, "hidden": 48, "depth": 2, "heads": 2}},
+    "linear_svm": {},
+}
+NAMES = sorted(RECIPES)
+
+
+def recipe_of(name: str) -> Recipe:
+    recipe = RECIPES[name]
+    return recipe.changed(encoder=SMALL[recipe.encoder["kind"]], head={}, train={})
+
+
+def frame_of(recipe: Recipe) -> TextFrame:
+    prompted = recipe.view.endswith("prompt")
+    return TextFrame(
+        language="en",
+        max_length=MAX_LENGTH,
+        prefix_ids=[2, 10, MASK, 11, MASK] if prompted else [],
+        suffix_ids=[3] if recipe.view.startswith("wordpiece") else [],
+        pad_id=0,
+        unk_id=1,
+        mask_id=MASK,
+        vocabulary=VOCABULARY,
+    )
+
+
+def texts_of(recipe: Recipe, count: int = 32, seed: int = 0) -> TextBatches:
+    """Random texts in which the class decides some of the tokens."""
+    random, frame = np.random.default_rng(seed), frame_of(recipe)
+    labels = np.arange(count) % CLASSES
+    lengths = random.integers(1, 15, count)
+    rows = [
+        np.where(random.random(n) < 0.5, 20 + 10 * y + random.integers(0, 10, n), random.integers(5, 20, n))
+        for n, y in zip(lengths, labels, strict=True)
+    ]
+    return TextBatches(
+        np.concatenate(rows).astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        prefix=frame.prefix_ids,
+        suffix=frame.suffix_ids,
+        max_length=MAX_LENGTH,
+        pad_id=0,
+        unk_id=1,
+        labels=labels,
+    )
+
+
+def build(recipe: Recipe, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    weight = torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
+    return recipe.build(
+        Context(vocabulary=VOCABULARY, classes=CLASSES, max_length=MAX_LENGTH, mask_id=MASK, pos_weight=weight)
+    )
+
+
+def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:
+    """A model trained on 32 rows, and held out on the same rows."""
+    model, texts = build(recipe, seed), texts_of(recipe)
+    if isinstance(model, LinearSvm):
+        linear.fit(model, texts, texts, model.config, seed=seed)
+        return model
+    config = TrainingConfig(epochs=epochs, batch_size=8, learning_rate=rate, patience=epochs, weight_decay=0.0)
+    Trainer(model, texts, texts, config, seed=seed).run()
+    return model
+
+
+def logits(model: Any, tokens: Tokens) -> np.ndarray:
+    model.eval()
+    with torch.inference_mode():
+        return model(tokens).logits.numpy()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_output_ignores_padding_and_batch_mates(name: str) -> None:
+    recipe = recipe_of(name)
+    model, texts = trained(recipe), texts_of(recipe)
+    together = logits(model, texts.gather(np.arange(len(texts))))
+    for row in range(0, len(texts), 5):
+        alone = texts.gather(np.array([row]))
+        np.testing.assert_allclose(logits(model, alone)[0], together[row], atol=2e-5)
+        extra = MAX_LENGTH - alone.ids.shape[1]
+        padded = Tokens(
+            torch.nn.functional.pad(alone.ids, (0, extra), value=0), torch.nn.functional.pad(alone.valid, (0, extra))
+        )
+        np.testing.assert_allclose(logits(model, padded)[0], together[row], atol=2e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
+    recipe = recipe_of(name)
+    model, tokens = trained(recipe), texts_of(recipe).gather(np.arange(8))
+    other = Tokens(torch.where(tokens.valid, tokens.ids, 17), tokens.valid)
+    np.testing.assert_allclose(logits(model, other), logits(model, tokens), atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "tfidf_svm"])
+def test_one_step_lowers_the_loss_on_its_batch(name: str) -> None:
+    recipe = recipe_of(name)
+    model, texts = build(recipe).eval(), texts_of(recipe)  # eval: no dropout, so the same function is measured twice
+    tokens, labels = texts.gather(np.arange(16)), texts.targets(np.arange(16))
+    before = model(tokens, labels).loss
+    before.backward()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.grad is not None:
+                weight.sub_(1e-3 * weight.grad)
+    assert model(tokens, labels).loss < before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_overfits_32_rows(name: str) -> None:
+    recipe = recipe_of(name)
+    model, texts = trained(recipe, epochs=60, rate=3e-3), texts_of(recipe)
+    labels = texts.targets(np.arange(len(texts))).numpy()
+    assert (predict(model, texts).logits.argmax(1) == labels).mean() >= 0.95
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saves_and_reloads_to_equal_logits(name: str, tmp_path: Path) -> None:
+    recipe = recipe_of(name)
+    model, texts = trained(recipe), texts_of(recipe)
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text("{}")
+    labels = ["a", "b", "c"]
+    save(tmp_path / "model", model, recipe=recipe, frame=frame_of(recipe), labels=labels, tokenizer=tokenizer, facts={})
+    saved = load(tmp_path / "model")
+    assert (saved.labels, saved.frame, saved.system) == (labels, frame_of(recipe), name)
+    np.testing.assert_array_equal(predict(saved.model, texts).logits, predict(model, texts).logits)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_same_result_and_another_seed_another(name: str) -> None:
+    recipe = recipe_of(name)
+    texts = texts_of(recipe)
+    first, second = (predict(trained(recipe, epochs=2), texts).logits for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    if name != "tfidf_svm":
+        assert not np.array_equal(first, predict(trained(recipe, epochs=2, seed=1), texts).logits)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probabilities_sum_to_one(name: str) -> None:
+    recipe = recipe_of(name)
+    probabilities = predict(trained(recipe), texts_of(recipe)).probabilities
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-5)
+
+
+def test_a_prompt_survives_the_longest_text() -> None:
+    recipe = recipe_of("bert_pta")
+    frame = frame_of(recipe)
+    texts = TextBatches(
+        np.full(1000, 30, np.int32),
+        np.array([0, 1000]),
+        prefix=frame.prefix_ids,
+        suffix=frame.suffix_ids,
+        max_length=MAX_LENGTH,
+        pad_id=0,
+        unk_id=1,
+    )
+    ids = texts.gather(np.array([0])).ids[0].tolist()
+    assert ids[:5] == frame.prefix_ids and ids[-1] == 3 and len(ids) == MAX_LENGTH
+
+
+def test_an_empty_text_is_one_unknown_token() -> None:
+    texts = TextBatches(
+        np.array([7], np.int32), np.array([0, 0, 1]), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1
+    )
+    tokens = texts.gather(np.array([0, 1]))
+    assert tokens.ids.tolist() == [[1], [7]] and bool(tokens.valid.all())
+
+
+def test_a_wrong_part_is_refused_by_its_path() -> None:
+    from pithy.errors import ParameterError
+
+    recipe = replace(RECIPES["textcnn"], encoder={"kind": "convolution", "filterss": 3})
+    with pytest.raises(ParameterError, match=r"systems\.x\.encoder\.filterss is not a setting: did you mean 'filters'"):
+        recipe.build(Context(vocabulary=9, classes=2, max_length=8), "systems.x")

@@ -1,0 +1,97 @@
+"""TF-IDF over token n-grams against scikit-learn's TfidfVectorizer on strings of token ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from pithy.layers.ngrams import ngram_keys
+from pithy.layers.types import Context, Tokens
+from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
+from pithy.training.batches import TextBatches
+from pithy.training.linear import fit
+from tests.parity.reference.batches import padded_ids
+
+VOCABULARY = 12
+GENERATOR = np.random.default_rng(7)
+TRAIN = [GENERATOR.integers(0, 9, size=n).tolist() for n in GENERATOR.integers(1, 15, size=60)]
+NEW = [[1, 1, 1, 1], [11], [10, 3, 11, 3, 4], [8], *[GENERATOR.integers(0, 12, size=n).tolist() for n in (2, 9, 17)]]
+
+
+def strings(rows: list[list[int]]) -> list[str]:
+    return [" ".join(map(str, row)) for row in rows]
+
+
+def vectorizer(orders: tuple[int, int], min_rows: int = 1) -> TfidfVectorizer:
+    return TfidfVectorizer(
+        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=orders, sublinear_tf=True, min_df=min_rows
+    ).fit(strings(TRAIN))
+
+
+def key(gram: str) -> int:
+    """The key of one n-gram, as the model makes it for a text that is that n-gram."""
+    ids = [int(part) for part in gram.split()]
+    keys, _ = ngram_keys(padded_ids([ids]), VOCABULARY, (len(ids), len(ids)))
+    return int(keys.item())
+
+
+def machine(orders: tuple[int, int], min_rows: int = 1) -> LinearSvm:
+    context = Context(vocabulary=VOCABULARY, classes=2, max_length=32)
+    return LinearSvmConfig(orders=list(orders), min_rows=min_rows).build(context)
+
+
+def dense(model: LinearSvm, tokens: Tokens) -> NDArray[np.float32]:
+    """The model's features as a (B, F) table, columns by sorted key."""
+    row, feature, value = model.features(tokens)
+    table = np.zeros((len(tokens.ids), len(model.keys)), dtype=np.float32)
+    np.add.at(table, (row.numpy(), feature.numpy()), value.numpy())
+    return table
+
+
+def by_key(known: TfidfVectorizer) -> tuple[list[int], NDArray[np.int64]]:
+    """Sorted keys of the vectorizer's n-grams, and the vectorizer's column of each."""
+    columns = {key(gram): column for gram, column in known.vocabulary_.items()}
+    assert len(columns) == len(known.vocabulary_), "two n-grams share a key"
+    keys = sorted(columns)
+    return keys, np.array([columns[one] for one in keys])
+
+
+@pytest.mark.parametrize("orders", [(1, 2), (1, 1), (2, 3)])
+def test_tfidf_features(orders: tuple[int, int]) -> None:
+    known = vectorizer(orders)
+    keys, columns = by_key(known)
+    model = machine(orders)
+    model.install(torch.tensor(keys), torch.from_numpy(known.idf_[columns]), torch.zeros(len(keys), 2))
+    for rows in (TRAIN, NEW):
+        wanted = known.transform(strings(rows)).toarray()[:, columns]
+        np.testing.assert_allclose(dense(model, padded_ids(rows, pad_id=3)), wanted, atol=1e-6)
+
+
+def batches(rows: list[list[int]]) -> TextBatches:
+    offsets = np.cumsum([0, *map(len, rows)])
+    return TextBatches(
+        np.concatenate(rows).astype(np.int32),
+        offsets,
+        prefix=[],
+        suffix=[],
+        max_length=32,
+        pad_id=3,
+        unk_id=1,
+        labels=np.arange(len(rows)) % 2,
+    )
+
+
+@pytest.mark.parametrize("min_rows", [1, 3])
+def test_tfidf_fitted_idf_and_vocabulary(min_rows: int) -> None:
+    known = vectorizer((1, 2), min_rows)
+    keys, columns = by_key(known)
+    model = machine((1, 2), min_rows)
+    config = LinearSvmConfig(orders=[1, 2], min_rows=min_rows)
+    fit(model, batches(TRAIN), batches(NEW), config, seed=0)
+    assert model.keys.tolist() == keys
+    np.testing.assert_allclose(model.idf, known.idf_[columns], atol=1e-6)
+    wanted = known.transform(strings(NEW)).toarray()[:, columns]
+    np.testing.assert_allclose(dense(model, padded_ids(NEW, pad_id=3)), wanted, atol=1e-6)

@@ -1,0 +1,240 @@
+"""The flow: one Prefect task a stage, DVC's verdict as its state, retries by exit code, a run left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Toy
+
+from pithy.errors import DataError, ParameterError
+from tasks.publish import Run, RunFailedError
+from tasks.request import Request
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+TWICE = (0.1, 0.1)
+
+
+def flow(toy: Toy, **wanted: Any) -> Run:
+    """Run the flow in this process; the run, failed or not."""
+    from flows.dag import pipeline
+
+    state = pipeline(Request(root=toy.root, **wanted), retry_delays=TWICE, return_state=True)
+    result = state.result(raise_on_failure=False)
+    if isinstance(result, RunFailedError):
+        assert state.is_failed()
+        return result.run
+    if isinstance(result, BaseException):
+        raise result
+    assert state.is_completed()
+    assert isinstance(result, Run)
+    return result
+
+
+def states(run: Run) -> dict[str, str]:
+    return {name: record.state for name, record in run.stages.items()}
+
+
+def task_runs(run: Run) -> dict[str, Any]:
+    """Prefect's own record of the run's tasks, by name."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+    with get_client(sync_client=True) as client:
+        found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
+    return {each.name: each for each in found}
+
+
+def test_a_run_completes_and_the_next_is_cached(toy: Toy) -> None:
+    first = flow(toy)
+    assert set(states(first).values()) == {"Completed"}
+    assert first.executed == 6
+    toy.forget()
+
+    second = flow(toy)
+    assert set(states(second).values()) == {"Cached"}
+    assert second.executed == 0
+    assert toy.journal() == []
+
+
+def test_a_deleted_output_is_restored(toy: Toy) -> None:
+    flow(toy)
+    (toy.root / "out" / "fit" / "mlp" / "result.txt").unlink()
+    run = flow(toy)
+    assert states(run)["fit@mlp"] == "Restored"
+    assert states(run)["judge"] == "Cached"
+    assert states(run)["fit@bert"] == "Cached"
+    assert run.executed == 0
+
+
+def test_a_changed_parameter_runs_its_stage_and_what_follows(toy: Toy) -> None:
+    flow(toy)
+    params = toy.root / "params.yaml"
+    params.write_text(params.read_text().replace("mlp: {view: token}", "mlp: {view: token, train: {epochs: 2}}"))
+    run = flow(toy)
+    assert states(run)["fit@mlp"] == "Completed"
+    # The output came out the same, so what reads it need not run.
+    assert states(run)["judge"] == "Cached"
+    assert run.executed == 1
+
+
+def test_exit_69_twice_is_mended_by_two_retries(toy: Toy) -> None:
+    toy.tell({"gather": {"codes": [69, 69]}})
+    run = flow(toy)
+    assert states(run)["gather"] == "Completed"
+    assert toy.journal().count("gather") == 3
+    assert (run.code, run.executed) == (0, 6)
+
+
+def test_exit_65_is_final_and_its_branch_ends_there(toy: Toy) -> None:
+    toy.tell({"fit@mlp": {"codes": [65], "say": ["row 3 is empty"]}})
+    run = flow(toy)
+    assert states(run) == {
+        "gather": "Completed",
+        "cut@token": "Completed",
+        "cut@wordpiece": "Completed",
+        "fit@mlp": "Failed",
+        "fit@bert": "Completed",
+        "judge": "NotReady",
+    }
+    assert toy.journal().count("fit@mlp") == 1
+    assert run.code == DataError.code
+    assert run.message == "fit@mlp: row 3 is empty\nerror: told to fail"
+
+
+def test_a_third_failure_with_69_is_final(toy: Toy) -> None:
+    toy.tell({"gather": {"codes": [69, 69, 69, 69]}})
+    run = flow(toy)
+    assert (states(run)["gather"], run.code) == ("Failed", 69)
+    assert toy.journal().count("gather") == 3
+
+
+def test_independent_stages_run_side_by_side(toy: Toy) -> None:
+    toy.tell({"cut@token": {"sleep": 2}, "cut@wordpiece": {"sleep": 2}})
+    flow(toy, max_parallel=2)
+    when = {(name, event): time for name, event, time, _ in toy.events()}
+    assert when["cut@token", "begin"] < when["cut@wordpiece", "end"]
+    assert when["cut@wordpiece", "begin"] < when["cut@token", "end"]
+
+
+def test_max_parallel_1_runs_one_after_the_other(toy: Toy) -> None:
+    flow(toy, max_parallel=1)
+    assert [event for _, event, *_ in toy.events()] == ["begin", "end"] * 6
+
+
+def test_the_lock_is_the_one_that_dvc_writes(toy: Toy) -> None:
+    toy.tell({"cut@token": {"sleep": 2}})  # the other branch ends first
+    flow(toy)
+    own = (toy.root / "dvc.lock").read_text()
+    toy.shell("git", "clean", "-fdxq")
+    toy.shell("dvc", "repro", "--quiet")
+    assert (toy.root / "dvc.lock").read_text() == own
+
+
+def test_prefect_shows_the_graph_the_states_and_the_message(toy: Toy) -> None:
+    from prefect.client.orchestration import get_client
+
+    toy.tell({"fit@bert": {"codes": [65], "say": ["row 3 is empty"]}})
+    run = flow(toy)
+    shown = task_runs(run)
+    ids = {each.id: name for name, each in shown.items()}
+    needs = {name: {ids[need.id] for need in each.task_inputs.get("wait_for", [])} for name, each in shown.items()}
+    assert needs == {
+        "gather": set(),
+        "cut@token": {"gather"},
+        "cut@wordpiece": {"gather"},
+        "fit@mlp": {"cut@token"},
+        "fit@bert": {"cut@wordpiece"},
+        "judge": {"fit@mlp", "fit@bert"},
+    }
+    assert shown["fit@bert"].state_name == "Failed"
+    assert shown["fit@bert"].state.message == "row 3 is empty\nerror: told to fail"
+    with get_client(sync_client=True) as client:
+        assert client.read_flow_run(shown["judge"].flow_run_id).state_name == "Failed"
+
+
+def test_overrides_run_apart_and_the_second_time_nothing_runs(toy: Toy) -> None:
+    (toy.root / "step.py").write_text((toy.root / "step.py").read_text().replace('" ".join', '"edited ".join'))
+    run = flow(toy, systems=("mlp",), seeds=(0, 1))
+    assert set(states(run)) == {"gather", "cut@token", "fit@mlp", "judge"}
+    assert run.executed == 4
+    assert not (toy.root / "out").exists()
+    assert (toy.root / "runs" / run.name / "summary.json").exists()
+
+    toy.forget()
+    assert flow(toy, systems=("mlp",), seeds=(0, 1)).executed == 0
+    assert toy.journal() == []
+
+
+def test_a_system_with_an_unknown_setting_runs_nothing(toy: Toy) -> None:
+    with pytest.raises(ParameterError, match="epochss"):
+        flow(toy, changes={"systems.mlp.train.epochss": 2})
+    assert toy.journal() == []
+
+
+def comparison() -> dict[str, Any]:
+    """A comparison as the pipeline's last stage writes it."""
+    row = {
+        "system": "mlp", "seeds": [0], "dev_accuracy": 0.8, "test_accuracy": 0.75, "dev_score": 0.8,
+        "test_score": 0.75, "test_low": 0.7, "test_high": 0.8, "dev_std": None, "test_std": None, "macro_f1": 0.7,
+        "ece": 0.1, "parameters": 1000, "parameters_pruned": 800, "depth": None, "depth_pruned": None, "flops": 1e6,
+        "ms_per_text": 9.0, "texts_per_second": 1.0, "outcome": "chosen", "p_dev": None, "p_test": None,
+        "test_outcome": None,
+    }  # fmt: skip
+    return {
+        "dataset": "toy", "language": "en", "task": "single", "score": "accuracy", "confidence": 0.95, "alpha": 0.05,
+        "splits": {"train": 8, "dev": 1, "test": 1}, "notes": [], "chosen_system": "mlp", "chosen_seed": 0,
+        "cheapest_tied": None, "verdict": "mlp is chosen.", "rows": [row],
+    }  # fmt: skip
+
+
+def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+    import pithy.evaluation.report
+
+    def render_run(workspace: Path, out: Path, run: dict[str, Any]) -> None:
+        assert (workspace / "out" / "judge" / "summary.json").exists()
+        out.write_text(f"<h1>{run['name']}</h1>")
+
+    monkeypatch.setattr(pithy.evaluation.report, "render_run", render_run, raising=False)
+    corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 8}, "notes": ["a note"]}
+    files = {"gather": {"corpus.json": json.dumps(corpus)}, "judge": {"summary.json": json.dumps(comparison())}}
+    toy.tell({stage: {"files": written} for stage, written in files.items()})
+    (toy.root / "data" / "speed").mkdir()
+    (toy.root / "data" / "speed" / "mlp.json").write_text('{"ms_per_text": 0.5, "texts_per_second": 2000.0}')
+
+    run = flow(toy, name="mine")
+    folder = toy.root / "runs" / "latest"
+    assert folder.resolve().name == "mine" == run.name
+    assert (folder / "report.html").read_text() == "<h1>mine</h1>"
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["name"], summary["dataset"], summary["executed"]) == ("mine", "toy", 6)
+    assert summary["revision"].endswith("-dirty")
+    assert summary["stages"]["judge"]["state"] == "Completed"
+    assert summary["stages"]["judge"]["seconds"] > 0
+    assert summary["wall_seconds"] > summary["stages"]["judge"]["seconds"]
+    assert [(row["system"], row["ms_per_text"]) for row in summary["systems"]] == [("mlp", 0.5)]
+
+    with get_client(sync_client=True) as client:
+        mine = ArtifactFilterFlowRunId(any_=[task_runs(run)["judge"].flow_run_id])
+        artifacts = {
+            each.key: each.data for each in client.read_artifacts(artifact_filter=ArtifactFilter(flow_run_id=mine))
+        }
+    assert "mlp" in artifacts["comparison"]
+    assert "a note" in artifacts["data"]
+    assert "report.html" in artifacts["report"]
+
+
+def test_a_failed_run_is_written_and_latest_stays(toy: Toy) -> None:
+    good = flow(toy)
+    (toy.root / "step.py").write_text((toy.root / "step.py").read_text() + "#\n")
+    toy.forget()
+    toy.tell({"gather": {"codes": [65]}})
+    bad = flow(toy, name="bad")
+    assert json.loads((toy.root / "runs" / "bad" / "summary.json").read_text())["exit_code"] == bad.code == 65
+    assert (toy.root / "runs" / "latest").resolve().name == good.name

@@ -1,0 +1,74 @@
+"""Overrides: what they change, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from conftest import Toy
+
+from pithy.errors import ParameterError
+from tasks import overrides
+from tasks.request import Request
+
+
+def written(toy: Toy, **wanted: Any) -> dict[str, Any]:
+    """params.yaml of the repository after the overrides."""
+    path = toy.root / "params.yaml"
+    overrides.write(path, Request(root=toy.root, **wanted))
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def test_systems_bring_their_views_and_drop_the_others(toy: Toy) -> None:
+    params = written(toy, systems=("mlp", "bert_pta"), seeds=(0, 1), dataset="other")
+    assert params["systems"] == {"mlp": {"view": "token"}, "bert_pta": {"view": "wordpiece_prompt"}}
+    assert params["views"] == {
+        "token": {"tokenizer": "token"},
+        "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
+    }
+    assert (params["seeds"], params["dataset"]) == ([0, 1], "other")
+
+
+def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
+    path = toy.root / "params.yaml"
+    path.write_text(path.read_text().replace("mlp: {view: token}", "mlp: {view: wordpiece, train: {epochs: 3}}"))
+    assert written(toy, systems=("mlp",))["systems"] == {"mlp": {"view": "wordpiece", "train": {"epochs": 3}}}
+
+
+def test_all_is_every_recipe(toy: Toy) -> None:
+    from pithy.systems.registry import RECIPES
+
+    assert list(written(toy, systems=("all",))["systems"]) == list(RECIPES)
+
+
+def test_single_keys_are_set_and_comments_stay(toy: Toy) -> None:
+    params = written(toy, changes={"prune.threshold": 0.7, "systems.mlp.train.epochs": 2})
+    assert params["prune"] == {"threshold": 0.7}
+    assert params["systems"]["mlp"] == {"view": "token", "train": {"epochs": 2}}
+    assert "# every value" in (toy.root / "params.yaml").read_text()
+    assert "# name → view" in (toy.root / "params.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"dataset": "tou"}, "dataset was 'tou'.*did you mean 'toy'"),
+        ({"systems": ("transfomer",)}, "no system 'transfomer'.*did you mean 'transformer'"),
+        ({"changes": {"prune.treshold": 0.7}}, "prune.treshold is not a setting.*did you mean 'threshold'"),
+        ({"changes": {"prune.epochs": -1}}, "prune.epochs was -1"),
+        ({"changes": {"seeds.first": 1}}, "seeds is a value, not a section"),
+        ({"changes": {"systems.mlp": 3}}, "systems.mlp was 3"),
+    ],
+)
+def test_what_cannot_run_is_refused(toy: Toy, wanted: dict[str, Any], said: str) -> None:
+    before = (toy.root / "params.yaml").read_text()
+    with pytest.raises(ParameterError, match=said):
+        overrides.check(Request(root=toy.root, **wanted))
+    assert (toy.root / "params.yaml").read_text() == before
+
+
+def test_a_setting_that_a_system_does_not_know_is_refused(toy: Toy) -> None:
+    written(toy, changes={"systems.mlp.train.epochss": 2})
+    with pytest.raises(ParameterError, match="epochss"):
+        overrides.check_systems(toy.root / "params.yaml")

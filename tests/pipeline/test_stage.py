@@ -1,0 +1,142 @@
+"""One stage: its outcome, its own exit code, its output as it comes, its end with all that it started."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import HERE, Toy
+from rich.console import Console
+
+from tasks import graph
+from tasks.board import Board
+from tasks.stage import Outcome, Runner
+from tasks.transcript import PROGRESS
+
+LOG = logging.getLogger("test")
+
+
+def runner(toy: Toy, slots: int = 2) -> Runner:
+    return Runner(toy.root, Board(graph.read(toy.root).stages, Console(file=io.StringIO())), slots)
+
+
+def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for a condition, and fail where it does not come."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "zombie" not in Path(f"/proc/{pid}/status").read_text() if Path(f"/proc/{pid}").exists() else True
+
+
+def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:
+    stages = runner(toy)
+    assert stages.run("gather", LOG) == Outcome("Completed")
+    assert stages.run("gather", LOG) == Outcome("Cached")
+    (toy.root / "out" / "gather" / "result.txt").unlink()
+    assert stages.run("gather", LOG) == Outcome("Restored")
+    assert toy.journal() == ["gather"]
+
+
+@pytest.mark.parametrize(("told", "code"), [(65, 65), (69, 69), (3, 3), (-signal.SIGKILL, 137), (-signal.SIGSEGV, 139)])
+def test_the_code_of_a_failure_is_the_stage_s_own(toy: Toy, told: int, code: int) -> None:
+    toy.tell({"gather": {"codes": [told], "say": ["looking", "found a fault"]}})
+    outcome = runner(toy).run("gather", LOG)
+    assert (outcome.state, outcome.code) == ("Failed", code)
+    assert outcome.message == "looking\nfound a fault\nerror: told to fail"
+
+
+def test_a_missing_input_is_code_66(toy: Toy) -> None:
+    (toy.root / "data" / "sources" / "toy.yaml").unlink()
+    outcome = runner(toy).run("gather", LOG)
+    assert (outcome.state, outcome.code) == ("Failed", 66)
+    assert "data/sources/toy.yaml" in outcome.message
+
+
+def test_what_a_stage_prints_comes_at_once_and_without_dvc_s_advice(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+    toy.tell({"gather": {"say": ["first", "ünïcode 字", ""], "sleep": 30}})
+    stages = runner(toy)
+    with caplog.at_level(logging.INFO):
+        work = threading.Thread(target=stages.run, args=("gather", LOG))
+        work.start()
+        until(lambda: stages.board.rows["gather"].line == "ünïcode 字")  # the stage still sleeps
+        stages.stop()
+        work.join()
+    assert caplog.messages[:2] == ["first", "ünïcode 字"]
+
+
+def test_progress_replaces_itself_and_is_seldom_logged(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+    toy.tell({"gather": {"say": [f"{PROGRESS}epoch {number}/50" for number in range(50)], "codes": [65]}})
+    with caplog.at_level(logging.INFO):
+        outcome = runner(toy).run("gather", LOG)
+    assert caplog.messages[0] == "epoch 0/50"
+    assert len(caplog.messages) < 5
+    assert outcome.message == "error: told to fail"
+
+
+def test_stop_ends_a_stage_with_its_children_and_starts_no_other(toy: Toy) -> None:
+    toy.tell({"gather": {"sleep": 600, "child": True}})
+    stages, outcomes = runner(toy, slots=1), []
+    threads = [threading.Thread(target=lambda: outcomes.append(stages.run("gather", LOG))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    until((toy.told / "child").exists)
+    until(toy.journal)
+    stages.stop()
+    for thread in threads:
+        thread.join()
+    assert [outcome.state for outcome in outcomes] == ["Cancelled", "Cancelled"]
+    assert len(toy.journal()) == 1
+    pids = [int((toy.told / "child").read_text()), toy.events()[0][3]]
+    until(lambda: not any(map(alive, pids)))
+
+
+def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    command = [
+        sys.executable,
+        "-c",
+        f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)",
+    ]
+    program = f"import time; from tasks import leash; leash.start({command!r}); time.sleep(600)"
+    env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE / 'src'}"}
+    parent = subprocess.Popen([sys.executable, "-c", program], env=env)
+    until(lambda: note.exists() and note.read_text())
+    parent.kill()
+    parent.wait()
+    until(lambda: not alive(int(note.read_text())))
+
+
+def test_a_board_without_a_terminal_prints_a_line_a_finished_stage(toy: Toy) -> None:
+    text = io.StringIO()
+    board = Board(["gather", "judge"], Console(file=text))
+    board.begin("gather")
+    board.end("gather", "Completed")
+    assert text.getvalue() == "gather Completed 0.0\n"
+
+
+def test_a_board_on_a_low_terminal_keeps_what_runs_in_sight() -> None:
+    text = io.StringIO()
+    board = Board([f"stage{number}" for number in range(40)], Console(file=text, height=12, width=80))
+    board.begin("stage39")
+    board.say("stage39", "epoch 3/20")
+    board.console.print(board)
+    assert "stage39" in text.getvalue()
+    assert "epoch 3/20" in text.getvalue()
+    assert "32 more stages" in text.getvalue()

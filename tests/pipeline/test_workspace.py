@@ -1,0 +1,103 @@
+"""A workspace is the tree as it stands (or a commit), apart from the user's tree, with a shared cache."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Toy
+
+from pithy.errors import InputMissingError, TryAgainError
+from tasks import graph, workspace
+from tasks.request import Request
+from tasks.workspace import Place
+
+
+def opened(toy: Toy, **wanted: Any) -> Place:
+    with workspace.opened(Request(root=toy.root, **wanted)) as place:
+        return place
+
+
+def state(toy: Toy) -> tuple[str, str, str, bytes]:
+    """What the user would notice: status, branches, history and index."""
+    asked = (("status", "--porcelain"), ("branch", "--list", "--verbose"), ("log", "--oneline"))
+    status, branches, history = (toy.shell("git", *question) for question in asked)
+    return status, branches, history, (toy.root / ".git" / "index").read_bytes()
+
+
+def test_without_overrides_the_run_is_in_the_tree_itself(toy: Toy) -> None:
+    assert opened(toy).path == toy.root
+
+
+def test_a_workspace_has_uncommitted_edits_and_leaves_the_tree_alone(toy: Toy) -> None:
+    (toy.root / "step.py").write_text((toy.root / "step.py").read_text() + "# edited\n")
+    (toy.root / "new.txt").write_text("untracked")
+    (toy.root / "staged.txt").write_text("staged")
+    toy.shell("git", "add", "staged.txt")
+    (toy.root / "data" / "local" / "mine.csv").write_text("a user's own file")
+    before = state(toy)
+
+    place = opened(toy, dataset="other")
+    assert state(toy) == before
+    assert (place.path / "step.py").read_text().endswith("# edited\n")
+    assert (place.path / "new.txt").read_text() == "untracked"
+    assert (place.path / "staged.txt").read_text() == "staged"
+    assert (place.path / "data" / "local" / "mine.csv").read_text() == "a user's own file"
+    assert place.dataset == "other"
+    assert place.revision.endswith("-dirty")
+    assert "dataset: toy" in (toy.root / "params.yaml").read_text()
+
+
+def test_the_same_overrides_find_the_same_workspace_with_its_outputs(toy: Toy) -> None:
+    place = opened(toy, seeds=(1,))
+    subprocess.run(["dvc", "repro", "--quiet"], cwd=place.path, env=toy.env, check=True)
+    (toy.root / "note.txt").write_text("a later edit")
+
+    again = opened(toy, seeds=(1,))
+    assert again.path == place.path
+    assert (again.path / "note.txt").read_text() == "a later edit"
+    assert graph.read(again.path).current == set(graph.read(again.path).stages)
+    (toy.root / "note.txt").unlink()
+    assert not (opened(toy, seeds=(1,)).path / "note.txt").exists()
+    assert opened(toy, seeds=(2,)).path != place.path
+
+
+def test_the_cache_is_shared(toy: Toy) -> None:
+    place = opened(toy, systems=("mlp",))
+    subprocess.run(["dvc", "repro", "--quiet"], cwd=place.path, env=toy.env, check=True)
+    toy.forget()
+    toy.shell("dvc", "repro", "--quiet", "--single-item", "gather")
+    assert toy.journal() == []
+
+
+def test_a_revision_is_a_commit_whatever_the_tree_looks_like(toy: Toy) -> None:
+    (toy.root / "step.py").write_text("broken")
+    place = opened(toy, revision="HEAD")
+    assert "broken" not in (place.path / "step.py").read_text()
+    assert place.revision == toy.shell("git", "rev-parse", "HEAD").strip()
+    with pytest.raises(InputMissingError, match="no commit 'elsewhere'"):
+        opened(toy, revision="elsewhere")
+
+
+def test_a_repository_without_a_commit_has_workspaces_too(toy: Toy, tmp_path: Path) -> None:
+    toy.shell("rm", "-rf", ".git")
+    toy.shell("git", "init", "--quiet")
+    assert opened(toy, dataset="other").dataset == "other"
+
+
+def test_a_workspace_that_was_deleted_comes_back(toy: Toy) -> None:
+    place = opened(toy, dataset="other")
+    toy.shell("rm", "-rf", ".pithy")
+    assert opened(toy, dataset="other").path == place.path
+
+
+@pytest.mark.parametrize("wanted", [{}, {"dataset": "other"}])
+def test_two_runs_do_not_share_a_place(toy: Toy, wanted: dict[str, Any]) -> None:
+    with (
+        workspace.opened(Request(root=toy.root, **wanted)),
+        pytest.raises(TryAgainError, match=r"another run \(process \d+\)"),
+    ):
+        opened(toy, **wanted)
+    assert opened(toy, **wanted).main == toy.root

@@ -1,0 +1,95 @@
+"""Synthetic evaluations: systems that are right on chosen rows, beside the folders that the compare stage reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pithy.evaluation.record import Cost, Evaluation, Task, write
+from pithy.evaluation.system import Split, evaluate_system
+from pithy.settings import EvaluateSettings
+
+SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
+
+
+def split(rows: int, classes: int, *, first: int = 0, text: str = "text", task: Task = "single") -> Split:
+    """A split whose labels go round; every tenth row is also in train."""
+    numbers = np.arange(rows)
+    labels = numbers % classes
+    if task == "multi":
+        labels = ((np.arange(classes) == labels[:, None]) | (numbers[:, None] % 3 == 0)).astype(np.uint8)
+    texts = [text * (1 + i % 7) for i in range(rows)]
+    return Split(labels=labels, rows=numbers + first, texts=texts, in_train=numbers % 10 == 0)
+
+
+def probabilities(truth: Split, wrong: Sequence[set[int]], classes: int) -> np.ndarray:
+    """(K, N, C): seed k is right, with probability 0.8, on every row that is not in wrong[k]."""
+    gold = truth.labels if truth.labels.ndim == 2 else np.arange(classes) == truth.labels[:, None]
+    out = np.where(gold, 0.8, 0.2 / max(classes - 1, 1))
+    stacked = np.repeat(out[None], len(wrong), axis=0)
+    for k, rows in enumerate(wrong):
+        stacked[k, sorted(rows)] = np.roll(stacked[k, sorted(rows)], 1, axis=1)
+    return stacked
+
+
+def cost(*, parameters: int = 1000, flops: float = 5e6, depth: int | None = 4) -> Cost:
+    full = {"parameters_full": 2 * parameters, "depth_full": depth and 6}
+    return Cost(parameters=parameters, depth=depth, flops=flops, **full)
+
+
+def system(
+    name: str,
+    dev_wrong: Sequence[set[int]],
+    test_wrong: Sequence[set[int]],
+    *,
+    labels: Sequence[str] = ("neg", "pos"),
+    rows: int = 100,
+    text: str = "text",
+    task: Task = "single",
+    price: Cost | None = None,
+) -> Evaluation:
+    """A system with one seed for each set of wrong rows."""
+    count = len(labels)
+    dev = split(rows, count, text=text, task=task)
+    test = split(rows, count, first=rows, text=text, task=task)
+    return evaluate_system(
+        name,
+        task=task,
+        labels=labels,
+        seeds=list(range(len(dev_wrong))),
+        dev=dev,
+        test=test,
+        dev_probabilities=probabilities(dev, dev_wrong, count),
+        test_probabilities=probabilities(test, test_wrong, count),
+        costs=[price or cost()] * len(dev_wrong),
+        settings=SETTINGS,
+    )
+
+
+def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Task = "single") -> dict[str, object]:
+    """What corpus.json holds."""
+    notes = ["A stratified dev split was cut."]
+    sizes = {"train": 8 * rows, "dev": rows, "test": rows}
+    about = {"name": "sample", "language": "en", "task": task, "labels": list(labels)}
+    return {**about, "rows": sizes, "notes": notes, "dev_in_train": 10, "test_in_train": 10}
+
+
+def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
+    """The folders of a run and its params.yaml; the arguments of the stage, the last for its output."""
+    validated, evaluated, pruned = (root / name for name in ("validated", "evaluated", "pruned"))
+    validated.mkdir(parents=True)
+    (validated / "corpus.json").write_text(json.dumps(corpus()))
+    (validated / "report.html").write_text(data_page)
+    for each in evaluations:
+        write(evaluated / each.metrics.system, each)
+        for seed in each.metrics.seeds:
+            folder = pruned / each.metrics.system / f"seed-{seed.seed}"
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text(json.dumps({"seed": seed.seed}))
+    systems = {each.metrics.system: {"view": "token"} for each in evaluations}
+    params = {"dataset": "sample", "seeds": [0], "views": {"token": {}}, "systems": systems}
+    (root / "params.yaml").write_text(json.dumps(params))
+    return [str(folder) for folder in (validated, evaluated, pruned, root / "report")]

@@ -1,0 +1,85 @@
+"""Calibration numbers on predictions whose calibration is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from pithy.evaluation import calibration
+from pithy.evaluation.arrays import Bools, Floats
+
+
+def drawn(rows: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Floats, Bools]:
+    """Labels drawn from true probabilities, and predictions whose logits are `sharpness` times the true ones."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 1.5, (rows, classes))
+    true = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = (true.cumsum(1) < generator.random((rows, 1))).sum(1)
+    said = np.exp(logits * sharpness) / np.exp(logits * sharpness).sum(1, keepdims=True)
+    return said, np.arange(classes) == labels[:, None]
+
+
+def ece(probabilities: Floats, gold: Bools) -> float:
+    bins = calibration.reliability(*calibration.confidences("single", probabilities, gold), bins=10)
+    return calibration.expected_calibration_error(bins)
+
+
+def test_by_hand():
+    confidence, outcome = np.array([0.95, 0.85, 0.55, 0.6]), np.array([True, False, True, False])
+    bins = calibration.reliability(confidence, outcome, 10)
+    assert [bin.count for bin in bins] == [2, 1, 1]
+    assert bins[0].confidence == pytest.approx(0.575)
+    assert bins[0].accuracy == 0.5
+    assert calibration.expected_calibration_error(bins) == pytest.approx((2 * 0.075 + 0.85 + 0.05) / 4)
+
+
+def test_full_confidence_falls_into_the_last_bin():
+    assert calibration.reliability(np.array([1.0, 0.0]), np.array([True, False]), 5)[-1].count == 1
+
+
+def test_true_probabilities_have_nearly_no_error():
+    assert ece(*drawn(20_000, 4, 1.0)) < 0.015
+
+
+def test_temperature_undoes_overconfidence():
+    dev, dev_gold = drawn(4000, 4, 2.0, seed=1)
+    test, gold = drawn(4000, 4, 2.0, seed=2)
+    found = calibration.calibrate("single", dev, dev_gold, test, gold, bins=10)
+    assert found.temperature == pytest.approx(2.0, rel=0.08)
+    assert found.ece > 0.08
+    assert found.ece_scaled < 0.03
+
+
+def test_temperature_leaves_the_prediction_alone():
+    probabilities, _ = drawn(200, 5, 1.0)
+    softer = calibration.scaled("single", probabilities, 3.0)
+    assert np.array_equal(softer.argmax(1), probabilities.argmax(1))
+    assert softer.sum(1) == pytest.approx(np.ones(200))
+
+
+def test_probabilities_of_zero_and_one_are_borne():
+    sure, gold = np.eye(3)[[0, 1, 2, 0]], np.eye(3, dtype=bool)[[0, 1, 2, 1]]
+    found = calibration.calibrate("single", sure, gold, sure, gold, bins=10)
+    assert np.isfinite([found.ece, found.ece_scaled, found.brier, found.temperature]).all()
+
+
+def test_a_development_set_without_a_mistake_keeps_the_temperature_in_bounds():
+    probabilities, gold = np.tile([0.7, 0.3], (50, 1)), np.tile([True, False], (50, 1))
+    assert 0.005 < calibration.fitted_temperature("single", probabilities, gold) < 0.01
+
+
+def test_brier_of_two_labels_is_twice_scikit_learns():
+    probabilities, gold = drawn(500, 2, 1.0)
+    expected = 2 * brier_score_loss(gold[:, 1], probabilities[:, 1])
+    assert calibration.brier("single", probabilities, gold) == pytest.approx(expected)
+
+
+def test_several_labels_are_judged_one_by_one():
+    generator = np.random.default_rng(5)
+    true = generator.random((5000, 3))
+    gold = generator.random((5000, 3)) < true
+    logits = 2 * np.log(true / (1 - true))
+    found = calibration.calibrate("multi", 1 / (1 + np.exp(-logits)), gold, 1 / (1 + np.exp(-logits)), gold, 10)
+    assert found.temperature == pytest.approx(2.0, rel=0.08)
+    assert found.ece_scaled < 0.02 < found.ece

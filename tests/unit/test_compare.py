@@ -1,0 +1,201 @@
+"""The choice is made on development data; ties are called ties; the output is whole or absent."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from evaluation_samples import corpus, cost, folders, system
+from rich.console import Console
+
+from pithy.evaluation.comparison import compare
+from pithy.evaluation.markdown import comparison_markdown
+from pithy.evaluation.record import Evaluation
+from pithy.evaluation.summary import Corpus, Summary, read_summary
+from pithy.evaluation.terminal import comparison_table
+from pithy.settings import typed
+from pithy.stages import compare as stage_module
+
+
+def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:
+    return compare(typed(Corpus, corpus()), evaluations, alpha)
+
+
+def wrong(count: int, seeds: int = 1) -> list[set[int]]:
+    return [set(range(count))] * seeds
+
+
+def printed(summary: Summary, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(comparison_table(summary))
+    return out.getvalue()
+
+
+@pytest.fixture
+def three() -> Summary:
+    """`good` is best on dev, `close` is tied with it and cheaper, `bad` is worse."""
+    return compared(
+        system("bad", wrong(40, 3), wrong(40, 3), price=cost(flops=1e3)),
+        system("close", wrong(3, 3), wrong(1, 3), price=cost(flops=5e3)),
+        system("good", wrong(1, 3), wrong(3, 3), price=cost(flops=2e6)),
+    )
+
+
+def test_the_best_on_development_data_is_chosen_though_another_is_better_on_test():
+    summary = compared(system("dev_best", wrong(2), wrong(30)), system("test_best", wrong(30), wrong(2)))
+    assert summary.chosen_system == "dev_best"
+    assert summary.rows[1].outcome == "worse"
+    assert summary.rows[1].test_outcome == "better"
+
+
+def test_ties_are_called_ties_and_the_cheapest_is_named(three):
+    assert [(row.system, row.outcome) for row in three.rows] == [("good", "chosen"), ("close", "tie"), ("bad", "worse")]
+    assert three.cheapest_tied == "close"
+    assert "close is tied with it and takes 5 k FLOPs a text against 2 M" in three.verdict
+
+
+def test_a_clear_win_is_said():
+    summary = compared(system("good", wrong(1), wrong(1)), system("bad", wrong(40), wrong(40)))
+    assert summary.cheapest_tied is None
+    assert "beats every other system" in summary.verdict
+
+
+def test_an_exact_tie_goes_to_the_smaller_model():
+    big, small = cost(parameters=900), cost(parameters=100)
+    summary = compared(system("a_big", wrong(3), wrong(3), price=big), system("small", wrong(3), wrong(3), price=small))
+    assert summary.chosen_system == "small"
+
+
+def test_the_seed_that_is_best_on_development_data_is_chosen():
+    summary = compared(system("one", [{1, 2}, set(), {3}], [set(), {1, 2, 3}, set()]))
+    assert summary.chosen_seed == 1
+
+
+def test_few_seeds_are_noted():
+    few = compared(system("a", wrong(1), wrong(1)), system("b", wrong(2), wrong(2)))
+    enough = compared(system("a", wrong(1, 5), wrong(1, 5)), system("b", wrong(2, 5), wrong(2, 5)))
+    assert any("one seed" in note for note in few.notes)
+    assert enough.notes == ["A stratified dev split was cut."]
+
+
+def test_the_terminal_table_fits_and_shows_every_column(three):
+    for width in (80, 120):
+        text = printed(three, width)
+        assert max(map(len, text.splitlines())) <= width
+        for part in (
+            "dev",
+            "test, 95% interval",
+            "macro-F1",
+            "parameters",
+            "ms/text",
+            "▸ good",
+            "= close",
+            "2 k → 1 k",
+        ):
+            assert part in text
+
+
+def test_the_markdown_table_has_a_row_a_system(three):
+    lines = [line for line in comparison_markdown(three).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 3
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    evaluations = [
+        system("svm", [{1, 2, 3}, {1}], [{1}, {1}], price=cost(depth=None)),
+        system("cnn", wrong(40, 2), wrong(40, 2)),
+    ]
+    return folders(tmp_path, evaluations)
+
+
+def main(arguments: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["compare", *arguments])
+        stage_module.main()
+
+
+def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as exit:
+        main(arguments)
+    return int(exit.value.code or 0), capsys.readouterr().err
+
+
+def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
+    main(stage)
+    out = Path(stage[-1])
+    assert {path.name for path in out.iterdir()} == {"summary.json", "comparison.md", "report.html", "chosen"}
+    assert json.loads((out / "chosen" / "config.json").read_text()) == {"seed": 1}
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["rows"][0]["ms_per_text"] is None  # speed is the run's to add
+    wanted = {"system", "seeds", "dev_accuracy", "test_accuracy", "test_low", "test_high", "macro_f1", "parameters"}
+    assert wanted | {"parameters_pruned"} <= summary["rows"][0].keys()
+    assert "the data page" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_summary_with_the_speeds_of_a_run_shows_them(three):
+    timed = replace(three, rows=[replace(row, ms_per_text=1.25, texts_per_second=800.0) for row in three.rows])
+    assert "1.25" in printed(timed, 80)
+    assert "1.25" in comparison_markdown(timed)
+
+
+def test_the_stage_twice_gives_the_same_bytes(stage):
+    def contents() -> dict[str, bytes]:
+        main(stage)
+        return {path.name: path.read_bytes() for path in Path(stage[-1]).iterdir() if path.is_file()}
+
+    assert contents() == contents()
+
+
+def test_systems_that_the_run_does_not_name_are_left_out(stage, tmp_path):
+    params = json.loads(Path("params.yaml").read_text())
+    del params["systems"]["svm"]
+    Path("params.yaml").write_text(json.dumps(params))
+    main(stage)
+    assert [row.system for row in read_summary(tmp_path / "report" / "summary.json").rows] == ["cnn"]
+
+
+def test_the_depth_picture_comes_from_pruning_json(stage, tmp_path):
+    points = [{"depth": d, "dev_accuracy": d / 10, "parameters": d, "flops": d} for d in (1, 2, 3)]
+    seed = {"seed": 0, "layered": True, "reason": "", "threshold": 0.2, "depth_full": 3, "depth": 2}
+    pruning = {"seeds": [{**seed, "accepted": True, "tradeoff": points}]}
+    (tmp_path / "pruned" / "cnn" / "pruning.json").write_text(json.dumps(pruning))
+    main(stage)
+    assert "layers kept" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_missing_evaluation_is_named(stage, capsys):
+    (Path(stage[1]) / "cnn" / "metrics.json").unlink()
+    code, error = failure(stage, capsys)
+    assert code == 66
+    assert "cnn/metrics.json is missing" in error
+
+
+def test_a_missing_model_leaves_the_old_report_alone(stage, capsys, tmp_path):
+    main(stage)
+    before = (tmp_path / "report" / "report.html").read_bytes()
+    for file in (tmp_path / "pruned" / "svm" / "seed-1").iterdir():
+        file.unlink()
+    (tmp_path / "pruned" / "svm" / "seed-1").rmdir()
+    code, error = failure(stage, capsys)
+    assert (code, "svm/seed-1" in error) == (66, True)
+    assert (tmp_path / "report" / "report.html").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_systems_evaluated_on_different_rows_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = folders(tmp_path, [system("a", wrong(1), wrong(1)), system("b", wrong(1), wrong(1), rows=90)])
+    code, error = failure(arguments, capsys)
+    assert code == 65
+    assert error.startswith("error: a and b were evaluated on different")
+
+
+def test_wrong_arguments_show_the_usage(capsys):
+    code, error = failure(["only-one"], capsys)
+    assert (code, "usage:" in error) == (64, True)

@@ -1,0 +1,78 @@
+"""Sources that are asked for: the hub and databases."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pithy.corpus.fetch import Fetcher
+from pithy.corpus.source import File
+from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from pithy.settings import DownloadSettings
+
+pytest.importorskip("adbc_driver_sqlite", reason="needs pithy[sql]")
+
+ALL = "SELECT body, stars FROM reviews ORDER BY id"
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    with sqlite3.connect(tmp_path / "reviews.db") as connection:
+        connection.execute("CREATE TABLE reviews (id INTEGER, body TEXT, stars INTEGER)")
+        connection.executemany("INSERT INTO reviews VALUES (?, ?, ?)", [(2, "bad", 1), (1, "很好", 5)])
+    connection.close()
+    return "sqlite:///reviews.db"
+
+
+def fetch(url: str, query: str | None, folder: Path) -> Path:
+    file = File(path="reviews.parquet", url=url, query=query)
+    Fetcher(folder / "arrivals", DownloadSettings(tries=1, timeout=1.0)).fetch(file, folder / "raw")
+    return folder / "raw/reviews.parquet"
+
+
+def test_a_query_becomes_a_parquet_file(database: str, tmp_path: Path) -> None:
+    path = fetch(database, ALL, tmp_path)
+    assert pl.read_parquet(path).rows() == [("很好", 5), ("bad", 1)]
+    first = path.read_bytes()
+    assert fetch(database, ALL, tmp_path).read_bytes() == first
+
+
+def test_the_address_may_stand_in_the_environment(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ParameterError, match="variable REVIEWS is not set"):
+        fetch("${REVIEWS}", ALL, tmp_path)
+    monkeypatch.setenv("REVIEWS", database)
+    assert pl.read_parquet(fetch("${REVIEWS}", ALL, tmp_path)).height == 2
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    assert pl.read_parquet(fetch("sqlite:///${FOLDER}/reviews.db", ALL, tmp_path)).height == 2
+
+
+def test_faults_of_a_database(database: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"does not understand the query: .*no such table: nowhere"):
+        fetch(database, "SELECT * FROM nowhere", tmp_path)
+    with pytest.raises(DataError, match="gives no rows"):
+        fetch(database, "SELECT * FROM reviews WHERE id > 9", tmp_path)
+    with pytest.raises(InputMissingError, match="SQLite file that is not there"):
+        fetch("sqlite:///other.db", ALL, tmp_path)
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_no_message_shows_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "hunter2")
+    for url in ("postgresql://me:hunter2@127.0.0.1:1/db", "postgresql://me:${PASSWORD}@127.0.0.1:1/db"):
+        with pytest.raises(SourceUnavailableError, match=r"127\.0\.0\.1") as caught:
+            fetch(url, "SELECT 1", tmp_path)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_the_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(SourceUnavailableError, match=r"hf://datasets/nobody/nothing@1/train\.parquet cannot be read"):
+        fetch("hf://datasets/nobody/nothing@1/train.parquet", None, tmp_path)
+    with pytest.raises(ParameterError, match="name the data set's files"):
+        fetch("hf://datasets/nobody/nothing", None, tmp_path)

@@ -1,0 +1,81 @@
+"""Bootstrap intervals cover what they should, and are the same each time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pithy.evaluation import intervals
+from pithy.evaluation.outcomes import Outcomes, judge
+from pithy.evaluation.record import Interval
+
+
+def accuracy_outcomes(correct: np.ndarray) -> Outcomes:
+    gained = np.atleast_2d(correct).astype(float)
+    return Outcomes(gained, np.ones_like(gained))
+
+
+def wilson(right: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+    p, shrink = right / n, 1 + z * z / n
+    middle, half = (p + z * z / (2 * n)) / shrink, z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / shrink
+    return middle - half, middle + half
+
+
+def interval(correct: np.ndarray, resamples: int = 4000) -> Interval:
+    return intervals.score_interval(accuracy_outcomes(correct), resamples=resamples, confidence=0.95)
+
+
+@pytest.mark.parametrize("right", [500, 830, 940])
+def test_accuracy_interval_is_close_to_wilsons(right):
+    found = interval(np.arange(1000) < right)
+    assert found.value == right / 1000
+    assert (found.low, found.high) == pytest.approx(wilson(right, 1000), abs=0.004)
+
+
+def test_the_same_call_gives_the_same_interval():
+    correct = np.arange(300) % 4 > 0
+    assert interval(correct) == interval(correct)
+
+
+def test_identical_seeds_say_no_more_than_one():
+    correct = np.arange(300) % 4 > 0
+    one, three = interval(correct), interval(np.stack([correct] * 3))
+    assert (three.low, three.high) == pytest.approx((one.low, one.high))
+
+
+def test_a_higher_confidence_gives_a_wider_interval():
+    outcomes = accuracy_outcomes(np.arange(200) % 3 > 0)
+    narrow, wide = (intervals.score_interval(outcomes, resamples=2000, confidence=c) for c in (0.8, 0.99))
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_memory_is_bounded_without_changing_the_result(monkeypatch):
+    rows = np.random.default_rng(0).random((50, 2))
+    whole = intervals.bootstrap(rows, lambda sums: sums[:, 0], 100)
+    monkeypatch.setattr(intervals, "CHUNK", 500)
+    assert intervals.bootstrap(rows, lambda sums: sums[:, 0], 100) == pytest.approx(whole)
+
+
+def test_macro_f1_interval_is_that_of_drawing_rows_one_by_one():
+    generator = np.random.default_rng(3)
+    labels = generator.choice(3, 240, p=[0.6, 0.3, 0.1])
+    chances = generator.random((2, 240, 3)) + 0.5 * (np.arange(3) == labels[:, None])
+    judged = judge("single", labels, chances, np.zeros((2, 0)))
+    found = intervals.macro_f1_interval(judged.gold, judged.predicted, resamples=4000, confidence=0.95)
+    drawn = []
+    for _ in range(1500):
+        rows = generator.integers(0, 240, 240)
+        resample = judge("single", labels[rows], chances[:, rows], np.zeros((2, 0)))
+        drawn.append(np.mean([scores.macro_f1 for scores in resample.scores()]))
+    assert found.value == pytest.approx(np.mean([scores.macro_f1 for scores in judged.scores()]))
+    assert (found.low, found.high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.012)
+
+
+def test_micro_f1_of_several_labels_has_an_interval():
+    generator = np.random.default_rng(4)
+    gold = generator.random((150, 4)) < 0.4
+    chances = np.clip(0.4 * gold + 0.6 * generator.random((150, 4)), 0, 1)[None]
+    judged = judge("multi", gold.astype(np.uint8), chances, np.full((1, 4), 0.5))
+    found = intervals.score_interval(judged.outcomes(), resamples=500, confidence=0.95)
+    assert found.value == pytest.approx(judged.scores()[0].micro_f1)
+    assert found.low < found.value < found.high

@@ -1,0 +1,58 @@
+"""The same text in two splits is counted exactly and loosely."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pithy.corpus.keys import LOOSE, loose_text
+from pithy.corpus.leakage import in_train, leak_faults, leaks
+
+TEXTS = st.lists(st.text(st.sampled_from("aAé, .。！好\u3000\n"), max_size=3), max_size=12)
+
+
+def part(*texts: str, label: str = "x", split: str = "train") -> pl.DataFrame:
+    columns = {"text": list(texts), "label": [label] * len(texts), "split": [split] * len(texts)}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+    places = {"row": pl.int_range(pl.len(), dtype=pl.Int64), "file": pl.lit("f"), "line": pl.int_range(pl.len())}
+    return frame.with_columns(**places, **{LOOSE: loose_text()})
+
+
+def test_leaks_are_counted_a_pair() -> None:
+    train = pl.concat([part("Good!", "bad"), part("odd", label="y")])
+    found = leaks({"train": train, "dev": part("good", " bad\n", "new"), "test": part("odd", "ＢＡＤ。", "new")})
+    assert found == [
+        {"rows_of": "test", "also_in": "train", "rows": 3, "exact": 1, "same_label": 0, "normalised": 2},
+        {"rows_of": "dev", "also_in": "train", "rows": 3, "exact": 1, "same_label": 1, "normalised": 2},
+        {"rows_of": "test", "also_in": "dev", "rows": 3, "exact": 1, "same_label": 1, "normalised": 2},
+    ]
+
+
+def test_an_absent_split_has_no_leaks() -> None:
+    assert leaks({"train": part("a"), "dev": part(), "test": part()}) == []
+
+
+def test_texts_of_nothing_but_marks_are_told_apart() -> None:
+    assert part("!!!", "...", "！").select(loose_text().n_unique()).item() == 3
+
+
+def test_the_rows_of_train_that_leak_are_placed() -> None:
+    frame = pl.concat([part("a", "b", "c "), part("c", split="test")])
+    assert leak_faults(frame)["line"].to_list() == [2]
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=60, deadline=None)
+def test_in_train_by_hand(train: list[str], test: list[str]) -> None:
+    seen = {text.strip() for text in train}
+    flags = in_train(part(*test), part(*train))
+    assert flags.name == "in_train"
+    assert flags.to_list() == [text.strip() in seen for text in test]
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=60, deadline=None)
+def test_loose_counts_hold_the_exact_ones(train: list[str], test: list[str]) -> None:
+    for pair in leaks({"train": part(*train), "dev": part(), "test": part(*test)}):
+        assert 0 <= pair["same_label"] <= pair["exact"] <= pair["normalised"] <= pair["rows"]  # type: ignore[operator]

@@ -1,0 +1,94 @@
+"""The numbers and the page that describe a corpus."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pithy.corpus.page import page
+from pithy.corpus.profile import histogram, profile, token_counts, vocabulary
+
+PRINTABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), max_size=40)
+
+
+def part(*texts: str, label: str = "x", start: int = 0) -> pl.DataFrame:
+    frame = pl.DataFrame({"text": texts, "label": [label] * len(texts)}, schema={"text": pl.String, "label": pl.String})
+    return frame.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64) + start)
+
+
+def test_a_small_corpus_in_numbers() -> None:
+    parts = {
+        "train": pl.concat([part("Good food", "good food "), part("😀 👍🏽", label="y", start=2)]),
+        "dev": part("bad food", start=3),
+        "test": part("", start=4),
+    }
+    numbers = profile(parts, ["x", "y", "z"], "en")
+    assert numbers["rows"] == {"train": 3, "dev": 1, "test": 1}
+    assert numbers["classes"]["train"] == {"x": 2, "y": 1, "z": 0}
+    assert numbers["imbalance"] is None
+    assert numbers["emoji_only"] == {"train": 1, "dev": 0, "test": 0}
+    assert numbers["longest"]["row"] == 1
+    assert numbers["vocabulary"]["unknown"] == {"dev": 0.5, "test": 0.0}
+    assert numbers["length"]["tokens"]["max"] == 3
+
+
+def test_repeats_do_not_depend_on_white_space_around() -> None:
+    parts = {"train": part("a", " a", "b"), "dev": part("a"), "test": part("a")}
+    assert profile(parts, ["x"], "en")["repeats"] == {"train": 1, "dev": 0, "test": 0}
+
+
+def test_chinese_is_counted_by_character() -> None:
+    counts = dict(token_counts(pl.Series(["好的, 好"]), "zh").iter_rows())
+    assert counts == {"好": 2, "的": 1, ",": 1}
+    parts = {"train": part("好的"), "dev": part("好坏"), "test": part("的")}
+    assert vocabulary(parts, "zh") == {"unit": "character", "train": 2, "unknown": {"dev": 0.5, "test": 0.0}}
+
+
+def test_english_is_counted_by_word_in_lower_case() -> None:
+    counts = dict(token_counts(pl.Series(["Don't stop. don't"]), "en").iter_rows())
+    assert counts == {"don't": 2, "stop": 1, ".": 1}
+
+
+def test_a_very_long_text_is_counted_in_its_own_piece() -> None:
+    counts = dict(token_counts(pl.Series(["a b", "a " * 6_000_000, "b"]), "en").iter_rows())
+    assert counts == {"a": 6_000_001, "b": 2}
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=1, max_size=50), st.lists(st.integers(0, 30), max_size=50))
+@settings(max_examples=60, deadline=None)
+def test_every_text_is_in_one_bin(train: list[int], dev: list[int]) -> None:
+    counts = histogram({"train": pl.Series(train, dtype=pl.UInt32), "dev": pl.Series(dev, dtype=pl.UInt32)})
+    edges = counts["edges"]
+    assert len(edges) <= 22
+    for name, lengths in (("train", train), ("dev", dev)):
+        expected = [sum(edge <= length < after for length in lengths) for edge, after in pairwise(edges)]
+        assert counts["counts"][name] == [*expected, sum(length >= edges[-1] for length in lengths)]
+
+
+@given(st.lists(PRINTABLE, min_size=1, max_size=8), PRINTABLE)
+@settings(max_examples=30, deadline=None)
+def test_the_page_is_well_formed_whatever_the_texts_are(texts: list[str], label: str) -> None:
+    parts = {name: part(*texts, label=label) for name in ("train", "dev", "test")}
+    place = {"file": label, "line": 1, "value": texts[0]}
+    report = profile(parts, [label], "en") | {
+        "name": label,
+        "language": "en",
+        "task": "single",
+        "labels": [label],
+        "notes": texts,
+        "dev_in_train": 1,
+        "test_in_train": 1,
+        "leaks": {"found": [], "left": []},
+        "rules": [{"rule": "r", "setting": "s", "action": "report", "rows": 1, "dropped": 0, "examples": [place]}],
+        "conflicts": {
+            "texts": {},
+            "examples": [{"text": texts[0], "split": "train", "labels": [label], "places": ["f:1"]}],
+        },
+    }
+    fragment = page(report)
+    assert ET.fromstring(fragment).tag == "section"
+    assert "<script" not in fragment.lower()

@@ -1,0 +1,237 @@
+"""Reading a user's file: every column mapping, and a clear line for every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from pithy.corpus.readers import read_corpus
+from pithy.corpus.source import File, Source
+from pithy.errors import DataError, InputMissingError, ParameterError
+
+CSV = "text,label\ngood film,1\n好看,1\nso so,0\n"
+
+
+def source(read: dict[str, Any], *paths: str, **changes: Any) -> Source:
+    files = [File(path=path, local=path) for path in paths or ["x.csv"]]
+    given = {
+        "name": "toy",
+        "about": "",
+        "language": "en",
+        "task": "single",
+        "licence": "",
+        "files": files,
+        "read": read,
+    }
+    return Source(**given | changes)
+
+
+def corpus(folder: Path, content: str | bytes, read: dict[str, Any], **changes: Any) -> pl.DataFrame:
+    (folder / "x.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_corpus(source(read, **changes), folder)
+
+
+def test_a_csv(tmp_path: Path) -> None:
+    frame = corpus(tmp_path, CSV, {"reader": "csv", "names": {"1": "positive", "0": "negative"}})
+    assert frame.columns == ["text", "label", "split", "file", "line"]
+    assert frame.rows() == [
+        ("good film", "positive", None, "x.csv", 2),
+        ("好看", "positive", None, "x.csv", 3),
+        ("so so", "negative", None, "x.csv", 4),
+    ]
+
+
+def test_columns_by_other_names_splits_and_kept_columns(tmp_path: Path) -> None:
+    content = "part;stars;title;body;id\ntrain;5;Great; I liked it ;a\nvalidation; 1 ;Bad;No;b\n"
+    read = {"reader": "csv", "separator": ";", "text": ["title", "body"], "label": "stars", "split": "part"}
+    splits = {"train": ["train"], "dev": ["valid", "validation"]}
+    frame = corpus(tmp_path, content, read, splits=splits, keep=["id"], rows={"train": 1, "dev": 1, "all": 2})
+    assert frame.select("text", "label", "split", "id").rows() == [
+        ("Great  I liked it", "5", "train", "a"),
+        ("Bad No", "1", "dev", "b"),
+    ]
+
+
+def test_no_header_and_plain_quotation_marks(tmp_path: Path) -> None:
+    content = '1\t"The best" of all\r\n0\tsay "no\r\n'
+    read = {"reader": "csv", "separator": "\t", "quote": None, "header": ["label", "text"]}
+    frame = corpus(tmp_path, content, read)
+    assert frame.select("label", "text", "line").rows() == [("1", '"The best" of all', 1), ("0", 'say "no', 2)]
+
+
+def test_blank_lines_are_no_rows_and_quoted_line_breaks_are_text(tmp_path: Path) -> None:
+    frame = corpus(tmp_path, 'text,label\n"two\nlines",1\n\n"a ""word""",0\n\n', {"reader": "csv"})
+    assert frame["text"].to_list() == ["two\nlines", 'a "word"']
+
+
+def test_labels_of_a_text(tmp_path: Path) -> None:
+    frame = corpus(
+        tmp_path, "text,label\na,sport | news\nb,news\nc,\n", {"reader": "csv", "label_separator": "|"}, task="multi"
+    )
+    assert frame["labels"].to_list() == [["sport", "news"], ["news"], []]
+    with pytest.raises(ParameterError, match="set label_separator"):
+        corpus(tmp_path, CSV, {"reader": "csv"}, task="multi")
+    with pytest.raises(ParameterError, match="set task: multi"):
+        corpus(tmp_path, CSV, {"reader": "csv", "label_separator": "|"})
+
+
+def test_only_named_labels(tmp_path: Path) -> None:
+    read = {"reader": "csv", "names": {"1": "yes"}, "named_only": True}
+    assert corpus(tmp_path, CSV, read)["label"].to_list() == ["yes", "yes"]
+    many = corpus(tmp_path, "text,label\na,1|2\nb,2\n", read | {"label_separator": "|"}, task="multi")
+    assert many["labels"].to_list() == [["yes"]]
+
+
+def test_jsonl_with_a_late_key_and_mixed_types(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"text": f"t{place}"} for place in range(150)]
+    rows += [{"text": "late", "label": 1}, {"text": "word", "label": "x"}]
+    frame = corpus(tmp_path, "\n".join(map(json.dumps, rows)), {"reader": "jsonl"})
+    assert frame["label"].to_list()[-3:] == [None, "1", "x"]
+    assert frame["line"].to_list()[-1] == 152
+
+
+def test_parquet(tmp_path: Path) -> None:
+    table = pl.DataFrame({"body": ["a", "b"], "tags": [["x", "y"], ["y"]], "n": [1, 2], "other": [0.5, 1.5]})
+    table.write_parquet(tmp_path / "x.csv")
+    read = {"reader": "parquet", "text": "body", "label": "tags"}
+    frame = read_corpus(source(read, task="multi", keep=["n"]), tmp_path)
+    assert frame.select("text", "labels", "n", "line").rows() == [("a", ["x", "y"], 1, 1), ("b", ["y"], 2, 2)]
+    with pytest.raises(DataError, match=r"no column 'txt'(.|\n)*'body', 'tags', 'n', 'other'"):
+        read_corpus(source({"reader": "parquet", "text": "txt"}), tmp_path)
+
+
+def test_evidence_becomes_token_labels(tmp_path: Path) -> None:
+    rows = [
+        {"text": "Didn't love it, great cast", "label": "positive", "marks": ["great cast"]},
+        {"text": "fine", "label": "negative", "marks": []},
+    ]
+    content = "\n".join(map(json.dumps, rows))
+    frame = corpus(tmp_path, content, {"reader": "jsonl", "spans": "marks"})
+    assert frame["tokens"].to_list() == [["Did", "n't", "love", "it", ",", "great", "cast"], ["fine"]]
+    assert frame["token_labels"].to_list() == [["O"] * 5 + ["positive"] * 2, ["O"]]
+    chinese = json.dumps({"text": "不好吃 但便宜", "label": "n", "marks": [{"start": 0, "end": 3, "label": "bad"}]})
+    frame = corpus(tmp_path, chinese, {"reader": "jsonl", "spans": "marks"}, language="zh")
+    assert frame["tokens"].to_list() == [list("不好吃 但便宜")]
+    assert frame["token_labels"].to_list() == [["bad"] * 3 + ["O"] * 4]
+    for marks in (["absent"], [[2, 99]], [["x", "y"]]):
+        with pytest.raises(DataError, match=r"x\.csv row 1 marks .* not in its text"):
+            corpus(
+                tmp_path,
+                json.dumps({"text": "ab", "label": "n", "marks": marks}),
+                {"reader": "jsonl", "spans": "marks"},
+            )
+
+
+def test_token_columns(tmp_path: Path) -> None:
+    read = {"reader": "csv", "tokens": "words", "token_labels": "tags"}
+    frame = corpus(tmp_path, "text,label,words,tags\nI saw,1,I saw,O B\n", read)
+    assert frame.select("tokens", "token_labels").row(0) == (["I", "saw"], ["O", "B"])
+
+
+def test_pieces_become_one_corpus(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("text,label\nA b!,1\nc,1\na B,0\n ,1\nheld,1\n")
+    (tmp_path / "test.csv").write_text("text,label\nHELD,0\nHELD,0\n")
+    splits = {"train": ["one.csv"], "test": ["test.csv"]}
+    frame = read_corpus(source({"reader": "csv"}, "one.csv", "test.csv", splits=splits, distinct="letters"), tmp_path)
+    assert frame.select("text", "split").rows() == [
+        ("A b!", "train"),
+        ("c", "train"),
+        ("HELD", "test"),
+        ("HELD", "test"),
+    ]
+    exact = read_corpus(source({"reader": "csv"}, "one.csv", "test.csv", splits=splits, distinct="exact"), tmp_path)
+    assert exact.filter(split="train")["text"].to_list() == ["A b!", "c", "a B", "held"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", r"x\.csv is empty"),
+        (
+            "很好，下次还来，谢谢老板,1\n".encode("gbk"),
+            r"x\.csv is not UTF-8 at byte 0; it looks like gbk: set read\.encoding: gbk",
+        ),
+        ("text,label\n這間酒店的環境和服務態度都很好,1\n".encode("big5"), "it looks like big5"),
+        ("text,label\ncafé crème,1\n".encode("latin-1"), r"UTF-8 at byte 14; it looks like latin-1"),
+        ("text,label\n“café”,1\n".encode("cp1252"), "it looks like cp1252"),
+        ("text,label\na,1\n".encode("utf-16"), "it looks like utf-16"),
+        ("text,label\na,1\n".encode("utf-16-le"), "it looks like utf-16-le"),
+        ("text,label\n" + "字" * 3_000_000 + ",1\n".encode("latin-1").decode(), "fine"),
+        (b"text,label\na,1\nb\0,1\n", r"x\.csv has a NUL byte in line 3"),
+        ("review,stars\na,1\n", r"x\.csv has no column 'text': allowed: review, stars"),
+        ("texts,label\na,1\n", r"no column 'text': did you mean 'texts'\?"),
+        ("text,text,label\na,b,1\n", "two columns called 'text'"),
+        ("text,label\nfine,1\nhello, world,1\n", r"x\.csv line 3 has 3 values for 2 columns: 'hello, world,1'"),
+        ('text,label\n"never closed,1\nb,2\n', r"x\.csv cannot be read"),
+    ],
+)
+def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, words: str) -> None:
+    if words == "fine":  # a long text runs over several blocks of the check
+        assert corpus(tmp_path, content, {"reader": "csv"}).height == 1
+        return
+    with pytest.raises(DataError, match=words):
+        corpus(tmp_path, content, {"reader": "csv"})
+
+
+def test_the_wrong_byte_is_found_far_down(tmp_path: Path) -> None:
+    lines = "text,label\n" + "一句话,1\n" * 800_000
+    place = len(lines.encode())
+    with pytest.raises(DataError, match=f"at byte {place};"):
+        corpus(tmp_path, lines.encode() + b"\xff\n", {"reader": "csv"})
+
+
+def test_other_encodings_are_read_when_named(tmp_path: Path) -> None:
+    for encoding in ("gbk", "gb18030", "utf-16", "utf-8-sig"):
+        frame = corpus(tmp_path, CSV.encode(encoding), {"reader": "csv", "encoding": encoding})
+        assert frame["text"].to_list() == ["good film", "好看", "so so"]
+    assert corpus(tmp_path, CSV.encode("utf-8-sig"), {"reader": "csv"}).height == 3
+    with pytest.raises(DataError, match=r"is not GBK at byte .*; it looks like utf-8"):
+        corpus(tmp_path, "text,label\n好看吗,1\n", {"reader": "csv", "encoding": "gbk"})
+    with pytest.raises(ParameterError, match=r"read\.encoding was 'gbkk'"):
+        corpus(tmp_path, CSV, {"reader": "csv", "encoding": "gbkk"})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"text": "a", "label": "x"}\nnot json\n', r"x\.csv line 2 is not a JSON object: 'not json'"),
+        ("[1, 2]\n", "line 1 is not a JSON object"),
+        ('{"text": "a", "label": "x"', "line 1 is not a JSON object"),
+        ('{"txt": "a", "label": "x"}\n', r"no column 'text': did you mean 'txt'\?"),
+        ('{"text": {"a": 1}, "label": "x"}\n', r"x\.csv has Struct.* in the column 'text', and text is needed"),
+    ],
+)
+def test_a_wrong_jsonl_gets_one_clear_line(tmp_path: Path, content: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        corpus(tmp_path, content, {"reader": "jsonl"})
+
+
+def test_a_missing_file_and_wrong_options(tmp_path: Path) -> None:
+    with pytest.raises(InputMissingError, match=r"x\.csv is missing: run the download stage"):
+        read_corpus(source({"reader": "csv"}), tmp_path)
+    with pytest.raises(ParameterError, match=r"reader was 'cvs': did you mean 'csv'\?"):
+        corpus(tmp_path, CSV, {"reader": "cvs"})
+    with pytest.raises(ParameterError, match=r"toy\.yaml: read of x\.csv: seperator is not a setting.*'separator'"):
+        corpus(tmp_path, CSV, {"reader": "csv", "seperator": ";"})
+    with pytest.raises(ParameterError, match=r"read\.separator was '::'"):
+        corpus(tmp_path, CSV, {"reader": "csv", "separator": "::"})
+    with pytest.raises(ParameterError, match="holds files and no texts"):
+        read_corpus(source({}), tmp_path)
+
+
+def test_what_a_source_promises_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"toy has 3 rows \(all\), 4 were expected"):
+        corpus(tmp_path, CSV, {"reader": "csv"}, rows={"all": 4})
+    with pytest.raises(DataError, match="keeps the column 'topic'"):
+        corpus(tmp_path, CSV, {"reader": "csv"}, keep=["topic"])
+    with pytest.raises(DataError, match=r"x\.csv row 3 is in the split 'tset'.*train"):
+        corpus(
+            tmp_path,
+            "text,label,part\na,1,train\nb,1,tset\n",
+            {"reader": "csv", "split": "part"},
+            splits={"train": ["train"]},
+        )

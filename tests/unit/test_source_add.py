@@ -1,0 +1,84 @@
+"""`pithy add`: a user's file becomes a source that downloads and reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pithy.corpus.add import add
+from pithy.corpus.fetch import Fetcher
+from pithy.corpus.readers import read_corpus
+from pithy.corpus.source import load_source
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.settings import DownloadSettings
+
+REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def read_back(name: str) -> pl.DataFrame:
+    """Download and read a source as the stages do."""
+    source = load_source(name)
+    for file in source.files:
+        Fetcher(Path("arrivals"), DownloadSettings()).fetch(file, Path("raw"))
+    return read_corpus(source, Path("raw"))
+
+
+def test_a_csv_with_splits() -> None:
+    Path("My reviews.csv").write_text(REVIEWS)
+    path = add(Path("My reviews.csv"), name="reviews", text="review", label="stars", split="part")
+    assert path == Path("data/sources/reviews.yaml")
+    source = load_source("reviews")
+    assert source.labels == ["1", "5", "10"]
+    assert (source.language, source.task) == ("en", "single")
+    assert read_back("reviews").select("text", "label", "split").rows() == [
+        ("good", "5", "train"),
+        ("bad", "10", "dev"),
+        ("so so", "1", "test"),
+    ]
+
+
+def test_gbk_tsv_and_quotation_marks() -> None:
+    Path("r.tsv").write_bytes('text\tlabel\n很好，下次还来\t好\n说"不好"的人\t坏\n"没有结束\t坏\n'.encode("gbk"))
+    add(Path("r.tsv"), name="r", text="text", label="label")
+    source = load_source("r")
+    assert (source.language, source.read["encoding"], source.read["quote"]) == ("zh", "gbk", None)
+    assert read_back("r")["text"].to_list() == ["很好，下次还来", '说"不好"的人', '"没有结束']
+
+
+def test_several_labels() -> None:
+    pl.DataFrame({"text": ["a", "b"], "tags": [["x", "y"], ["y"]]}).write_parquet("t.parquet")
+    add(Path("t.parquet"), name="t", text="text", label="tags")
+    assert load_source("t").labels == ["x", "y"]
+    assert read_back("t")["labels"].to_list() == [["x", "y"], ["y"]]
+    Path("u.jsonl").write_text('{"text": "a", "tags": "x|y"}\n')
+    add(Path("u.jsonl"), name="u", text="text", label="tags", label_separator="|")
+    assert read_back("u")["labels"].to_list() == [["x", "y"]]
+
+
+def test_what_cannot_be_added_leaves_nothing_behind() -> None:
+    Path("r.csv").write_text(REVIEWS)
+    Path("r.txt").write_text(REVIEWS)
+    Path("ids.csv").write_text("text,id\n" + "".join(f"t{place},{place}\n" for place in range(50)))
+    with pytest.raises(DataError, match=r"r\.csv has no column 'text'"):
+        add(Path("r.csv"), name="r", text="text", label="stars")
+    with pytest.raises(DataError, match="has the split '1'"):
+        add(Path("r.csv"), name="r", text="review", label="part", split="stars")
+    with pytest.raises(ParameterError, match=r"'id': .* 50 different values in 50 rows"):
+        add(Path("ids.csv"), name="r", text="text", label="id")
+    with pytest.raises(ParameterError, match="lower-case letters"):
+        add(Path("r.csv"), name="../r", text="review", label="stars")
+    with pytest.raises(ParameterError, match=r"r\.txt is none of \.csv"):
+        add(Path("r.txt"), name="r", text="review", label="stars")
+    with pytest.raises(InputMissingError, match=r"none\.csv is missing"):
+        add(Path("none.csv"), name="r", text="review", label="stars")
+    assert not Path("data").exists()
+    add(Path("r.csv"), name="r", text="review", label="stars")
+    with pytest.raises(ParameterError, match="there is a source of that name"):
+        add(Path("r.csv"), name="r", text="review", label="stars")

@@ -1,0 +1,91 @@
+"""Small validated corpora for the tests of text and encoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from pithy.text.rows import SPLITS, Corpus
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("unhurried")
+
+ZH = {
+    "train": [("这家店的菜真好吃", "pos"), ("送得太慢了，饭都凉了", "neg"), ("着实不错吗？OK 3.5分", "pos")],
+    "dev": [("味道一般般", "neg"), ("好吃！", "pos")],
+    "test": [("😀", "pos"), ("凉了", "neg")],
+}
+EN = {
+    "train": [("It's a good film, isn't it?", "pos"), ("I don't like the slow plot", "neg"), ("GREAT cast", "pos")],
+    "dev": [("the plot", "neg"), ("unheardof wonder", "pos")],
+    "test": [("good", "pos"), ("slow", "neg")],
+}
+
+PIECES = [
+    "你",
+    "的",
+    "a",
+    "Z",
+    "9",
+    " ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\u3000",
+    "，",
+    "[MASK]",
+    "[",
+    "]",
+    "n't",
+    "’s",
+    "don't",
+    "3.5",
+]
+PIECES += [
+    "👨‍👩‍👧",
+    "❤️",
+    "😀",
+    "𠙶",
+    "Ａ",
+    "ﬁ",
+    "é",
+    "e\u0301",
+    "İ",
+    "ς",
+    "\x00",
+    "\x85",
+    "\u200b",
+    "\ufeff",
+    "ß",
+    "##a",
+]
+nasty = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=20).map("".join)
+
+
+def validated(
+    folder: Path,
+    language: str,
+    rows: dict[str, list[tuple[str, Any]]],
+    labels: Sequence[str] = ("neg", "pos"),
+    task: str = "single",
+) -> Corpus:
+    """Write a validated corpus as the validate stage does, and read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    column = ("label", pl.String) if task == "single" else ("labels", pl.List(pl.String))
+    start = 0
+    for split in SPLITS:
+        frame = pl.DataFrame(rows[split], schema=dict([("text", pl.String), column]), orient="row")
+        frame = frame.with_columns(row=pl.int_range(start, start + frame.height, dtype=pl.Int64))
+        start += frame.height
+        if split != "train":
+            frame = frame.with_columns(in_train=pl.col("text").is_in([text for text, _ in rows["train"]]))
+        frame.write_parquet(folder / f"{split}.parquet")
+    about = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
+    (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
+    return Corpus.read(folder)
