@@ -7,6 +7,7 @@ Any of --dataset, --systems, --seeds and --set runs in a workspace of its own, u
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,9 @@ from pithy.errors import ParameterError, PithyError, guarded
 from tasks import overrides, publish, server
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
+from tasks.transcript import ERROR
+
+IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -49,13 +53,19 @@ def main(
 
 def execute(request: Request) -> Run:
     """Check the request, run it through Prefect, return the run. Raises what the run raised."""
-    api = server.start()  # it starts while this process imports and checks
     overrides.check(request)
     publish.free_name(request.root, request.name, "run")
+    api = server.start()  # it starts while this process imports what the flow needs
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
     from flows.dag import pipeline
 
+    for module in IMPORTED_LATE:
+        importlib.import_module(module)
     api.wait()
-    state = pipeline(request, return_state=True)
+    # Nobody would miss a heartbeat at a server that ends with the run, and stopping it costs a second.
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {}):
+        state = pipeline(request, return_state=True)
     result: Any = state.result(raise_on_failure=False)
     if isinstance(result, RunFailedError):
         return result.run
@@ -84,11 +94,12 @@ def report(run: Run, root: Path) -> int:
 
 
 def _failure(run: Run) -> str:
-    """One clear line, then the stage's own last lines."""
+    """One clear line, then the details that the stage gave after it, or what it had said before."""
     stage, _, said = run.message.partition(": ")
     lines = said.splitlines()
-    first = next((line for line in lines if line.startswith("error: ")), lines[-1])
-    return "\n".join([f"error: {stage} failed (exit {run.code}): {first.removeprefix('error: ')}", *lines[:-1]])
+    place = next((place for place, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
+    first = f"error: {stage} failed (exit {run.code}): {lines[place].removeprefix(ERROR)}"
+    return "\n".join([first, *(lines[place + 1 :] or lines[:place])])
 
 
 def _listed(text: str) -> list[str]:

@@ -25,7 +25,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 def main(
     cron: Annotated[str, typer.Option(help="When to run, as in a crontab.")] = "0 3 * * *",
     every: Annotated[float | None, typer.Option(min=1, help="Seconds between two runs, instead of --cron.")] = None,
-    port: Annotated[int, typer.Option(help="Of the dashboard, on this machine only.")] = 4200,
+    port: Annotated[int, typer.Option(help="Of the dashboard, on this machine only; 0 for any.")] = 4200,
 ) -> None:
     """Start server and dashboard, and run the pipeline on a schedule until Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # one way to stop, for a service manager too

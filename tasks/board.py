@@ -88,10 +88,10 @@ class Board:
 
 
 def _table(rows: list[tuple[str, Row]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("stage", no_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("stage", no_wrap=True, min_width=max(len(name) for name, _ in rows))
     table.add_column("state", no_wrap=True, min_width=9)
-    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True, min_width=7)
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for name, row in rows:
         style = STYLES.get(row.state, "magenta")

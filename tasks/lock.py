@@ -14,14 +14,12 @@ def in_order(root: Path, graph: Graph) -> Iterator[None]:
     """Put the entries that are new at the end of the context behind the older ones, in the order of `graph`."""
     path = root / "dvc.lock"
     before = _names(path)
-    try:
-        yield
-    finally:
-        names = _names(path)
-        new = [name for name in graph.stages if name in names and name not in before]
-        wanted = [name for name in names if name not in new] + new
-        if wanted != names:
-            _write(root, path, wanted)
+    yield
+    names = _names(path)
+    new = [name for name in graph.stages if name in names and name not in before]
+    wanted = [name for name in names if name not in new] + new
+    if wanted != names:
+        _write(root, path, wanted)
 
 
 def _names(path: Path) -> list[str]:

@@ -7,14 +7,16 @@ import re
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pithy.errors import ParameterError, PithyError
-from pithy.evaluation.summary import Summary
 from pithy.files import atomic_folder, read_json, write_json
 from pithy.settings import typed
 from tasks.graph import Graph
 from tasks.workspace import Place
+
+if TYPE_CHECKING:
+    from pithy.evaluation.summary import Summary
 
 SPEED = Path("data/speed")  # measured times: no output of DVC's, whose lock is the same on every machine
 EXECUTED = {"Completed", "Failed", "Cancelled"}
@@ -49,6 +51,8 @@ class Run:
     @property
     def summary(self) -> Summary | None:
         """The comparison, typed."""
+        from pithy.evaluation.summary import Summary
+
         return typed(Summary, self.comparison) if self.comparison else None
 
     def as_json(self) -> dict[str, Any]:

@@ -13,8 +13,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from pithy.errors import TryAgainError
 from pithy.files import read_json, write_json
 from tasks import leash
@@ -70,6 +68,9 @@ def start_dashboard(port: int) -> Server:
     """A full server with its dashboard; runs that start in this repository find it."""
     if served := _served():
         raise TryAgainError(f"a server is already running at {served}: use it, or stop it first")
+    port = port or _free_port()
+    if not _is_free(port):
+        raise TryAgainError(f"port {port} is taken: choose another with --port, or 0 for any")
     server = _launch(port, {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT__SERVER_FINAL": "1"})
     os.environ[ADDRESS] = f"{server.url}/api"
     write_json(home() / "served.json", server.url)
@@ -78,6 +79,8 @@ def start_dashboard(port: int) -> Server:
 
 def healthy(url: str) -> bool:
     """Whether a Prefect server answers at `url`."""
+    import httpx  # the server starts before it is loaded
+
     try:
         return httpx.get(f"{url}/api/health", timeout=5.0).status_code == httpx.codes.OK
     except httpx.HTTPError:
@@ -100,6 +103,11 @@ def _launch(port: int, extra: dict[str, str]) -> Server:
     with (home() / "server.log").open("w") as log:
         child = leash.start(command, env={**os.environ, **extra}, stdout=log, stderr=log)
     return Server(f"http://127.0.0.1:{port}", child)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def _free_port() -> int:

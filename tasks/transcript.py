@@ -8,8 +8,9 @@ from collections import deque
 from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 
 PROGRESS = "\x1e"  # a line that starts with it replaces the one before
+ERROR = "error: "  # how a stage's own error begins
 KILLED = 137  # 128 + SIGKILL: most often the kernel, out of memory
-LAST_LINES = 12
+LAST_LINES = 30
 
 # Advice of DVC's that would hide a stage's own last lines.
 CHATTER = re.compile(
@@ -34,6 +35,7 @@ class Transcript:
         self._restored = f"Stage '{stage}' is cached - skipping run"
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._faults: deque[str] = deque(maxlen=LAST_LINES)
+        self._error = ""
         self.state = "Cached"
 
     def read(self, line: str) -> str:
@@ -46,10 +48,11 @@ class Transcript:
                 self.state = "Restored"
         if line.startswith("ERROR:"):
             self._faults.append(line)
-        if not line or CHATTER.match(line):
+        if not line or CHATTER.match(line) or STAGE_EXIT.match(line):
             return ""
         if not line.startswith((PROGRESS, "ERROR: failed to reproduce")):
             self._lines.append(line)
+            self._error = self._error or (line if line.startswith(ERROR) else "")
         return line
 
     def exit_code(self, dvc_code: int) -> int:
@@ -64,5 +67,6 @@ class Transcript:
         return next((code for pattern, code in FAULTS if pattern.search(text)), PithyError.code)
 
     def last_lines(self) -> str:
-        """The end of what the stage said, DVC's own errors where it said nothing."""
-        return "\n".join(self._lines or self._faults)
+        """The end of what the stage said, never without its first error; DVC's own errors where it said nothing."""
+        lost = [self._error, "…"] if self._error and self._error not in self._lines else []
+        return "\n".join([*lost, *self._lines] or self._faults)

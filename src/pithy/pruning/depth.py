@@ -85,7 +85,9 @@ def prune(
     smaller = copy.deepcopy(model)
     dropped = drop_layers(smaller, alphas, control)
     if dropped == 0:
-        return Pruned(model=model, reason="every layer earns its place", dev_after=before, **facts)
+        good, weak = control.counts(alphas)
+        why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
+        return Pruned(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report).run()
     after = accuracy(smaller, dev)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from pithy.layers.types import Tokens
+from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.saved import TextFrame
 
 
@@ -21,6 +22,8 @@ def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
     """
     from torch.utils.flop_counter import FlopCounterMode
 
+    if isinstance(model, LinearSvm):  # one weight a class and n-gram
+        return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
     counter = FlopCounterMode(display=False)

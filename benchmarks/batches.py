@@ -1,0 +1,54 @@
+"""Batches of titles: how much of them is padding, and how fast they are made, against a DataLoader that pads."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from benchmarks.corpora import encoded
+from benchmarks.plain_loop import examples_of, padded_batches
+from benchmarks.timing import Measured, Plan, Reach, Row
+from pithy.text.view import View
+from pithy.training.batches import TextBatches
+from pithy.training.views import batches_of, frame_of
+
+BATCH = 64
+MAX_TOKENS = 16_384
+
+
+def pad_share(texts: TextBatches, seed: int) -> float:
+    """Percent of the tokens of one epoch that are padding."""
+    epoch = texts.epoch(np.random.default_rng(seed), BATCH, MAX_TOKENS)
+    processed = sum(len(rows) * int(texts.lengths[rows].max()) for rows in epoch)
+    return 100 * (1 - int(texts.lengths.sum()) / processed)
+
+
+def rows(plan: Plan) -> list[Row]:
+    """Pad share and throughput at batch 64."""
+    torch.set_num_threads(1)
+    view = View.load(encoded(plan.scratch, plan.size(10_000), plan.size(10_000)))
+    texts, examples = batches_of(view, "dev", frame_of(view, 128)), examples_of(view.split("dev"))
+    tokens = int(texts.lengths.sum())
+    order = np.random.default_rng(0)
+
+    def ours() -> dict[str, float]:
+        start = perf_counter()
+        for rows in texts.epoch(order, BATCH, MAX_TOKENS):
+            texts.gather(rows)
+            texts.targets(rows)
+        return {"k tokens/s": tokens / (perf_counter() - start) / 1000}
+
+    def peer() -> dict[str, float]:
+        start = perf_counter()
+        for _ in padded_batches(examples, view.pad_id, BATCH, shuffle=True):
+            pass
+        return {"k tokens/s": tokens / (perf_counter() - start) / 1000}
+
+    shares = Measured(tuple(pad_share(texts, seed) for seed in range(5)))
+    mine, other = (measured["k tokens/s"] for measured in plan.alternate(ours, peer))
+    return [
+        Row(f"padding, {len(texts):,} titles, batch {BATCH}", "% of tokens", shares, reach=Reach("≤", 3)),
+        Row("making the batches / DataLoader, pad_sequence", "k tokens/s", mine, other),
+    ]

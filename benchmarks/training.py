@@ -1,0 +1,87 @@
+"""Training on short titles: our loop against a plain one, the same model, one thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from benchmarks import plain_loop
+from benchmarks.corpora import encoded
+from benchmarks.timing import Plan, Reach, Row
+from pithy.systems.registry import RECIPES
+from pithy.text.view import Split, View
+from pithy.training.batches import TextBatches
+from pithy.training.config import configure
+from pithy.training.loop import Trainer
+from pithy.training.views import context_of
+
+SYSTEMS = ("textcnn", "transformer", "transformer_f", "dmsp")
+LENGTH = 32  # tokens; the plain loop pads every title to it
+TITLES, DEV = 10_000, 1_000
+
+
+def first(part: Split, rows: int) -> Split:
+    """The first `rows` rows of a split."""
+    end = part.offsets[rows]
+    return replace(
+        part, ids=part.ids[:end], offsets=part.offsets[: rows + 1], labels=part.labels[:rows], rows=part.rows[:rows]
+    )
+
+
+def texts_of(view: View, part: Split) -> TextBatches:
+    """A split as our loop reads it."""
+    return TextBatches(
+        part.ids,
+        part.offsets,
+        prefix=view.prefix_ids,
+        suffix=view.suffix_ids,
+        max_length=LENGTH,
+        pad_id=view.pad_id,
+        unk_id=view.unk_id,
+        labels=part.labels,
+    )
+
+
+def system_rows(plan: Plan, name: str, view: View, train: Split, dev: Split) -> list[Row]:
+    """One epoch and one look at dev, from arrays to a trained model."""
+    recipe = RECIPES[name]
+    config = replace(configure(name, recipe), epochs=1, max_length=LENGTH)
+
+    def fresh() -> Any:
+        torch.manual_seed(0)
+        return recipe.build(context_of(view, LENGTH), name)
+
+    def ours() -> dict[str, float]:
+        model, start = fresh(), perf_counter()
+        record = Trainer(model, texts_of(view, train), texts_of(view, dev), config, seed=0).run()
+        return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * record.score[0]}
+
+    def peer() -> dict[str, float]:
+        model, start = fresh(), perf_counter()
+        plain_loop.train(model, train, view.pad_id, config)
+        share = plain_loop.accuracy(model, dev, view.pad_id, config)
+        return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * share}
+
+    mine, other = plan.alternate(ours, peer)
+    return [
+        Row(
+            f"{name}, 1 epoch / plain loop, padded to {LENGTH}",
+            "titles/s",
+            mine["titles/s"],
+            other["titles/s"],
+            Reach("≥", 2.5, "ratio"),
+        ),
+        Row(f"{name}, dev accuracy after it", "%", mine["%"], other["%"]),
+    ]
+
+
+def rows(plan: Plan) -> list[Row]:
+    """Throughput and dev accuracy of every system."""
+    torch.set_num_threads(1)
+    view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(10_000)))
+    train, dev = view.split("train"), view.split("dev")
+    dev = first(dev, min(DEV, len(dev)))
+    return [row for name in SYSTEMS for row in system_rows(plan, name, view, train, dev)]

@@ -1,0 +1,61 @@
+"""What the README says can be done."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pithy.layers.types import Context
+from pithy.settings import System, typed
+from pithy.systems.registry import recipe_of
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+COMMANDS = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+def test_make_knows_the_target(command: str) -> None:
+    # -n prints what would run; the environment counts as ready
+    words = command.replace('"', "").split()
+    assert subprocess.run(["make", "-n", "-o", ".venv/.ready", words[1]], cwd=ROOT, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith(".venv/bin/pithy")])
+def test_pithy_knows_the_command_and_its_options(command: str) -> None:
+    words = command.split()
+    shown = subprocess.run(
+        [sys.executable, "-m", "pithy.cli", words[1], "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for option in (word for word in words if word.startswith("--")):
+        assert option in shown
+
+
+def test_the_recipe_builds() -> None:
+    names: dict[str, object] = {}
+    exec(blocks("python")[0], names)
+    names["RECIPE"].build(Context(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
+
+
+def test_the_combination_builds() -> None:
+    (name, values), *_ = yaml.safe_load(blocks("yaml")[0])["systems"].items()
+    recipe = recipe_of(name, typed(System, values))
+    import torch
+
+    recipe.build(Context(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))
+
+
+@pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", README))
+def test_every_path_exists(path: str) -> None:
+    assert (ROOT / path).exists() or path.startswith("runs/")

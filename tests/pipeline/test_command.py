@@ -1,0 +1,95 @@
+"""The commands, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+from conftest import Toy
+
+
+def until(true: Callable[[], object], seconds: float = 120.0) -> None:
+    """Wait for a condition, and fail where it does not come."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--systems", "transfomer"], "did you mean 'transformer'?"),
+        (["--dataset", "nowhere"], "dataset was 'nowhere'"),
+        (["--set", "prune.treshold=0.5"], "prune.treshold is not a setting"),
+        (["--set", "prune"], "KEY=VALUE"),
+        (["--seeds", "0,one"], "--seeds had 'one'"),
+        (["--name", "../elsewhere"], "--name was '../elsewhere'"),
+        (["--max-parallel", "0"], "--max-parallel"),
+        (["--sets", "a=1"], "--sets"),
+    ],
+)
+def test_what_cannot_run_ends_with_64_and_leaves_nothing(toy: Toy, arguments: list[str], said: str) -> None:
+    command = toy.command(*arguments)
+    _, errors = command.communicate(timeout=60)
+    assert command.returncode == 64
+    assert said in errors
+    assert "Traceback" not in errors
+    assert not (toy.root / "runs").exists()
+    assert not (toy.root / ".pithy" / "workspaces").exists()
+
+
+def test_a_failure_ends_with_the_stage_s_code_and_a_clear_line(toy: Toy) -> None:
+    rows = [f"row {number} is empty" for number in range(60)]
+    toy.tell({"cut@token": {"codes": [65], "say": ["reading", "error: 60 rows break a rule", *rows]}})
+    command = toy.command()
+    output, errors = command.communicate(timeout=120)
+    assert command.returncode == 65
+    assert output == ""
+    assert "error: cut@token failed (exit 65): 60 rows break a rule\n…\n" in errors
+    assert "row 59 is empty\nerror: told to fail\n" in errors
+    assert "cut@wordpiece Completed" in errors
+    assert "judge NotReady" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
+    toy.tell({"gather": {"sleep": 600, "child": True}})
+    command = toy.command()
+    until((toy.told / "child").exists)
+    family = psutil.Process(command.pid).children(recursive=True)
+    assert len(family) > 4  # the server, DVC, the stage and its child, each leash
+    command.send_signal(number)
+    _, errors = command.communicate(timeout=60)
+    assert command.returncode == {signal.SIGINT: 130}.get(number, -number)
+    assert "Traceback" not in errors
+    until(lambda: all(map(gone, family)), 30)
+
+
+@pytest.mark.slow
+def test_a_served_schedule_fires_from_the_last_commit(toy: Toy) -> None:
+    (toy.root / "step.py").write_text("broken, and not committed")
+    quick = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
+    command = toy.command("--every", "15", "--port", "0", module="flows.serve", env=toy.env | quick)
+    summaries = toy.root / "runs"
+    try:
+        assert command.stdout is not None
+        assert command.stdout.readline().startswith("dashboard: http://127.0.0.1:")
+        until(lambda: list(summaries.glob("[!.]*/summary.json")))
+        family = psutil.Process(command.pid).children(recursive=True)
+    finally:
+        command.terminate()
+        command.communicate(timeout=60)
+    assert command.returncode == 0
+    until(lambda: all(map(gone, family)), 30)
+    summary = json.loads((summaries / "latest" / "summary.json").read_text())
+    assert summary["executed"] == 6
+    assert summary["revision"] == toy.shell("git", "rev-parse", "HEAD").strip()

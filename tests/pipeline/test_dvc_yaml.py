@@ -1,0 +1,66 @@
+"""dvc.yaml tells the whole truth: every stage's file, settings and code stand in it."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+STAGES: dict[str, dict[str, Any]] = {
+    name: stage.get("do", stage) for name, stage in yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"].items()
+}
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph("pithy", cache_dir=None)
+
+
+def test_every_stage_has_its_file_and_every_file_its_stage() -> None:
+    files = {path.stem for path in (ROOT / "src/pithy/stages").glob("*.py")} - {"__init__"}
+    assert files == set(STAGES)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_declares_the_settings_that_it_reads(name: str) -> None:
+    read = importlib.import_module(f"pithy.stages.{name}").PARAMS
+    assert [param.replace("${key}", "{key}") for param in STAGES[name]["params"]] == list(read)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_depends_on_all_code_that_it_imports(name: str, imports: grimp.ImportGraph) -> None:
+    stage = f"pithy.stages.{name}"
+    deps = [ROOT / dep for dep in STAGES[name]["deps"]]
+    missing = []
+    for module in {stage, *imports.find_upstream_modules(stage)}:
+        path = ROOT / "src" / Path(*module.split("."))
+        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if file.stat().st_size and not any(file == dep or dep in file.parents for dep in deps):
+            missing.append(str(file.relative_to(ROOT)))
+    assert not missing, f"{name} imports code that dvc.yaml does not list: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_depends_on_no_code_that_it_does_not_import(name: str, imports: grimp.ImportGraph) -> None:
+    stage = f"pithy.stages.{name}"
+    used = {stage, *imports.find_upstream_modules(stage)}
+    for dep in STAGES[name]["deps"]:
+        if dep.startswith("src/"):
+            module = ".".join(Path(dep).with_suffix("").parts[1:])
+            assert any(each == module or each.startswith(f"{module}.") for each in used), f"{name} does not use {dep}"
+
+
+def test_no_stage_is_named_in_the_runners() -> None:
+    words = {f'"{name}' for name in STAGES} | {f"'{name}" for name in STAGES}
+    for file in [*(ROOT / "flows").glob("*.py"), *(ROOT / "tasks").glob("*.py")]:
+        named = [word for word in words if word in file.read_text()]
+        assert not named, f"{file.name} names {named}"
+
+
+def test_nothing_is_persisted_or_uncached() -> None:
+    assert not any(isinstance(out, dict) for stage in STAGES.values() for out in stage["outs"])
