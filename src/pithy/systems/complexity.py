@@ -13,6 +13,7 @@ from torch import nn
 from pithy.layers.types import Tokens
 from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.saved import TextFrame
+from pithy.systems.startup import keep_plain
 
 
 def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
@@ -20,8 +21,9 @@ def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
 
     A multiply-add counts as two.
     """
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode
 
+    keep_plain(_FlopCounterMode.__torch_dispatch__)
     if isinstance(model, LinearSvm):  # one weight a class and n-gram
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary

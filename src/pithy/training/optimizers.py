@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from pithy.systems.startup import plain_optimizer
 from pithy.training.config import TrainingConfig
 
 
@@ -24,9 +25,9 @@ def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.op
     """The optimizer that `config` names, fused where the library has it."""
     parameters = groups(model, config.weight_decay)
     if config.optimizer == "adadelta":
-        return torch.optim.Adadelta(parameters, lr=rate, rho=0.95, eps=1e-8)
+        return plain_optimizer(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, fused=True)
+    return plain_optimizer(kind)(parameters, lr=rate, fused=True)
 
 
 def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
