@@ -54,7 +54,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
             message=f"{failed[0][0]}: {failed[0][1].message}" if failed else "",
             comparison={} if failed else publish.comparison(stages, place),
         )
-        publish.create_artifacts(run, stages, publish.write_run(run, place))
+        publish.create_artifacts(run, stages, publish.write_run(run, stages, place))
     if run.code:
         return Failed(message=run.message, data=RunFailedError(run))
     return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,15 +102,16 @@ def comparison(graph: Graph, place: Place) -> dict[str, Any]:
     return {**summary, "rows": [{**row, **_speed(place.path, row["system"])} for row in summary["rows"]]}
 
 
-def write_run(run: Run, place: Place) -> Path:
-    """Write runs/NAME/; a run that compared something becomes runs/latest."""
-    folder = place.main / "runs" / run.name
+def write_run(run: Run, graph: Graph, place: Place) -> Path:
+    """Write runs/NAME/: summary.json, report.html and model/, the chosen model; a run without fault is runs/latest."""
+    folder, compared = place.main / "runs" / run.name, graph.find("summary.json")
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json())
-        if run.comparison:
+        if run.comparison and compared:
             from pithy.evaluation.report import render_run
 
-            render_run(place.path, temporary / "report.html", run.as_json())
+            render_run(compared.with_name("report.html"), temporary / "report.html", run.as_json())
+            shutil.copytree(compared.with_name("chosen"), temporary / "model")
     if not run.code:
         _point(folder.parent / "latest", run.name)
     return folder

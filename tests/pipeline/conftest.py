@@ -39,6 +39,7 @@ stages:
       outs: ["out/fit/${key}"]
   judge:
     cmd: python step.py judge out/judge
+    params: [compare]
     deps: [out/fit]
     outs: [out/judge]
 """
@@ -57,6 +58,7 @@ systems:                 # name → view
   bert: {view: wordpiece}
 
 download: {tries: 4}
+compare: {alpha: 0.05}
 """
 
 STEP = """
@@ -84,6 +86,7 @@ folder = pathlib.Path(out)
 folder.mkdir(parents=True)
 (folder / "result.txt").write_text(" ".join([name, *rest]))
 for file, text in behaviour.get("files", {}).items():
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text(text)
 mark("end")
 """
@@ -132,6 +135,17 @@ class Toy:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env} | options
         return subprocess.Popen(command, cwd=self.root, text=True, **options)
 
+    def change(self, *stages: str) -> None:
+        """Change a parameter of these stages, each a `fit@…` or `judge`, and of no other."""
+        path = self.root / "params.yaml"
+        text = path.read_text()
+        for stage in stages:
+            old = f" {stage.partition('@')[2]}: {{" if "@" in stage else "compare: {alpha: 0.05"
+            new = f"{old}train: {{epochs: 2}}, " if "@" in stage else "compare: {alpha: 0.01"
+            assert old in text
+            text = text.replace(old, new)
+        path.write_text(text)
+
     @property
     def env(self) -> dict[str, str]:
         """The environment of commands in the repository: its own Prefect home, this checkout's code."""
@@ -141,11 +155,29 @@ class Toy:
 @pytest.fixture
 def toy(pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """A fresh repository with one commit."""
-    root, told = tmp_path / "repo", tmp_path / "told"
-    shutil.copytree(pristine, root)
-    told.mkdir()
-    monkeypatch.setenv("TOY", str(told))
-    return Toy(root, told)
+    return copied(pristine, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def done(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """A repository in which every stage is up to date."""
+    return copied(finished, tmp_path, monkeypatch)
+
+
+def copied(root: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    shutil.copytree(root, to / "repo")
+    (to / "told").mkdir()
+    monkeypatch.setenv("TOY", str(to / "told"))
+    return Toy(to / "repo", to / "told")
+
+
+@pytest.fixture(scope="session")
+def finished(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pristine repository after `dvc repro`."""
+    folder = tmp_path_factory.mktemp("finished")
+    repo = copied(pristine, folder, pytest.MonkeyPatch())
+    repo.shell("dvc", "repro", "--quiet")
+    return repo.root
 
 
 @pytest.fixture(scope="session")

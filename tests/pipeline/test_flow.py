@@ -60,69 +60,69 @@ def test_a_run_completes_and_the_next_is_cached(toy: Toy) -> None:
     assert toy.journal() == []
 
 
-def test_a_deleted_output_is_restored(toy: Toy) -> None:
-    flow(toy)
-    (toy.root / "out" / "fit" / "mlp" / "result.txt").unlink()
-    run = flow(toy)
-    assert states(run)["fit@mlp"] == "Restored"
+def test_a_deleted_output_is_restored(done: Toy) -> None:
+    (done.root / "out" / "fit" / "mlp" / "result.txt").unlink()
+    run = flow(done)
+    assert states(run).pop("fit@mlp") == "Restored"
+    assert set(states(run).values()) == {"Restored", "Cached"}
+    assert (run.executed, done.journal()) == (0, [])
+
+
+def test_a_changed_parameter_runs_its_stage_alone_where_the_output_stays(done: Toy) -> None:
+    done.change("fit@mlp")
+    run = flow(done)
+    assert states(run).pop("fit@mlp") == "Completed"
     assert states(run)["judge"] == "Cached"
-    assert states(run)["fit@bert"] == "Cached"
-    assert run.executed == 0
+    assert (run.executed, done.journal()) == (1, ["fit@mlp"])
 
 
-def test_a_changed_parameter_runs_its_stage_and_what_follows(toy: Toy) -> None:
-    flow(toy)
-    params = toy.root / "params.yaml"
-    params.write_text(params.read_text().replace("mlp: {view: token}", "mlp: {view: token, train: {epochs: 2}}"))
-    run = flow(toy)
-    assert states(run)["fit@mlp"] == "Completed"
-    # The output came out the same, so what reads it need not run.
-    assert states(run)["judge"] == "Cached"
-    assert run.executed == 1
+def test_exit_69_twice_is_mended_by_two_retries(done: Toy) -> None:
+    done.change("judge")
+    done.tell({"judge": {"codes": [69, 69]}})
+    run = flow(done)
+    assert states(run)["judge"] == "Completed"
+    assert done.journal() == ["judge"] * 3
+    assert (run.code, run.executed) == (0, 1)
 
 
-def test_exit_69_twice_is_mended_by_two_retries(toy: Toy) -> None:
-    toy.tell({"gather": {"codes": [69, 69]}})
-    run = flow(toy)
-    assert states(run)["gather"] == "Completed"
-    assert toy.journal().count("gather") == 3
-    assert (run.code, run.executed) == (0, 6)
+def test_a_third_failure_with_69_is_final(done: Toy) -> None:
+    done.change("judge")
+    done.tell({"judge": {"codes": [69, 69, 69, 69]}})
+    run = flow(done)
+    assert (states(run)["judge"], run.code) == ("Failed", 69)
+    assert done.journal() == ["judge"] * 3
 
 
-def test_exit_65_is_final_and_its_branch_ends_there(toy: Toy) -> None:
-    toy.tell({"fit@mlp": {"codes": [65], "say": ["row 3 is empty"]}})
-    run = flow(toy)
+def test_exit_65_is_final_and_only_its_branch_ends(done: Toy) -> None:
+    done.change("fit@mlp", "fit@bert")
+    done.tell({"fit@mlp": {"codes": [65], "say": ["row 3 is empty"]}})
+    run = flow(done)
     assert states(run) == {
-        "gather": "Completed",
-        "cut@token": "Completed",
-        "cut@wordpiece": "Completed",
+        "gather": "Cached",
+        "cut@token": "Cached",
+        "cut@wordpiece": "Cached",
         "fit@mlp": "Failed",
         "fit@bert": "Completed",
         "judge": "NotReady",
     }
-    assert toy.journal().count("fit@mlp") == 1
+    assert sorted(done.journal()) == ["fit@bert", "fit@mlp"]
     assert run.code == DataError.code
     assert run.message == "fit@mlp: row 3 is empty\nerror: told to fail"
 
 
-def test_a_third_failure_with_69_is_final(toy: Toy) -> None:
-    toy.tell({"gather": {"codes": [69, 69, 69, 69]}})
-    run = flow(toy)
-    assert (states(run)["gather"], run.code) == ("Failed", 69)
-    assert toy.journal().count("gather") == 3
+def test_independent_stages_run_side_by_side(done: Toy) -> None:
+    done.change("fit@mlp", "fit@bert")
+    done.tell({"fit@mlp": {"sleep": 3}, "fit@bert": {"sleep": 3}})
+    flow(done, max_parallel=2)
+    when = {(name, event): time for name, event, time, _ in done.events()}
+    assert when["fit@mlp", "begin"] < when["fit@bert", "end"]
+    assert when["fit@bert", "begin"] < when["fit@mlp", "end"]
 
 
-def test_independent_stages_run_side_by_side(toy: Toy) -> None:
-    toy.tell({"cut@token": {"sleep": 2}, "cut@wordpiece": {"sleep": 2}})
-    flow(toy, max_parallel=2)
-    when = {(name, event): time for name, event, time, _ in toy.events()}
-    assert when["cut@token", "begin"] < when["cut@wordpiece", "end"]
-    assert when["cut@wordpiece", "begin"] < when["cut@token", "end"]
-
-
-def test_max_parallel_1_runs_one_after_the_other(toy: Toy) -> None:
-    flow(toy, max_parallel=1)
-    assert [event for _, event, *_ in toy.events()] == ["begin", "end"] * 6
+def test_max_parallel_1_runs_one_after_the_other(done: Toy) -> None:
+    done.change("fit@mlp", "fit@bert")
+    flow(done, max_parallel=1)
+    assert [event for _, event, *_ in done.events()] == ["begin", "end"] * 2
 
 
 def test_the_lock_is_the_one_that_dvc_writes(toy: Toy) -> None:
@@ -134,11 +134,12 @@ def test_the_lock_is_the_one_that_dvc_writes(toy: Toy) -> None:
     assert (toy.root / "dvc.lock").read_text() == own
 
 
-def test_prefect_shows_the_graph_the_states_and_the_message(toy: Toy) -> None:
+def test_prefect_shows_the_graph_the_states_and_the_message(done: Toy) -> None:
     from prefect.client.orchestration import get_client
 
-    toy.tell({"fit@bert": {"codes": [65], "say": ["row 3 is empty"]}})
-    run = flow(toy)
+    done.change("fit@bert")
+    done.tell({"fit@bert": {"codes": [65], "say": ["row 3 is empty"]}})
+    run = flow(done)
     shown = task_runs(run)
     ids = {each.id: name for name, each in shown.items()}
     needs = {name: {ids[need.id] for need in each.task_inputs.get("wait_for", [])} for name, each in shown.items()}
@@ -197,13 +198,13 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
 
     import pithy.evaluation.report
 
-    def render_run(workspace: Path, out: Path, run: dict[str, Any]) -> None:
-        assert (workspace / "out" / "judge" / "summary.json").exists()
-        out.write_text(f"<h1>{run['name']}</h1>")
+    def render_run(page: Path, out: Path, run: dict[str, Any]) -> None:
+        out.write_text(page.read_text() + run["name"])
 
-    monkeypatch.setattr(pithy.evaluation.report, "render_run", render_run, raising=False)
+    monkeypatch.setattr(pithy.evaluation.report, "render_run", render_run)
     corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 8}, "notes": ["a note"]}
-    files = {"gather": {"corpus.json": json.dumps(corpus)}, "judge": {"summary.json": json.dumps(comparison())}}
+    compared = {"summary.json": json.dumps(comparison()), "report.html": "the page of ", "chosen/config.json": "{}"}
+    files = {"gather": {"corpus.json": json.dumps(corpus)}, "judge": compared}
     toy.tell({stage: {"files": written} for stage, written in files.items()})
     (toy.root / "data" / "speed").mkdir()
     (toy.root / "data" / "speed" / "mlp.json").write_text('{"ms_per_text": 0.5, "texts_per_second": 2000.0}')
@@ -211,7 +212,8 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     run = flow(toy, name="mine")
     folder = toy.root / "runs" / "latest"
     assert folder.resolve().name == "mine" == run.name
-    assert (folder / "report.html").read_text() == "<h1>mine</h1>"
+    assert (folder / "report.html").read_text() == "the page of mine"
+    assert (folder / "model" / "config.json").read_text() == "{}"
     summary = json.loads((folder / "summary.json").read_text())
     assert (summary["name"], summary["dataset"], summary["executed"]) == ("mine", "toy", 6)
     assert summary["revision"].endswith("-dirty")
@@ -230,11 +232,10 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     assert "report.html" in artifacts["report"]
 
 
-def test_a_failed_run_is_written_and_latest_stays(toy: Toy) -> None:
-    good = flow(toy)
-    (toy.root / "step.py").write_text((toy.root / "step.py").read_text() + "#\n")
-    toy.forget()
-    toy.tell({"gather": {"codes": [65]}})
-    bad = flow(toy, name="bad")
-    assert json.loads((toy.root / "runs" / "bad" / "summary.json").read_text())["exit_code"] == bad.code == 65
-    assert (toy.root / "runs" / "latest").resolve().name == good.name
+def test_a_failed_run_is_written_and_latest_stays(done: Toy) -> None:
+    good = flow(done)
+    done.change("judge")
+    done.tell({"judge": {"codes": [65]}})
+    bad = flow(done, name="bad")
+    assert json.loads((done.root / "runs" / "bad" / "summary.json").read_text())["exit_code"] == bad.code == 65
+    assert (done.root / "runs" / "latest").resolve().name == good.name
