@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from benchmarks.corpora import lay_out, repeated, stage, titles
-from benchmarks.timing import Plan, Reach, Row
+from benchmarks.timing import Plan, Reach, Row, apart
 
 ROWS = 1_000_000
+
+
+def prepare(scratch: Path, folder: Path, count: int) -> None:
+    """Lay out a million different titles, of which the stages cut dev and test."""
+    lay_out(folder, repeated(titles(scratch).drop("split"), count))
 
 
 def rows(plan: Plan) -> list[Row]:
     """Seconds of both stages together, and the larger peak of their memory."""
     count = plan.size(ROWS)
     folder = plan.scratch / "million"
-    lay_out(folder, repeated(titles(plan.scratch).drop("split"), count))
+    apart(prepare, plan.scratch, folder, count)
     for name in ("download", "validate", "pos_table", "augment"):
         stage(folder, name)
 

@@ -71,7 +71,7 @@ def perceptron_row(plan: Plan, length: int = 128) -> Row:
     x, valid, _ = batch(length, NARROW)
     perceptron = SemanticPerceptron(width=NARROW, hidden=HIDDEN, dropout=DROPOUT, order="random")
     block = Block(TransformerConfig(width=NARROW, hidden=HIDDEN, dropout=DROPOUT, heads=4))
-    x0 = x.detach()
+    x0 = torch.randn_like(x, requires_grad=True)
     return compare(
         plan,
         x,

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from pithy.layers.types import Tokens
 from pithy.text.view import Split
 from pithy.training.config import TrainingConfig
+from pithy.training.optimizers import schedule
 
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]
@@ -42,16 +43,19 @@ def padded_batches(
 
 
 def train(model: nn.Module, part: Split, pad_id: int, config: TrainingConfig) -> None:
-    """One epoch at the same batch size and learning rate, every text padded to `config.max_length`."""
+    """One epoch with our batch size, learning rates and clipping, every text padded to `config.max_length`."""
     examples = examples_of(part)
+    batches = padded_batches(examples, pad_id, config.batch_size, shuffle=True, length=config.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    rates = schedule(optimizer, config, len(batches))
     model.train()
-    for tokens, labels in padded_batches(examples, pad_id, config.batch_size, shuffle=True, length=config.max_length):
+    for tokens, labels in batches:
         optimizer.zero_grad()
         loss = model(tokens, labels).loss
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
+        rates.step()
 
 
 @torch.no_grad()

@@ -14,14 +14,12 @@ import platform
 import re
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module, metadata
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.timing import Plan, Row
+from benchmarks.timing import Plan, Row, apart
 
 FAMILIES = ("data_stages", "batches", "training", "layers", "start_up", "pipeline")  # modules here, with rows(plan)
 RESULTS = Path(__file__).parent / "results"
@@ -80,7 +78,7 @@ def _cells(record: dict[str, Any]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Measure each family in a process of its own, so that none sees another's memory, threads or imports."""
+    """Measure each family in a process of its own."""
     parser = argparse.ArgumentParser(description="Measure speed and memory.")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; all where absent")
     parser.add_argument("--tiny", action="store_true", help="one small run of each, to see that it works; not stored")
@@ -91,8 +89,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="pithy-bench-") as scratch:
         for name in [f for f in FAMILIES if not asked.families or f in asked.families]:
             start = time.monotonic()
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                rows = pool.submit(measure, name, Plan(Path(scratch), asked.tiny)).result()
+            rows = apart(measure, name, Plan(Path(scratch), asked.tiny))
             print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
             records += [row.record() for row in rows]
             if not asked.tiny:

@@ -90,7 +90,7 @@ def report(run: Run, root: Path) -> int:
 
         Console().print(comparison_table(run.summary))
         print(f"report: {folder / 'report.html'}")
-        print(f"model:  {folder / 'model'}  (try it: pithy predict {folder / 'model'} \"a text\")")
+        print(f'model:  {folder / "model"}  (try it: pithy predict {folder / "model"} "a text")')
     return 0
 
 

@@ -6,15 +6,25 @@ Codes 69 and 75 mean that trying again can help; every other code is final.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import ClassVar, ParamSpec
 
 P = ParamSpec("P")
 
 RETRYABLE = frozenset({69, 75})
+
+ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
+REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "check who may read and write there",
+}
 
 
 class PithyError(Exception):
@@ -60,12 +70,15 @@ class TryAgainError(PithyError):
 
 
 def exit_code(error: BaseException) -> int:
-    """Exit code of any exception: 130 for Ctrl-C, 74 for a disk fault, 70 where the fault is ours."""
+    """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 70 where the fault is ours."""
     if isinstance(error, PithyError):
         return error.code
     if isinstance(error, KeyboardInterrupt):
         return 130
-    return DiskError.code if isinstance(error, OSError) else PithyError.code
+    number = _errno(error)
+    if number is None:
+        return PithyError.code
+    return InputMissingError.code if number == errno.ENOENT else DiskError.code
 
 
 def message(error: BaseException) -> str:
@@ -74,9 +87,32 @@ def message(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    if isinstance(error, OSError):
-        return f"{error.strerror or error}: {error.filename or 'the disk'}"
-    return f"{type(error).__name__}: {error} (a fault of pithy; PITHY_DEBUG=1 shows where)"
+    number = _errno(error)
+    if number is None:
+        return f"{type(error).__name__}: {error} (a fault of pithy; PITHY_DEBUG=1 shows where)"
+    where = getattr(error, "filename2", None) or getattr(error, "filename", None) or "the disk"
+    return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
+
+
+def _errno(error: BaseException) -> int | None:
+    """The system's number of the fault behind `error`.
+
+    Libraries written in Rust, and a copy of many files, give it in their text only.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = ERRNO.search(str(error))
+    if found is None:
+        return errno.EIO if isinstance(error, OSError) else None
+    return int(found[1] or found[2])
+
+
+def arguments(*names: str) -> list[str]:
+    """The words of the command line, one for each of `names`. Raises ParameterError where there are more or fewer."""
+    given = sys.argv[1:]
+    if len(given) != len(names):
+        raise ParameterError(f"usage: python -m pithy.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
+    return given
 
 
 def guarded(main: Callable[P, None]) -> Callable[P, None]:
@@ -86,7 +122,9 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             main(*args, **kwargs)
-        except (Exception, KeyboardInterrupt) as error:
+        except SystemExit:
+            raise
+        except BaseException as error:  # a panic of a library written in Rust is no Exception
             if os.environ.get("PITHY_DEBUG") == "1":
                 raise
             print(f"error: {message(error)}", file=sys.stderr)

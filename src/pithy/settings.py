@@ -40,11 +40,13 @@ Share = Annotated[float, Range(ge=0.0, le=1.0)]
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 Action = Literal["report", "drop", "fail"]
 
+MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
+
 
 class Strict:
     """Base of every section: an unknown key is an error."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +174,8 @@ def nearest(name: str, allowed: list[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"allowed: {', '.join(sorted(allowed))}"
 
 
-def typed(kind: type[T], values: Any, path: str = "") -> T:
-    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in params.yaml.
+def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
+    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in `file`.
 
     Raises ParameterError: the key, what it was, what is allowed; one line a fault.
     """
@@ -182,8 +184,8 @@ def typed(kind: type[T], values: Any, path: str = "") -> T:
     try:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
-        faults = [_fault(kind, dict(fault), path) for fault in error.errors(include_url=False)]
-        raise ParameterError("\n".join(faults)) from None
+        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
+        raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
 
 
 def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
@@ -191,10 +193,10 @@ def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
     parts = [str(part) for part in fault["loc"] if not str(part).startswith(kinds)]
     where = ".".join([path, *parts] if path else parts)
     if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return f"params.yaml: {where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
-    if fault["type"] in {"missing", "missing_argument"}:
-        return f"params.yaml: {where} is missing"
-    return f"params.yaml: {where} was {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+        return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
+    if fault["type"] in MISSING:
+        return f"{where} is missing"
+    return f"{where} was {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
 
 
 def _names_at(kind: Any, parts: list[str]) -> list[str]:
@@ -214,16 +216,21 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run from the repository's root") from None
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise ParameterError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, Mapping):
-        raise ParameterError(f"{path} must be a mapping of sections")
+        was = "empty" if values is None else f"a {type(values).__name__}"
+        raise ParameterError(f"{path} is {was}: sections are needed, such as dataset: pocket_zh")
     return dict(values)
 
 
 def load(path: Path = Path("params.yaml")) -> Settings:
     """All settings, checked."""
     settings = typed(Settings, read_params(path))
+    if not settings.seeds or len(set(settings.seeds)) < len(settings.seeds):
+        raise ParameterError(f"params.yaml: seeds was {settings.seeds}: one number or more are needed, each once")
     for name, system in settings.systems.items():
         if system.view not in settings.views:
             raise ParameterError(

@@ -1,155 +1,16 @@
-"""A small repository with a pipeline whose stages do as they are told, and one Prefect server for all tests."""
+"""The toy repository and one Prefect server for all tests."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from toy import DVC_YAML, PARAMS, STEP, Toy, command_env
 
 import tasks  # noqa: F401  gives Prefect its settings before it is imported
-
-HERE = Path(__file__).resolve().parents[2]
-
-DVC_YAML = """
-stages:
-  gather:
-    cmd: python step.py gather out/gather ${dataset}
-    params: [download]
-    deps: [step.py, "data/sources/${dataset}.yaml", data/local]
-    outs: [out/gather]
-  cut:
-    foreach: ${views}
-    do:
-      cmd: python step.py cut@${key} out/cut/${key} ${item.tokenizer}
-      deps: [out/gather]
-      outs: ["out/cut/${key}"]
-  fit:
-    foreach: ${systems}
-    do:
-      cmd: python step.py fit@${key} out/fit/${key}
-      params: [seeds, "systems.${key}"]
-      deps: ["out/cut/${item.view}"]
-      outs: ["out/fit/${key}"]
-  judge:
-    cmd: python step.py judge out/judge
-    params: [compare]
-    deps: [out/fit]
-    outs: [out/judge]
-"""
-
-PARAMS = """\
-# every value
-dataset: toy
-seeds: [0]
-
-views:
-  token: {tokenizer: token}
-  wordpiece: {tokenizer: wordpiece}
-
-systems:                 # name → view
-  mlp: {view: token}
-  bert: {view: wordpiece}
-
-download: {tries: 4}
-compare: {alpha: 0.05}
-"""
-
-STEP = """
-import json, os, pathlib, subprocess, sys, time
-
-name, out, *rest = sys.argv[1:]
-told = pathlib.Path(os.environ["TOY"])
-behaviour = json.loads((told / "behaviour.json").read_text()).get(name, {})
-mark = lambda what: (told / "journal.jsonl").open("a").write(json.dumps([name, what, time.time(), os.getpid()]) + "\\n")
-mark("begin")
-for line in behaviour.get("say", []):
-    print(line)
-if behaviour.get("child"):
-    (told / "child").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
-time.sleep(behaviour.get("sleep", 0))
-tries = sum(json.loads(line)[:2] == [name, "begin"] for line in (told / "journal.jsonl").open())
-codes = behaviour.get("codes", [])
-if tries <= len(codes) and codes[tries - 1]:
-    mark("failed")
-    print("error: told to fail", file=sys.stderr)
-    if codes[tries - 1] < 0:
-        os.kill(os.getpid(), -codes[tries - 1])
-    sys.exit(codes[tries - 1])
-folder = pathlib.Path(out)
-folder.mkdir(parents=True)
-(folder / "result.txt").write_text(" ".join([name, *rest]))
-for file, text in behaviour.get("files", {}).items():
-    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-    (folder / file).write_text(text)
-mark("end")
-"""
-
-
-def command_env() -> dict[str, str]:
-    """The environment of a user's shell: this interpreter and this checkout's code, and no Prefect server named."""
-    own = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": f"{HERE}{os.pathsep}{HERE / 'src'}",
-    }
-    return {key: value for key, value in os.environ.items() if key != "PREFECT_API_URL"} | own
-
-
-class Toy:
-    """The repository `root`, and what its stages are told and have done."""
-
-    def __init__(self, root: Path, told: Path) -> None:
-        self.root, self.told = root, told
-        self.tell({})
-
-    def tell(self, behaviour: dict[str, dict[str, Any]]) -> None:
-        """What each stage does besides writing its output: say, sleep, codes (one a try), child, files."""
-        (self.told / "behaviour.json").write_text(json.dumps(behaviour))
-
-    def journal(self, what: str = "begin") -> list[str]:
-        """The stages that began (or end, or failed), in order, since `forget`."""
-        return [name for name, event, *_ in self.events() if event == what]
-
-    def events(self) -> list[tuple[str, str, float, int]]:
-        """(stage, event, time, process id) since `forget`."""
-        file = self.told / "journal.jsonl"
-        return [tuple(json.loads(line)) for line in file.open()] if file.exists() else []
-
-    def forget(self) -> None:
-        """Empty the journal."""
-        (self.told / "journal.jsonl").unlink(missing_ok=True)
-
-    def shell(self, *command: str) -> str:
-        """Run a command in the repository."""
-        return subprocess.run(command, cwd=self.root, env=self.env, check=True, capture_output=True, text=True).stdout
-
-    def command(self, *arguments: str, module: str = "flows.pipeline", **options: Any) -> subprocess.Popen[str]:
-        """Start a flow's command in the repository."""
-        command = [sys.executable, "-m", module, *arguments]
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env} | options
-        return subprocess.Popen(command, cwd=self.root, text=True, **options)
-
-    def change(self, *stages: str) -> None:
-        """Change a parameter of these stages, each a `fit@…` or `judge`, and of no other."""
-        path = self.root / "params.yaml"
-        text = path.read_text()
-        for stage in stages:
-            old = f" {stage.partition('@')[2]}: {{" if "@" in stage else "compare: {alpha: 0.05"
-            new = f"{old}train: {{epochs: 2}}, " if "@" in stage else "compare: {alpha: 0.01"
-            assert old in text
-            text = text.replace(old, new)
-        path.write_text(text)
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment of commands in the repository: its own Prefect home, this checkout's code."""
-        return command_env() | {"TOY": str(self.told), "PREFECT_HOME": str(self.told / "prefect")}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from conftest import Toy
+from toy import Toy
 
 
 def until(true: Callable[[], object], seconds: float = 120.0) -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Toy
+from toy import Toy
 
 from pithy.errors import InputMissingError, ParameterError
 from tasks import graph

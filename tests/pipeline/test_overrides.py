@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import Toy
+from toy import Toy
 
 from pithy.errors import ParameterError
 from tasks import overrides

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import HERE, Toy
 from rich.console import Console
+from toy import HERE, Toy
 
 from tasks import graph
 from tasks.board import Board

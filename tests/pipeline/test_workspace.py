@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Toy
+from toy import Toy
 
 from pithy.errors import InputMissingError, TryAgainError
 from tasks import graph, workspace

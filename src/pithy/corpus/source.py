@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from pithy.errors import InputMissingError, ParameterError
+from pithy.files import read_json
 from pithy.settings import Strict, nearest, typed
-
-T = TypeVar("T")
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")
 QUERIED = (*DATABASES, "${")  # an environment variable holds a database's address
+FETCHED = ("https://", "http://", "hf://", *QUERIED)
 
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
 
@@ -73,23 +72,11 @@ class Source(Declared):
     distinct: Literal["exact", "letters"] | None = None  # drop repeats from train, and what is in dev or test
 
 
-def declared(kind: type[T], values: Any, where: str) -> T:
-    """Check `values` against the dataclass `kind`; faults name the file `where` they stand.
-
-    Raises ParameterError.
-    """
-    try:
-        return typed(kind, values)
-    except ParameterError as error:
-        raise ParameterError(str(error).replace("params.yaml:", f"{where}:")) from None
-
-
 def load_source(name: str, folder: Path = SOURCES) -> Source:
     """The source called `name`; an unknown name is a ParameterError that names the nearest ones."""
     path = folder / f"{name}.yaml"
     if not path.is_file():
-        known = [other.stem for other in folder.glob("*.yaml")]
-        raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {nearest(name, known)}")
+        raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {_nearest(path)}")
     return read_source(path)
 
 
@@ -98,7 +85,7 @@ def read_source(path: Path) -> Source:
 
     Raises ParameterError for what cannot be right, InputMissingError for a missing file.
     """
-    source = declared(Source, _parsed(path), str(path))
+    source = typed(Source, _parsed(path), file=str(path))
     _check(source, path)
     return source
 
@@ -106,15 +93,20 @@ def read_source(path: Path) -> Source:
 def _parsed(path: Path) -> Any:
     import yaml
 
+    if path.suffix == ".json":
+        return read_json(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputMissingError(f"{path} is missing: it says where a data set comes from") from None
-    except UnicodeDecodeError:
-        raise ParameterError(f"{path} is not UTF-8") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ParameterError(f"{path} is not valid {path.suffix[1:]}: {' '.join(str(error).split())}") from None
+        raise InputMissingError(f"{path} is missing: {_nearest(path)}") from None
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        raise ParameterError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _nearest(path: Path) -> str:
+    return nearest(path.stem, [other.stem for other in path.parent.glob("*.yaml")])
 
 
 def _check(source: Source, path: Path) -> None:
@@ -140,5 +132,8 @@ def _check_file(file: File, where: str) -> None:
         raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
     if bool(file.local) == bool(file.addresses or file.mirror):
         raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
+    for address in file.addresses:
+        if not address.startswith(FETCHED):
+            raise ParameterError(f"{where}.url was {address!r}: {', '.join(FETCHED[:-1])} are known; a file is `local`")
     if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
         raise ParameterError(f"{where}: a database address and a query belong together")

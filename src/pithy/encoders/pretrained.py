@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from pithy.encoders.transformer import TransformerConfig
-from pithy.errors import DataError, SourceUnavailableError
+from pithy.errors import DataError, InputMissingError, SourceUnavailableError
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.settings import Strict
@@ -40,13 +41,22 @@ def _from_config(values: dict[str, Any]) -> Any:
 
 
 def _from_checkpoint(checkpoint: str) -> Any:
+    """Raises SourceUnavailableError where the hub cannot be reached, DataError for a folder that is not whole."""
+    from safetensors import SafetensorError
     from transformers import AutoModel
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    folder = Path(checkpoint).expanduser()
+    name = str(folder) if folder.is_dir() else checkpoint
+    if name.startswith((".", "/", "~")) and not folder.is_dir():
+        raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
     try:
-        return AutoModel.from_pretrained(checkpoint, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-    except OSError as error:
-        reason = str(error).splitlines()[0]
-        raise SourceUnavailableError(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
+        return AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).partition("\n")[0]
+        kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
+        raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
 
 
 class PretrainedEncoder(Encoder):

@@ -181,11 +181,13 @@ def read(folder: Path) -> Evaluation:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file. Raises InputMissingError, naming it."""
+    """Read a text file. Raises InputMissingError or DataError, naming it."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 at byte {error.start}: delete it and run dvc repro") from None
 
 
 def from_json(kind: type[T], path: Path) -> T:

@@ -5,11 +5,10 @@ python -m pithy.stages.augment VALIDATED OUT
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
 
-from pithy.errors import guarded
+from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder, write_json, write_text
 from pithy.settings import AugmentSettings, select
 from pithy.text.prompts import prompt
@@ -33,7 +32,7 @@ def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
 @guarded
 def main() -> None:
     """Read the settings and write the prompt."""
-    validated, out = map(Path, sys.argv[1:])
+    validated, out = map(Path, arguments("VALIDATED", "OUT"))
     run(select(PARAMS).augment, validated, out)
 
 

@@ -8,10 +8,9 @@ Writes OUT/summary.json, OUT/comparison.md, OUT/report.html and OUT/chosen/, a c
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
-from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.errors import InputMissingError, ParameterError, arguments, guarded
 from pithy.evaluation.comparison import compare
 from pithy.evaluation.markdown import comparison_markdown
 from pithy.evaluation.record import Evaluation, read, read_text
@@ -54,9 +53,7 @@ def _copy_model(folder: Path, to: Path) -> None:
 @guarded
 def main() -> None:
     """Read the settings and write the comparison."""
-    if len(sys.argv) != 5:
-        raise ParameterError("usage: python -m pithy.stages.compare VALIDATED EVALUATED PRUNED OUT")
-    validated, evaluated, pruned, out = map(Path, sys.argv[1:])
+    validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
     run(select(PARAMS), validated, evaluated, pruned, out)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +18,7 @@ def main() -> None:
     from pithy.corpus.fetch import Fetcher
     from pithy.corpus.source import read_source
 
-    source_yaml, out = map(Path, sys.argv[1:3])
+    source_yaml, out = map(Path, errors.arguments("SOURCE_YAML", "OUT_DIR"))
     source = read_source(source_yaml)
     fetcher = Fetcher(ARRIVALS, settings.select(PARAMS).download)
     with atomic_folder(out) as folder:

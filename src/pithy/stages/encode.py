@@ -5,10 +5,9 @@ python -m pithy.stages.encode VIEW VALIDATED AUGMENTED POS OUT
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from pithy.errors import guarded
+from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder, read_json
 from pithy.settings import EncodeSettings, View, select
 from pithy.text.pos_table import load
@@ -36,7 +35,7 @@ def run(
 @guarded
 def main() -> None:
     """Read the settings and encode one view."""
-    name, validated, augmented, pos, out = sys.argv[1:]
+    name, validated, augmented, pos, out = arguments("VIEW", "VALIDATED", "AUGMENTED", "POS", "OUT")
     settings = select(PARAMS, key=name)
     run(name, settings.views[name], settings.encode, Path(validated), Path(augmented), Path(pos), Path(out))
 

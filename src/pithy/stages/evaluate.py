@@ -7,13 +7,12 @@ Measured speed changes from run to run, so it is kept out of OUT, in data/speed/
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from pithy.errors import guarded
+from pithy.errors import DataError, InputMissingError, arguments, guarded
 from pithy.evaluation.measure import measure
 from pithy.evaluation.record import write
 from pithy.evaluation.system import Split, evaluate_system
@@ -24,11 +23,21 @@ from pithy.text.view import View
 PARAMS = ("seeds", "evaluate")
 
 
+def texts_of(path: Path) -> pl.DataFrame:
+    """Row numbers and texts of a validated split. Raises InputMissingError or DataError."""
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: run dvc repro validate")
+    try:
+        return pl.read_parquet(path, columns=["row", "text"])
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path} cannot be read ({error}): run dvc repro validate") from None
+
+
 def split_of(view: View, validated: Path, name: str) -> Split:
     """The truth of one split, with its texts in the order of the view's rows."""
     part = view.split(name)
     assert part.in_train is not None
-    frame = pl.read_parquet(validated / f"{name}.parquet", columns=["row", "text"])
+    frame = texts_of(validated / f"{name}.parquet")
     rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
@@ -41,7 +50,7 @@ def split_of(view: View, validated: Path, name: str) -> Split:
 @guarded
 def main() -> None:
     """Read the settings, predict dev and test with every seed, write the scores."""
-    name, validated, encoded, pruned, out = sys.argv[1:]
+    name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))
     measured = [measure(Path(pruned) / f"seed-{seed}", view, settings.evaluate.timing_texts) for seed in settings.seeds]

@@ -7,10 +7,9 @@ A tagger reads a sample of the training texts (tagging a large corpus would take
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from pithy.errors import guarded
+from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder
 from pithy.settings import PosTableSettings, select
 from pithy.text.coverage import coverage
@@ -46,7 +45,7 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
 @guarded
 def main() -> None:
     """Read the settings and write the table."""
-    validated, out = map(Path, sys.argv[1:])
+    validated, out = map(Path, arguments("VALIDATED", "OUT"))
     run(select(PARAMS).pos_table, validated, out)
 
 

@@ -8,13 +8,12 @@ OUT holds the final model of every seed (the trained one where nothing was dropp
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pithy.errors import guarded
+from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder, read_json, write_json
 from pithy.pruning.depth import Pruned, prune
 from pithy.pruning.tradeoff import record_of
@@ -63,7 +62,7 @@ def _write(saved: Saved, pruned: Pruned, folder: Path, out: Path) -> None:
 @guarded
 def main() -> None:
     """Read the settings and prune every seed."""
-    name, encoded, models, out = sys.argv[1:]
+    name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))
     with atomic_folder(Path(out)) as folder:

@@ -5,12 +5,11 @@ python -m pithy.stages.train SYSTEM ENCODED OUT
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import torch
 
-from pithy.errors import guarded
+from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder, write_json
 from pithy.settings import select
 from pithy.systems.recipe import Recipe
@@ -20,7 +19,7 @@ from pithy.text.view import View
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
-from pithy.training.views import frame_of
+from pithy.training.views import cut_short, frame_of
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
@@ -49,12 +48,14 @@ def train_seed(name: str, recipe: Recipe, config: TrainingConfig, view: View, se
 @guarded
 def main() -> None:
     """Read the settings and train every seed."""
-    name, encoded, out = sys.argv[1:]
+    name, encoded, out = arguments("SYSTEM", "ENCODED", "OUT")
     settings = select(PARAMS, key=name)
     recipe = recipe_of(name, settings.systems[name], settings.train)
-    config = configure(name, recipe)
+    config = configure(name, recipe, settings.train)
     torch.set_num_threads(config.threads)
     view = View.load(Path(encoded))
+    if cut := cut_short(view, frame_of(view, config.max_length), "train"):
+        print(f"{name}: {cut:,} texts of train are cut to {config.max_length} tokens (train.max_length)")
     with atomic_folder(Path(out)) as folder:
         for seed in settings.seeds:
             train_seed(name, recipe, config, view, seed, folder / f"seed-{seed}")

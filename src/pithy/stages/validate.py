@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from pithy import errors, settings
@@ -19,7 +18,7 @@ def main() -> None:
     from pithy.corpus.source import read_source
     from pithy.corpus.validation import validate
 
-    raw, out = map(Path, sys.argv[1:3])
+    raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
     source = read_source(raw / "source.json")
     result = validate(read_corpus(source, raw), source, settings.select(PARAMS).validate)
     with atomic_folder(out) as folder:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pithy.systems.recipe import Recipe
 
 ENCODER = {"kind": "pretrained"}
-TRAIN = {"epochs": 10, "batch_size": 32, "learning_rate": 5e-4, "checkpoint_learning_rate": 5e-5, "warmup": 0.1}
+TRAIN = {
+    "epochs": 8,
+    "patience": 3,
+    "batch_size": 32,
+    "learning_rate": 5e-4,
+    "checkpoint_learning_rate": 5e-5,
+    "warmup": 0.1,
+}
 
 RECIPES = [
     Recipe(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pithy.systems.recipe import Recipe
 
 PAPER = "DMSP/DDCF (2024)"
-TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 20}
+TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 12, "patience": 4}
 
 
 def _row(name: str, about: str, order: str, mode: str, depth: int) -> Recipe:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
 from pithy.layers.types import Context
 from pithy.systems.linear_svm import LinearSvm
@@ -21,7 +21,7 @@ from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 
 FORMAT = 1
-CHECKED = ("model.safetensors", "tokenizer.json", "labels.json")
+CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,18 +106,40 @@ def _parts(model: nn.Module) -> dict[str, Any]:
 
 
 def load(folder: Path) -> Saved:
-    """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with."""
-    if not (folder / "config.json").is_file():
-        raise InputMissingError(f"{folder} is not a saved model: it has no config.json")
-    config, manifest = read_json(folder / "config.json"), read_json(folder / "manifest.json")
+    """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with.
+
+    Raises InputMissingError for what is not there, DataError for what is not as it was saved.
+    """
+    _check(folder)
+    config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if config.get("model_type") != "pithy" or config.get("format") != FORMAT:
         raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
-    for name, digest in manifest["sha256"].items():
+    try:
+        return _built(folder, config, labels)
+    except (KeyError, TypeError, RuntimeError, ParameterError) as error:  # saved when a part had other settings
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{folder} does not fit this version of pithy ({reason}): train the model again") from None
+
+
+def _check(folder: Path) -> None:
+    """Whether the folder is whole and every file as it was saved."""
+    if not (folder / "config.json").is_file():
+        what = "is not a saved model: it has no config.json" if folder.is_dir() else "is missing"
+        raise InputMissingError(f"{folder} {what}: name a model's folder, such as runs/latest/model")
+    manifest = read_json(folder / "manifest.json")
+    digests = manifest.get("sha256") if isinstance(manifest, dict) else None
+    if not isinstance(digests, dict):
+        raise DataError(f"{folder}/manifest.json names no checksums: restore the folder")
+    for name, digest in digests.items():
         if not (folder / name).is_file():
-            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole")
+            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
         if sha256(folder / name) != digest:
             raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
-    labels, frame = read_json(folder / "labels.json"), TextFrame(**config["frame"])
+
+
+def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
+    """The model that `config` describes, with its weights."""
+    frame = TextFrame(**config["frame"])
     recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
     context = Context(
         vocabulary=frame.vocabulary,

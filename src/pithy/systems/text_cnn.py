@@ -12,6 +12,6 @@ RECIPES = [
         view="token",
         encoder={"kind": "convolution"},
         head={"kind": "linear", "pool": "max", "dropout": 0.5},
-        train={"learning_rate": 1e-3, "batch_size": 32, "epochs": 15},
+        train={"learning_rate": 1e-3, "batch_size": 32, "epochs": 10, "patience": 3},
     )
 ]

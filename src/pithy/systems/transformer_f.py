@@ -8,7 +8,7 @@ from pithy.systems.recipe import Recipe
 
 PAPER = "Transformer-F (2021)"
 PLAIN = {"kind": "transformer", "width": 128, "depth": 6, "heads": 1, "hidden": 256}
-TRAIN = {"learning_rate": 5e-4, "batch_size": 32, "epochs": 20}
+TRAIN = {"learning_rate": 5e-4, "batch_size": 32, "epochs": 10, "patience": 4}
 CORRELATION: dict[str, Any] = {"attention": "correlation"}
 POS: dict[str, Any] = {"pos_weight": "after"}
 HOOK: dict[str, Any] = {"kind": "linear", "fusion": "hook"}

@@ -43,7 +43,10 @@ def read_checkpoint(name: str) -> Checkpoint:
 
 
 def _from_words(path: Path, lowercase: bool) -> Tokenizer:
-    vocabulary = path.read_text(encoding="utf-8").splitlines()
+    try:
+        vocabulary = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not the vocabulary of a BERT") from None
     missing = [special for special in SPECIALS if special not in vocabulary]
     if missing:
         raise DataError(f"{path} lacks {', '.join(missing)}: it is not the vocabulary of a BERT")
@@ -78,7 +81,9 @@ def _download(name: str, file: str) -> Path | None:
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
     )
+    from huggingface_hub.utils.logging import set_verbosity_error
 
+    set_verbosity_error()  # type: ignore[no-untyped-call]  # every try that fails would be a line of its own
     try:
         return Path(hf_hub_download(name, file))
     except LocalEntryNotFoundError as error:
@@ -93,4 +98,4 @@ def _download(name: str, file: str) -> Path | None:
 
 def _unreachable(name: str, error: Exception) -> str:
     reason = str(error).strip().splitlines()[:1]
-    return f"checkpoint {name!r} is not a folder here and cannot be fetched from the hub: {''.join(reason)}"
+    return f"checkpoint {name!r} is not a folder here and the hub does not give it: {''.join(reason)}"

@@ -38,11 +38,8 @@ class Corpus:
     def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
         """Frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
         rows = self._scan(split).select(columns)
-        try:
-            for start in range(0, self.count(split), size):
-                yield rows.slice(start, size).collect()
-        except pl.exceptions.PolarsError as error:
-            raise DataError(f"{self.folder / split}.parquet cannot be read: {error}") from None
+        for start in range(0, self.count(split), size):
+            yield self._collected(rows.slice(start, size), split)
 
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """The texts of a split in batches."""
@@ -50,13 +47,23 @@ class Corpus:
 
     def count(self, split: str) -> int:
         """Rows of a split."""
-        return int(self._scan(split).select(pl.len()).collect().item())
+        return int(self._collected(self._scan(split).select(pl.len()), split).item())
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
         """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them."""
         step = max(1, -(-self.count(split) // texts))
         few = self._scan(split).select("text").gather_every(step)
-        return few.filter(pl.col("text").str.len_chars().cum_sum() <= characters).collect()["text"].to_list()
+        short = few.filter(pl.col("text").str.len_chars().cum_sum() <= characters)
+        return self._collected(short, split)["text"].to_list()
+
+    def _collected(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:
+        try:
+            return rows.collect()
+        except pl.exceptions.PolarsError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"{self.folder / split}.parquet cannot be read ({reason}): run dvc repro validate"
+            ) from None
 
     def _scan(self, split: str) -> pl.LazyFrame:
         path = self.folder / f"{split}.parquet"

@@ -85,19 +85,24 @@ class View:
         count = len(rows)
         single = self.task == "single"
         offsets = self._array(f"{name}.offsets.npy", np.int64, (count + 1,))
+        shape = (count,) if single else (count, len(self.labels))
         return Split(
-            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),)),
+            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), below=self.vocabulary),
             offsets=offsets,
             labels=self._array(
                 f"{name}.labels.npy",
                 np.int64 if single else np.uint8,
-                (count,) if single else (count, len(self.labels)),
+                shape,
+                below=len(self.labels) if single else 2,
             ),
             rows=rows,
             in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
         )
 
-    def _array(self, name: str, dtype: type, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    def _array(
+        self, name: str, dtype: type, shape: tuple[int, ...] | None = None, below: int | None = None
+    ) -> NDArray[Any]:
+        """A file of the view, of type `dtype` and of `shape`, its values from 0 and `below` a bound."""
         path = self.folder / name
         try:
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -107,4 +112,6 @@ class View:
             raise DataError(f"{path} is not a whole array ({error}): delete it and run dvc repro") from None
         if array.dtype != dtype or shape not in {None, array.shape}:
             raise DataError(f"{path} holds {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}: run dvc repro")
+        if below is not None and array.size and not 0 <= int(array.min()) <= int(array.max()) < below:
+            raise DataError(f"{path} holds values that are not from 0 to {below - 1}: delete it and run dvc repro")
         return array

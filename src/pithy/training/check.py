@@ -12,6 +12,6 @@ def check(settings: Settings) -> None:
     """Raise ParameterError for a system that does not exist or a setting that its parts do not know."""
     for name, system in settings.systems.items():
         recipe = recipe_of(name, system, settings.train)
-        configure(name, recipe)
+        configure(name, recipe, settings.train)
         part(ENCODERS, recipe.encoder, f"systems.{name}.encoder")
         part(HEADS, recipe.head, f"systems.{name}.head")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pithy.settings import Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
@@ -30,6 +31,10 @@ class TrainingConfig(Strict):
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
 
 
-def configure(name: str, recipe: Recipe) -> TrainingConfig:
-    """The typed training settings of a recipe; `name` is the system's in params.yaml."""
+def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:
+    """The typed training settings of a recipe; `name` is the system's in params.yaml.
+
+    A fault in `shared`, the run's own `train` section, is named there and not under the system.
+    """
+    typed(TrainingConfig, dict(shared or {}), "train")
     return typed(TrainingConfig, recipe.train, f"systems.{name}.train")

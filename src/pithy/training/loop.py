@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pithy.errors import DataError
+from pithy.errors import ParameterError
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.config import TrainingConfig
 from pithy.training.optimizers import optimizer, schedule
@@ -108,7 +108,7 @@ class Trainer:
         self.step += 1
         value = float(loss.detach())
         if not np.isfinite(value):
-            raise DataError(f"the loss became {value} at step {self.step}: lower train.learning_rate")
+            raise ParameterError(f"the loss became {value} at step {self.step}: lower train.learning_rate")
         self.loss = value if self.step == 1 else 0.95 * self.loss + 0.05 * value
 
     def _evaluate(self, epoch: int) -> None:

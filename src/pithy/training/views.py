@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
+from pithy.errors import ParameterError
 from pithy.layers.types import Context
 from pithy.systems.saved import TextFrame
 from pithy.text.view import View
@@ -11,7 +13,16 @@ from pithy.training.batches import TextBatches
 
 
 def frame_of(view: View, max_length: int) -> TextFrame:
-    """What stands around the texts of a view, for a model that reads `max_length` tokens."""
+    """What stands around the texts of a view, for a model that reads `max_length` tokens.
+
+    Raises ParameterError where prompt and special tokens leave no room for a text.
+    """
+    around = len(view.prefix_ids) + len(view.suffix_ids)
+    if max_length <= around:
+        raise ParameterError(
+            f"params.yaml: train.max_length was {max_length}: prompt and special tokens of the view {view.view} take "
+            f"{around}; set more, here or for the system"
+        )
     return TextFrame(
         language=view.language,
         max_length=max_length,
@@ -50,6 +61,12 @@ def batches_of(view: View, split: str, frame: TextFrame, device: torch.device | 
         labels=part.labels,
         device=device,
     )
+
+
+def cut_short(view: View, frame: TextFrame, split: str) -> int:
+    """Texts of a split that are longer than the model reads."""
+    room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
+    return int((np.diff(view.split(split).offsets) > room).sum())
 
 
 def device_of() -> torch.device:

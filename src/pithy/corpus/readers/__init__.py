@@ -23,9 +23,9 @@ from pithy.corpus.readers import (
 )
 from pithy.corpus.readers.merging import distinct
 from pithy.corpus.readers.spans import label_tokens
-from pithy.corpus.source import ROLES, Declared, File, Source, declared
+from pithy.corpus.source import ROLES, Declared, File, Source
 from pithy.errors import DataError, ParameterError
-from pithy.settings import nearest
+from pithy.settings import nearest, typed
 
 READERS: dict[str, tuple[type[Any], Callable[[Path, Any], pl.DataFrame]]] = {
     "csv": (delimited.Delimited, delimited.read),
@@ -89,14 +89,14 @@ def _read_file(source: Source, file: File, raw: Path) -> pl.DataFrame | None:
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
     values = {"reader": NONE} | source.read | file.read
     common = {key: values.pop(key) for key in _names(Reading) if key in values}
-    reading = declared(Reading, common, where)
+    reading = typed(Reading, common, file=where)
     if reading.reader == NONE:
         return None
     if reading.reader not in READERS:
         raise ParameterError(f"{where}: reader was {reading.reader!r}: {nearest(reading.reader, [*READERS, NONE])}")
     kind, read = READERS[reading.reader]
     kept = {"keep": source.keep} if "keep" in _names(kind) else {}
-    frame = read(raw / file.path, declared(kind, values | kept, where))
+    frame = read(raw / file.path, typed(kind, values | kept, file=where))
     if "file" not in frame.columns:
         frame = frame.with_columns(file=pl.lit(file.path))
     frame = _labelled(_cleaned(frame, reading), reading, source, where)

@@ -1,0 +1,101 @@
+"""The project's own pipeline, small but whole, by DVC and by Prefect."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.pipeline.toy import command_env
+
+ROOT = Path(__file__).parents[2]
+PARTS = [
+    "dvc.yaml",
+    "params.yaml",
+    "src",
+    "flows",
+    "tasks",
+    ".dvc/config",
+    ".dvc/.gitignore",
+    ".dvcignore",
+    ".gitignore",
+]
+
+pytestmark = pytest.mark.slow
+
+
+def tree(folder: Path) -> Path:
+    """A repository of its own with the project's code, two small systems and 1 epoch."""
+    for part in [*PARTS, "data/sources", "data/pocket", "data/local"]:
+        source, to = ROOT / part, folder / part
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__")) if source.is_dir() else shutil.copy(
+            source, to
+        )
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params |= {"views": {"token": {"tokenizer": "token"}}, "train": {"epochs": 1}}
+    params["systems"] = {"tfidf_svm": {"view": "token"}, "smsp_e": {"view": "token"}}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+def run(folder: Path, *command: str) -> str:
+    env = command_env() | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'src'}"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def dvc(folder: Path, *arguments: str) -> str:
+    return run(folder, sys.executable, "-m", "dvc", *arguments)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tree(tmp_path_factory.mktemp("by_dvc"))
+    dvc(folder, "repro", "-q")
+    return folder
+
+
+def executed(folder: Path, *arguments: str) -> set[str]:
+    """Stages (without their item) that a reproduction executes."""
+    lines = dvc(folder, "repro", *arguments).splitlines()
+    return {line.split("'")[1].split("@")[0] for line in lines if line.startswith("Running stage")}
+
+
+def changed_param(folder: Path, section: str, **values: Any) -> None:
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params[section] |= values
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+
+
+def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Path) -> None:
+    other = tree(tmp_path / "by_prefect")
+    said = run(other, sys.executable, "-m", "flows.pipeline")
+    assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
+    assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
+    answer = run(other, sys.executable, "-m", "pithy.cli", "predict", "runs/latest/model", "难吃")
+    assert answer.split("\t")[0] in {"positive", "negative"}
+
+
+def test_a_parameter_of_prune_runs_what_comes_after_only(finished: Path) -> None:
+    assert executed(finished) == set()
+    changed_param(finished, "prune", tolerance=0.02)
+    assert executed(finished) == {"prune", "evaluate", "compare"}
+
+
+def test_a_touched_helper_module_runs_what_imports_it(finished: Path) -> None:
+    helper = finished / "src/pithy/training/batches.py"
+    before = helper.read_text()
+    helper.write_text(before + "\n# changed\n")
+    stages = executed(finished, "--dry")
+    helper.write_text(before)
+    assert "train" in stages and not stages & {"download", "validate", "pos_table", "augment", "encode"}
