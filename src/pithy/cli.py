@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -11,9 +12,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from pithy.errors import InputMissingError, guarded
+from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.inference.texts import decoded
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 AT_ONCE = 1024  # texts read before answers are written
 
@@ -29,7 +31,8 @@ def predict(
     from pithy.inference.predictor import Predictor
 
     predictor = Predictor(model)
-    lines = iter(texts) if texts else _lines(file)
+    lines = decoded(map(os.fsencode, texts), "text") if texts else _lines(file)
+    empty = 0
     while batch := list(islice(lines, AT_ONCE)):
         for text, answer in zip(batch, predictor.answer(batch), strict=True):
             if as_json:
@@ -37,16 +40,18 @@ def predict(
                 print(json.dumps(shown, ensure_ascii=False))
             else:
                 print(f"{answer.label}\t{answer.probability:.3f}\t{text}")
+            empty += not text.strip()
+    if empty:
+        print(f"note: {empty:,} empty texts, answered by what the model says of no text at all", file=sys.stderr)
 
 
 def _lines(file: Path | None) -> Iterator[str]:
-    """Texts of `file` or stdin, one a line; bytes that are not UTF-8 are replaced, and so unknown to every model."""
+    """Texts of `file` or stdin, one a line."""
     if file is not None and not file.is_file():
         raise InputMissingError(f"{file} is missing: --file names a text file with one text a line")
     source = file.open("rb") if file is not None else sys.stdin.buffer
     with source:
-        for line in source:
-            yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+        yield from decoded(source, "stdin line" if file is None else f"{file} line")
 
 
 @cli.command()
@@ -74,15 +79,24 @@ def add(
 ) -> None:
     """Make your own file a data set of this repository: `make run DATASET=NAME` then trains on it."""
     from pithy.corpus.add import add as add_source
+    from pithy.corpus.source import read_source
 
-    source = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
-    print(f"{source}: ready; train on it with  make run DATASET={source.stem}")
+    path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
+    source = read_source(path)
+    found = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
+    encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
+    print(f"{path}: ready ({found}{encoding}); train on it with  make run DATASET={source.name}")
 
 
 @guarded
 def app() -> None:
     """Run the command line; a user's error is one clear line and its exit code."""
-    cli(standalone_mode=False)
+    try:
+        code = cli(standalone_mode=False)
+    except typer.TyperException as error:
+        raise ParameterError(f"{error.format_message().rstrip('.')}: see pithy --help") from None
+    if code == 130:  # what typer makes of Ctrl-C
+        raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from pithy.errors import ParameterError
 from pithy.layers.types import Context, Tokens
 from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.recipe import Recipe
@@ -72,17 +73,20 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0) -> TextBatches:
     )
 
 
-def build(recipe: Recipe, seed: int = 0) -> Any:
+def build(recipe: Recipe, seed: int = 0, *, multi: bool = False) -> Any:
     torch.manual_seed(seed)
     weight = torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
-    return recipe.build(
-        Context(vocabulary=VOCABULARY, classes=CLASSES, max_length=MAX_LENGTH, mask_id=MASK, pos_weight=weight)
-    )
+    sizes: dict[str, Any] = {"vocabulary": VOCABULARY, "classes": CLASSES, "max_length": MAX_LENGTH, "mask_id": MASK}
+    return recipe.build(Context(**sizes, pos_weight=weight, multi=multi))
 
 
 def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:
-    """A model trained on 32 rows, and held out on the same rows."""
-    model, texts = build(recipe, seed), texts_of(recipe)
+    """A model trained on 32 rows."""
+    return fit(build(recipe, seed), texts_of(recipe), epochs=epochs, seed=seed, rate=rate)
+
+
+def fit(model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
+    """Train `model` on `texts`, held out on the same rows."""
     if isinstance(model, LinearSvm):
         linear.fit(model, texts, texts, model.config, seed=seed)
         return model
@@ -173,6 +177,29 @@ def test_probabilities_sum_to_one(name: str) -> None:
     np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_several_labels_a_text_or_a_clear_refusal(name: str, tmp_path: Path) -> None:
+    recipe, texts = recipe_of(name), texts_of(recipe_of(name))
+    labels = texts.targets(np.arange(len(texts)))
+    texts.labels = torch.nn.functional.one_hot(labels, CLASSES).to(torch.uint8)
+    texts.labels[::4, 0] = 1
+    try:
+        model = build(recipe, multi=True)
+    except ParameterError as refusal:
+        assert "several" in str(refusal)
+        return
+    fitted = fit(model, texts, epochs=60, rate=6e-3)
+    predicted = predict(fitted, texts)
+    assert ((predicted.probabilities >= 0) & (predicted.probabilities <= 1)).all()
+    assert predicted.score(texts.labels.numpy()) > 0.6
+    (tmp_path / "tokenizer.json").write_text("{}")
+    save(
+        tmp_path / "model", fitted, recipe=recipe, frame=frame_of(recipe), labels=["a", "b", "c"],
+        tokenizer=tmp_path / "tokenizer.json", facts={},
+    )  # fmt: skip
+    np.testing.assert_array_equal(predict(load(tmp_path / "model").model, texts).probabilities, predicted.probabilities)
+
+
 def test_a_prompt_survives_the_longest_text() -> None:
     recipe = recipe_of("bert_pta")
     frame = frame_of(recipe)
@@ -198,8 +225,6 @@ def test_an_empty_text_is_one_unknown_token() -> None:
 
 
 def test_a_wrong_part_is_refused_by_its_path() -> None:
-    from pithy.errors import ParameterError
-
     recipe = replace(RECIPES["textcnn"], encoder={"kind": "convolution", "filterss": 3})
     with pytest.raises(ParameterError, match=r"systems\.x\.encoder\.filterss is not a setting: did you mean 'filters'"):
         recipe.build(Context(vocabulary=9, classes=2, max_length=8), "systems.x")

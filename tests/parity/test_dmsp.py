@@ -78,7 +78,7 @@ def test_eq1_inference_order_depends_on_the_length_alone() -> None:
 
 
 def layer_reading(block: SemanticPerceptron, x: Array, moved: Array | float) -> Array:
-    return paper.perceptron(moved, x, paper.mlp(x, pair(block.mlp[0]), pair(block.mlp[-1])))
+    return paper.perceptron(moved, x, paper.mlp(x, pair(block.mlp[0]), pair(block.mlp[2])))
 
 
 @pytest.mark.parametrize("training", [True, False])

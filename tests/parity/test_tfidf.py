@@ -40,7 +40,7 @@ def key(gram: str) -> int:
 
 def machine(orders: tuple[int, int], min_rows: int = 1) -> LinearSvm:
     context = Context(vocabulary=VOCABULARY, classes=2, max_length=32)
-    return LinearSvmConfig(orders=list(orders), min_rows=min_rows).build(context)
+    return LinearSvmConfig(orders=list(range(orders[0], orders[1] + 1)), min_rows=min_rows).build(context)
 
 
 def dense(model: LinearSvm, tokens: Tokens) -> NDArray[np.float32]:

@@ -178,7 +178,8 @@ POS = np.where(np.arange(13) % 3 == 0, 0.5, 1.0)  # part-of-speech weight of eac
 
 def model(encoder: dict[str, Any], fusion: str) -> Classifier:
     context = Context(vocabulary=13, classes=3, max_length=16, pos_weight=torch.from_numpy(POS).float())
-    config = TransformerConfig(width=WIDTH, hidden=12, depth=3, heads=1, **encoder)
+    sizes: dict[str, Any] = {"width": WIDTH, "hidden": 12, "depth": 3, "heads": 1}
+    config = TransformerConfig(**sizes, positions="sinusoidal", embedding_norm=False, **encoder)
     built = config.build(context)
     return scattered(Classifier(built, LinearConfig(fusion=fusion).build(context, built)))
 

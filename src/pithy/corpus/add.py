@@ -50,11 +50,11 @@ def add(
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise ParameterError(f"name was {name!r}: lower-case letters, digits, - and _ are allowed")
+        raise ParameterError(f"name was {name!r}: lower-case letters, digits, - and _ are allowed (--name)")
     if description.exists():
         raise ParameterError(f"name was {name!r}: there is a source of that name, {description}")
     if not file.is_file():
-        raise InputMissingError(f"{file} is missing")
+        raise InputMissingError(f"{file} is {'a folder: name a file' if file.is_dir() else 'missing'}")
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
     read, frame = _read(file, {key: value for key, value in options.items() if value is not None})
     copy = LOCAL / f"{name}{file.suffix.lower()}"
@@ -107,6 +107,8 @@ def _labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
     """The labels found, numbers in their order. Raises ParameterError where the column is likely no label."""
     each = frame["label"].explode() if frame.schema["label"] != pl.String else frame["label"]
     found = [label for label in each.drop_nulls().str.strip_chars().unique() if label]
+    if len(found) < 2:
+        raise DataError(f"{file} has {frame.height} rows and the labels {found} in {column!r}: two labels are needed")
     if len(found) > 20 and len(found) * 2 > frame.height:
         raise ParameterError(f"label was {column!r}: {file} has {len(found)} different values in {frame.height} rows")
     return sorted(found, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))

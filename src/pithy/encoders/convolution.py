@@ -25,7 +25,9 @@ class ConvolutionConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
     def build(self, context: Context) -> ConvolutionEncoder:
-        """The encoder for the data's vocabulary."""
+        """The encoder for the data's vocabulary; refuses a list of no sizes."""
+        if not self.sizes:
+            raise ValueError("encoder.sizes was []: one size or more is needed, such as [2, 3, 4]")
         return ConvolutionEncoder(self, context)
 
 

@@ -13,7 +13,7 @@ from pithy.encoders.transformer import TransformerConfig
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Strict
+from pithy.settings import Strict, typed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,7 @@ class PretrainedConfig(Strict):
             return PretrainedEncoder(_from_config(self.backbone), context)
         if context.checkpoint is not None:
             return PretrainedEncoder(_from_checkpoint(context.checkpoint), context)
-        bert = {"dropout": 0.1, **self.small}
-        return TransformerConfig(**bert).build(context)
+        return typed(TransformerConfig, {"dropout": 0.1, **self.small}, "encoder.small").build(context)
 
 
 def _from_config(values: dict[str, Any]) -> Any:

@@ -7,11 +7,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import logsigmoid
 
 from pithy.heads.depth_control import DepthControl, Drop, Rule
 from pithy.layers.encoder import Encoder
 from pithy.layers.masking import masked_mean
+from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
 from pithy.settings import Positive, Share, Strict
 
@@ -53,7 +54,7 @@ class LayerEnsembleHead(nn.Module):
 
     def __init__(self, config: LayerEnsembleConfig, context: Context, encoder: Encoder) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.multi = config, context.multi
         self.control = DepthControl(
             threshold=config.threshold, tolerance=config.tolerance, rule=config.rule, drop=config.drop
         )
@@ -65,16 +66,22 @@ class LayerEnsembleHead(nn.Module):
         self.beta: Tensor
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Log of the weighted probabilities (B, C), and Σ_j CE(p^j, y)."""
+        """The weighted vote as logits (B, C), and Σ_j CE(p^j, y)."""
         states = encoded.states[-len(self.classifiers) :]
         valid = encoded.tokens.valid
         parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
-        weighted = parts.log_softmax(-1) + self.beta.log()[:, None, None]
         loss = None
         if labels is not None:
             heard = parts if self.config.loss == "all" else parts[-1:]
-            loss = sum((cross_entropy(part, labels) for part in heard), start=parts.new_zeros(()))  # Eq. 9
-        return Prediction(weighted.logsumexp(0), loss, parts)  # Eq. 7
+            loss = sum((classification_loss(part, labels) for part in heard), start=parts.new_zeros(()))  # Eq. 9
+        return Prediction(self.vote(parts), loss, parts)
+
+    def vote(self, parts: Tensor) -> Tensor:
+        """p = Σ_j β^j p^j from the classifiers' logits (N, B, C), as logits (B, C).  Eq. 7."""
+        share = self.beta.log()[:, None, None]
+        if not self.multi:
+            return (parts.log_softmax(-1) + share).logsumexp(0)
+        return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
 
     def adapt(self, encoder: Encoder, accuracies: list[float]) -> bool:
         """Set β from the layers' accuracies α on held-out data and drop the last layer where the rule says so.

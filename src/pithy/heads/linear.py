@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from pithy.layers.encoder import Encoder
 from pithy.layers.hook_fusion import fuse
 from pithy.layers.masking import masked_max, masked_mean
+from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
 from pithy.settings import Range, Strict
 
@@ -47,11 +47,11 @@ class LinearHead(nn.Module):
         self.out = nn.Linear(width, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C), and the mean cross-entropy where `labels` (B,) are given."""
+        """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
         states, valid = fused(encoded, self.fusion), encoded.tokens.valid
         if self.pool == "first":
             pooled = states[:, 0]
         else:
             pooled = masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)
         logits = self.out(self.dropout(pooled))
-        return Prediction(logits, None if labels is None else cross_entropy(logits.float(), labels))
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

@@ -24,9 +24,11 @@ class PromptConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
     def build(self, context: Context, encoder: Encoder) -> PromptHead:
-        """The head for the data's classes on `encoder`; refuses a view that has no mask token."""
+        """The head for the data's classes on `encoder`; refuses a view that has no prompt."""
+        if context.multi:
+            raise ValueError("head: prompt asks for the one label of a text, and these texts have several")
         if context.mask_id is None:
-            raise ValueError("head: prompt needs a view with a [MASK] token")
+            raise ValueError("head: prompt needs a view with prompt: true and a tokenizer with a mask")
         if self.fusion == "hook" and encoder.depth == 0:
             raise ValueError("head.fusion: hook needs an encoder with layers")
         return PromptHead(self, context, encoder.width)

@@ -18,7 +18,10 @@ from pithy.training.predict import predict
 
 @dataclass(frozen=True)
 class Answer:
-    """The likeliest label of a text, its probability, and those of all labels."""
+    """The likeliest label of a text, its probability, and those of all labels.
+
+    Where a text may have several labels, `label` names all that are likelier than not, with commas between.
+    """
 
     label: str
     probability: float
@@ -54,9 +57,12 @@ class Predictor:
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text."""
-        labels = self.saved.labels
-        table = self.probabilities(texts)
+        labels, table = self.saved.labels, self.probabilities(texts)
         return [
-            Answer(labels[best], float(row[best]), dict(zip(labels, map(float, row), strict=True)))
-            for row, best in zip(table, table.argmax(1), strict=True)
+            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True))) for row in table
         ]
+
+    def _named(self, row: NDArray[np.float32]) -> str:
+        if self.saved.model.multi:
+            return ", ".join(self.saved.labels[c] for c in np.flatnonzero(row > 0.5))
+        return self.saved.labels[row.argmax()]

@@ -54,6 +54,7 @@ class Context:
     vocabulary: int
     classes: int
     max_length: int
+    multi: bool = False  # a text may have several labels
     mask_id: int | None = None
     pos_weight: Tensor | None = None  # (V,)
     checkpoint: str | None = None

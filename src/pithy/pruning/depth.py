@@ -32,16 +32,15 @@ class Pruned:
     dev_after: float = 0.0
 
 
-def accuracy(model: nn.Module, texts: TextBatches) -> float:
-    """Accuracy of `model` on labelled `texts`."""
-    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
-    return float((predict(model, texts).logits.argmax(1) == labels).mean())
+def score(model: nn.Module, texts: TextBatches) -> float:
+    """Accuracy of `model` on labelled `texts`, or micro-F1 where a text may have several labels."""
+    return predict(model, texts).score(texts.targets(np.arange(len(texts))).cpu().numpy())
 
 
 def layer_accuracies(model: Any, train: TextBatches, dev: TextBatches, classes: int) -> list[float]:
     """α of every layer: of the head's own base classifiers where it has one a layer, of fitted ones otherwise."""
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
-        return predict(model, dev).accuracies(dev.targets(np.arange(len(dev))).cpu().numpy())
+        return predict(model, dev).scores(dev.targets(np.arange(len(dev))).cpu().numpy())
     return probe(model, train, dev, classes)
 
 
@@ -80,7 +79,7 @@ def prune(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
     alphas = layer_accuracies(model, train, dev, classes)
-    before = accuracy(model, dev)
+    before = score(model, dev)
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
     smaller = copy.deepcopy(model)
     dropped = drop_layers(smaller, alphas, control)
@@ -90,7 +89,7 @@ def prune(
         return Pruned(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report).run()
-    after = accuracy(smaller, dev)
+    after = score(smaller, dev)
     if after < before - settings.tolerance:
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from pithy.layers.masking import masked_mean
+from pithy.layers.objective import classification_loss
 from pithy.training.batches import Rows, TextBatches
+from pithy.training.predict import Predicted
 
 
 @torch.inference_mode()
@@ -30,19 +32,18 @@ def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
 
 
 def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: float = 1e-3) -> Tensor:
-    """A multinomial logistic classifier a layer on standardised `features` (N, M, D): weights (N, D + 1, C).
+    """A logistic classifier a layer on standardised `features` (N, M, D): weights (N, D + 1, C).
 
     All layers are fitted at once by L-BFGS; their losses are summed, so each one finds its own optimum.
     """
     layers, _, width = features.shape
     weight = torch.zeros(layers, width + 1, classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight], max_iter=60, line_search_fn="strong_wolfe")
-    target = labels.expand(layers, -1)
 
     def closure() -> Tensor:
         optimizer.zero_grad()
         logits = torch.baddbmm(weight[:, -1:], features, weight[:, :-1])  # (N, M, C)
-        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, reduction="none").mean(1).sum()
+        loss = sum((classification_loss(part, labels) for part in logits), start=logits.new_zeros(()))
         loss = loss + decay * weight[:, :-1].square().sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
@@ -52,11 +53,11 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
 
 
 def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
-    """Accuracy on `dev` of a base classifier on each layer, fitted on at most `rows` evenly spaced training texts."""
+    """Score on `dev` of a base classifier on each layer, fitted on at most `rows` evenly spaced training texts."""
     kept = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
     everything = np.arange(len(dev))
     x, held = layer_means(model, train, kept), layer_means(model, dev, everything)
     mean, spread = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
     weight = fit_classifiers((x - mean) / spread, train.targets(kept).cpu(), classes)
-    logits = torch.baddbmm(weight[:, -1:], (held - mean) / spread, weight[:, :-1])
-    return [float(a) for a in (logits.argmax(-1) == dev.targets(everything).cpu()).float().mean(1)]
+    logits = torch.baddbmm(weight[:, -1:], (held - mean) / spread, weight[:, :-1]).numpy()
+    return Predicted(logits[-1], logits, model.multi).scores(dev.targets(everything).cpu().numpy())

@@ -54,8 +54,9 @@ def main() -> None:
     config = configure(name, recipe, settings.train)
     torch.set_num_threads(config.threads)
     view = View.load(Path(encoded))
-    if cut := cut_short(view, frame_of(view, config.max_length), "train"):
-        print(f"{name}: {cut:,} texts of train are cut to {config.max_length} tokens (train.max_length)")
+    frame = frame_of(view, config.max_length)
+    if cut := cut_short(view, frame, "train"):
+        print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
     with atomic_folder(Path(out)) as folder:
         for seed in settings.seeds:
             train_seed(name, recipe, config, view, seed, folder / f"seed-{seed}")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pithy.layers.ngrams import ngram_keys
+from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Prediction, Tokens
 from pithy.settings import Positive, Range, Strict
 
@@ -24,7 +25,9 @@ class LinearSvmConfig(Strict):
     penalty: Annotated[float, Range(gt=0.0)] = 1.0
 
     def build(self, context: Context) -> LinearSvm:
-        """The untrained model."""
+        """The untrained model; its orders are neighbours, ascending."""
+        if not self.orders or self.orders != list(range(self.orders[0], self.orders[-1] + 1)):
+            raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
         return LinearSvm(self, context)
 
 
@@ -40,7 +43,7 @@ class LinearSvm(nn.Module):
         super().__init__()
         self.config = config
         self.orders = (config.orders[0], config.orders[-1])
-        self.vocabulary, self.classes = context.vocabulary, context.classes
+        self.vocabulary, self.classes, self.multi = context.vocabulary, context.classes, context.multi
         self.install(torch.zeros(0, dtype=torch.int64), torch.zeros(0), torch.zeros(0, context.classes))
 
     def install(
@@ -77,4 +80,4 @@ class LinearSvm(nn.Module):
         margin = self.bias.expand(len(tokens.ids), -1).clone()
         margin.index_add_(0, row, self.weight[feature] * value.unsqueeze(1))
         logits = margin * self.scale
-        return Prediction(logits, None if labels is None else nn.functional.cross_entropy(logits, labels))
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

@@ -9,11 +9,11 @@ from pithy.layers.types import Prediction, Tokens
 
 
 class Classifier(nn.Module):
-    """Any encoder under any head: texts to class logits."""
+    """Any encoder under any head: texts to class logits. `multi`: a text may have several labels."""
 
-    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+    def __init__(self, encoder: Encoder, head: nn.Module, *, multi: bool = False) -> None:
         super().__init__()
-        self.encoder, self.head = encoder, head
+        self.encoder, self.head, self.multi = encoder, head, multi
 
     @property
     def depth(self) -> int:

@@ -74,12 +74,12 @@ class Recipe:
         Raises ParameterError for unknown settings and for parts that do not fit together.
         """
         encoder_config = part(ENCODERS, self.encoder, f"{path}.encoder")
-        if isinstance(encoder_config, LinearSvmConfig):
-            return encoder_config.build(context)
         head_config = part(HEADS, self.head, f"{path}.head")
         try:
+            if isinstance(encoder_config, LinearSvmConfig):
+                return encoder_config.build(context)
             encoder = encoder_config.build(context)
-            return Classifier(encoder, head_config.build(context, encoder))
+            return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
 

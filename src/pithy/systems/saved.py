@@ -64,6 +64,7 @@ def save(
         "model_type": "pithy",
         "format": FORMAT,
         "system": recipe.name,
+        "task": "multi" if getattr(model, "multi", False) else "single",
         "about": recipe.about,
         "paper": recipe.paper,
         "parts": _parts(model),
@@ -145,6 +146,7 @@ def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
         vocabulary=frame.vocabulary,
         classes=len(labels),
         max_length=frame.max_length,
+        multi=config["task"] == "multi",
         mask_id=frame.mask_id,
         pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pithy.errors import ParameterError
 from pithy.layers.ngrams import ngram_keys
 from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
 from pithy.training.batches import TextBatches
-from pithy.training.predict import predict
+from pithy.training.predict import Predicted, predict
 
 
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, config: LinearSvmConfig, *, seed: int) -> None:
@@ -20,26 +22,18 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, config: LinearSv
     The scale minimises the negative log-likelihood of `dev`.
     """
     from scipy.sparse import csr_matrix
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
 
     keys, idf = _features(model, train, config)
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    machine = LinearSVC(C=config.penalty, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        machine.fit(x, _labels(train))
-    weight, bias = machine.coef_.T, machine.intercept_
-    if model.classes == 2:  # liblinear gives one margin for two classes
-        weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
+    weight, bias = _machines(x, _labels(train), config.penalty, seed)
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
-    scale = _scale(predict(model, dev).logits, _labels(dev))
+    scale = _scale(predict(model, dev), _labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
 
 
-def _labels(texts: TextBatches) -> NDArray[np.int64]:
+def _labels(texts: TextBatches) -> NDArray[np.integer]:
     return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
@@ -54,6 +48,8 @@ def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> 
     keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
     kept = counts >= config.min_rows
+    if not kept.any():
+        raise ParameterError(f"encoder.min_rows was {config.min_rows}: no n-gram stands in so many texts of train")
     keys, counts = keys[kept], counts[kept]
     if len(keys) > config.features:
         top = torch.argsort(counts, descending=True, stable=True)[: config.features].sort().values
@@ -71,11 +67,33 @@ def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], ND
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _scale(margins: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+def _machines(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+    """Weights (F, C) and biases (C,) of one-vs-rest machines for class numbers (N,) or indicators (N, C)."""
+    if labels.ndim == 1:
+        weight, bias = _machine(x, labels, penalty, seed)
+        if weight.shape[1] == 1:  # liblinear gives one margin for two classes
+            return np.hstack([-weight, weight]), np.concatenate([-bias, bias])
+        return weight, bias
+    columns = [_machine(x, column, penalty, seed) for column in labels.T]
+    return np.hstack([weight for weight, _ in columns]), np.concatenate([bias for _, bias in columns])
+
+
+def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+    """Weights (F, M) and biases (M,) of one fit by liblinear; a label that all or no rows have gets a bias alone."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    if len(np.unique(labels)) == 1:
+        return np.zeros((x.shape[1], 1)), np.array([1.0 if labels[0] else -1.0])
+    machine = LinearSVC(C=penalty, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(x, labels)
+    return machine.coef_.T, machine.intercept_
+
+
+def _scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
     """The scale of the margins with the least negative log-likelihood, by a search over a log grid."""
     grid = np.geomspace(0.1, 30.0, 120)
-    logits = margins[None].astype(np.float64) * grid[:, None, None]  # (G, N, C)
-    top = logits.max(-1, keepdims=True)
-    norm = np.log(np.exp(logits - top).sum(-1)) + top[..., 0]
-    loss = (norm - logits[:, np.arange(len(labels)), labels]).mean(1)
-    return float(grid[loss.argmin()])
+    losses = [Predicted(margins.logits * np.float32(scale), None, margins.multi).loss(labels) for scale in grid]
+    return float(grid[int(np.argmin(losses))])

@@ -41,7 +41,7 @@ Report = Callable[[Progress], None]
 class Record:
     """The best evaluation so far and what led to it."""
 
-    score: tuple[float, float] = (-1.0, float("-inf"))  # dev accuracy, then minus dev loss
+    score: tuple[float, float] = (-1.0, float("-inf"))  # dev accuracy or micro-F1, then minus dev loss
     epoch: int = 0
     depth: int = 0
     weights: dict[str, Tensor] = field(default_factory=dict)
@@ -115,17 +115,15 @@ class Trainer:
         """Score dev, let a depth controller act on its layers, and remember the best weights."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = predict(self.model, self.dev)
-        if predicted.parts is not None and self.model.adapt(predicted.accuracies(labels)):
+        if predicted.parts is not None and self.model.adapt(predicted.scores(labels)):
             predicted = predict(self.model, self.dev)
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
-        p = predicted.probabilities[np.arange(len(labels)), labels]
-        accuracy = float((predicted.logits.argmax(1) == labels).mean())
-        loss = float(-np.log(np.clip(p, 1e-12, None)).mean())
-        record.history.append({"epoch": epoch, "step": self.step, "loss": self.loss, "dev": accuracy, "dev_loss": loss})
+        score, loss = predicted.score(labels), predicted.loss(labels)
+        record.history.append({"epoch": epoch, "step": self.step, "loss": self.loss, "dev": score, "dev_loss": loss})
         record.stale += 1
-        if (accuracy, -loss) > record.score:
-            record.score, record.epoch, record.stale = (accuracy, -loss), epoch, 0
+        if (score, -loss) > record.score:
+            record.score, record.epoch, record.stale = (score, -loss), epoch, 0
             record.weights = copy.deepcopy(self.model.state_dict())
         self._say(epoch)
 

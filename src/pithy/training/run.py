@@ -50,7 +50,7 @@ def train_system(
     if isinstance(model, LinearSvm):
         linear.fit(model, train, dev, model.config, seed=seed)
         labels = view.split("dev").labels
-        score = float((predict(model, dev).logits.argmax(1) == labels).mean())
+        score = predict(model, dev).score(labels)
         size = parameters(model)
         return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
     rate = rate_of(config, view)

@@ -12,8 +12,8 @@ from pithy.text.view import View
 from pithy.training.batches import TextBatches
 
 
-def frame_of(view: View, max_length: int) -> TextFrame:
-    """What stands around the texts of a view, for a model that reads `max_length` tokens.
+def length_of(view: View, max_length: int) -> int:
+    """`max_length`, or less where no text of the view, prompt and special tokens included, is that long.
 
     Raises ParameterError where prompt and special tokens leave no room for a text.
     """
@@ -23,9 +23,14 @@ def frame_of(view: View, max_length: int) -> TextFrame:
             f"params.yaml: train.max_length was {max_length}: prompt and special tokens of the view {view.view} take "
             f"{around}; set more, here or for the system"
         )
+    return min(max_length, view.max_length + around)
+
+
+def frame_of(view: View, max_length: int) -> TextFrame:
+    """What stands around the texts of a view, for a model that reads `max_length` tokens at most."""
     return TextFrame(
         language=view.language,
-        max_length=max_length,
+        max_length=length_of(view, max_length),
         prefix_ids=view.prefix_ids,
         suffix_ids=view.suffix_ids,
         pad_id=view.pad_id,
@@ -36,12 +41,14 @@ def frame_of(view: View, max_length: int) -> TextFrame:
 
 
 def context_of(view: View, max_length: int) -> Context:
-    """Sizes, special tokens and weights that the view fixes for every model on it."""
+    """What the view fixes for every model on it; it has a mask only where it has a prompt."""
+    prompted = view.prefix_ids.count(-1 if view.mask_id is None else view.mask_id) > 1
     return Context(
         vocabulary=view.vocabulary,
         classes=len(view.labels),
-        max_length=max_length,
-        mask_id=view.mask_id,
+        multi=view.task == "multi",
+        max_length=length_of(view, max_length),
+        mask_id=view.mask_id if prompted else None,
         pos_weight=torch.tensor(view.pos_weight()),
         checkpoint=view.checkpoint,
     )

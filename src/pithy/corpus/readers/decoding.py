@@ -89,8 +89,8 @@ def _decoded_up_to(path: Path, data: bytes, offset: int, *, final: bool) -> byte
 
 
 def _wrong_encoding(where: str | Path, encoding: str, data: bytes, place: int) -> DataError:
-    guess = _guess(data)
-    advice = f"it looks like {guess}: set read.encoding: {guess}" if guess else "its encoding is unknown"
+    likely = guess(data)
+    advice = f"it looks like {likely}: set read.encoding: {likely}" if likely else "its encoding is unknown"
     return DataError(f"{where} is not {encoding.upper()} at byte {place}; {advice}")
 
 
@@ -101,10 +101,11 @@ def _nul(where: str | Path, line: int) -> DataError:
 def guess_encoding(path: Path) -> str:
     """The likeliest encoding of a file, `` where none is likely."""
     with path.open("rb") as file:
-        return _guess(file.read(SAMPLE))
+        return guess(file.read(SAMPLE))
 
 
-def _guess(data: bytes) -> str:
+def guess(data: bytes) -> str:
+    """The likeliest encoding of a text's first bytes, `` where none is likely."""
     for mark, name in BOMS:
         if data.startswith(mark):
             return name

@@ -1,0 +1,30 @@
+"""Texts that come from outside, as UTF-8 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pithy.errors import DataError
+
+
+def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Each line as a text, without the line's end; `name` and a number say in a message which one it is.
+
+    Raises DataError for a line that is not UTF-8, naming its likely encoding, and for a NUL byte.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise _not_utf8(line, f"{name} {number}") from None
+        if "\0" in text:
+            raise DataError(f"{name} {number} has a NUL byte: it is no text, or it is damaged there")
+        yield text.rstrip("\r\n")
+
+
+def _not_utf8(line: bytes, place: str) -> DataError:
+    from pithy.corpus.readers.decoding import guess
+
+    likely = guess(line)
+    advice = f"it looks like {likely}: convert it first (iconv -f {likely} -t utf-8)" if likely else "convert it first"
+    return DataError(f"{place} is not UTF-8; {advice}")
