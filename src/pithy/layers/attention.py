@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
+from pithy.layers.head_to_head import HeadToHead
 from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
 
@@ -12,19 +16,46 @@ from pithy.layers.weighting import Placement, weigh
 class DotProductAttention(nn.Module):
     """softmax(Q Kᵀ / √d) V over valid keys, on the fused kernel: (B, L, D) → (B, L, D)."""
 
-    def __init__(self, *, width: int, heads: int, dropout: float, placement: Placement = "after") -> None:
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        dropout: float,
+        placement: Placement = "after",
+        head_to_head: HeadToHead | None = None,
+    ) -> None:
         super().__init__()
         self.heads, self.dropout, self.placement = heads, dropout, placement
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.head_to_head = head_to_head
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
         """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L), weighed by `weight` (B, L)."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # 3 × (B, H, L, d)
+        if self.head_to_head is not None:
+            q = self.head_to_head.query(q, k, valid, 1 / math.sqrt(width // self.heads))
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
         y = scaled_dot_product_attention(q, k, v, mask, dropout_p=self.dropout if self.training else 0.0)
+        if self.head_to_head is not None:
+            y = self.head_to_head.context(y, valid)
         out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
         return out
+
+
+def spelled_out(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """Attention with its weights: context (B, H, L, d) and softmax(scale · q kᵀ) (B, H, L, L), for those who look.
+
+    `mask` is True where a key may be attended. The same numbers as the fused kernel, with the L×L matrix.
+    """
+    scores = q @ k.transpose(2, 3) * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(-1)
+    return drop(weights, dropout) @ v, weights
