@@ -28,7 +28,8 @@ def main(
     port: Annotated[int, typer.Option(help="Of the dashboard, on this machine only; 0 for any.")] = 4200,
 ) -> None:
     """Start server and dashboard, and run the pipeline on a schedule until Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # one way to stop, for a service manager too
+    for number in (signal.SIGINT, signal.SIGTERM):  # one way to stop; a shell's background has Ctrl-C switched off
+        signal.signal(number, signal.default_int_handler)
     code = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are processes of their own
     api = server.start_dashboard(port)
