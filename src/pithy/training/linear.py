@@ -16,13 +16,14 @@ from pithy.training.batches import TextBatches
 from pithy.training.predict import Predicted, predict
 
 
-def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, config: LinearSvmConfig, *, seed: int) -> None:
+def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
     """Count n-grams, fit the machine by liblinear, and fit the one scale that turns margins into probabilities.
 
     The scale minimises the negative log-likelihood of `dev`.
     """
     from scipy.sparse import csr_matrix
 
+    config = model.config
     keys, idf = _features(model, train, config)
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _matrix(model, train)
@@ -42,9 +43,12 @@ def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> 
     pieces = []
     for batch in train.in_order(1024, 262_144):
         keys, rows = ngram_keys(train.gather(batch), model.vocabulary, model.orders)
-        order = torch.argsort(keys, stable=True)
-        pairs = torch.unique(torch.stack([keys[order], rows[order]]), dim=1)[0]  # each key once a row
-        pieces.append(torch.unique(pairs, return_counts=True))
+        rows, order = torch.sort(rows, stable=True)  # stable: by row first, then by key, without a sort of pairs
+        keys, within = torch.sort(keys[order], stable=True)
+        rows = rows[within]
+        first = torch.ones_like(keys, dtype=torch.bool)
+        first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once a row
+        pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
     keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
     kept = counts >= config.min_rows
