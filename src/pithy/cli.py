@@ -42,7 +42,10 @@ def predict(
                 print(f"{answer.label}\t{answer.probability:.3f}\t{text}")
             empty += not text.strip()
     if empty:
-        print(f"note: {empty:,} empty texts, answered by what the model says of no text at all", file=sys.stderr)
+        print(
+            f"note: {empty:,} empty text{'s' * (empty > 1)}, answered by what the model says of no text at all",
+            file=sys.stderr,
+        )
 
 
 def _lines(file: Path | None) -> Iterator[str]:

@@ -90,7 +90,8 @@ def message(error: BaseException) -> str:
     number = _errno(error)
     if number is None:
         return f"{type(error).__name__}: {error} (a fault of pithy; PITHY_DEBUG=1 shows where)"
-    where = getattr(error, "filename2", None) or getattr(error, "filename", None) or "the disk"
+    named = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    where = named or getattr(error, "__notes__", ["the disk"])[-1]
     return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
 
 

@@ -38,6 +38,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
+    except Exception as error:
+        error.add_note(str(path))  # a fault of the disk may not say where it was
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -61,6 +64,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(path)
         temporary.replace(path)
         _sync(path.parent)
+    except Exception as error:
+        error.add_note(str(path))
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -89,8 +89,7 @@ def test_tfidf_fitted_idf_and_vocabulary(min_rows: int) -> None:
     known = vectorizer((1, 2), min_rows)
     keys, columns = by_key(known)
     model = machine((1, 2), min_rows)
-    config = LinearSvmConfig(orders=[1, 2], min_rows=min_rows)
-    fit(model, batches(TRAIN), batches(NEW), config, seed=0)
+    fit(model, batches(TRAIN), batches(NEW), seed=0)
     assert model.keys.tolist() == keys
     np.testing.assert_allclose(model.idf, known.idf_[columns], atol=1e-6)
     wanted = known.transform(strings(NEW)).toarray()[:, columns]

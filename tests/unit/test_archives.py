@@ -121,6 +121,17 @@ def test_a_cut_archive_is_named(tmp_path: Path) -> None:
         archives.repack(path, tmp_path / "out", ["*.txt"])
 
 
+def test_a_zip_whose_members_lie_before_its_start_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("a.txt", "a")
+    data = bytearray(path.read_bytes())
+    data[-6] += 10  # where the directory claims to begin
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"x\.zip is not a whole archive"):
+        archives.repack(path, tmp_path / "out", ["*.txt"])
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from(["", "gzip", "zip"]), st.integers(0, 300), st.binary(max_size=30))
 def test_random_bytes_raise_no_foreign_error(

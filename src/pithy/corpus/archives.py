@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import shutil
@@ -70,7 +71,9 @@ def _allowance(archive: Path, limits: Limits) -> int:
 def _whole(archive: Path) -> Iterator[None]:
     try:
         yield
-    except BROKEN as error:
+    except (*BROKEN, OSError) as error:
+        if getattr(error, "errno", None) not in {None, errno.EINVAL}:  # the disk's fault, not the archive's
+            raise
         raise DataError(f"{archive.name} is not a whole archive ({error}): delete it and fetch it again") from None
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-import torch
 from torch import nn
-from torch.nn.functional import pad
 
+from pithy.layers.convolution import Convolutions
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Tokens
@@ -45,15 +44,10 @@ class ConvolutionEncoder(Encoder):
             dropout=config.dropout,
             norm=False,
         )
-        self.convolutions = nn.ModuleList(nn.Conv1d(config.embedding, config.filters, size) for size in config.sizes)
+        self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
         """States: the embeddings (B, L, E), then the features (B, L, filters × sizes)."""
         x = self.embedding(tokens)
-        rows = x.transpose(1, 2)  # (B, E, L)
-        features = []
-        for size, convolution in zip(self.config.sizes, self.convolutions, strict=True):
-            before = (size - 1) // 2
-            features.append(convolution(pad(rows, (before, size - 1 - before))))  # (B, filters, L)
-        return Encoded((x, torch.cat(features, 1).transpose(1, 2).relu()), tokens)
+        return Encoded((x, self.convolutions(x)), tokens)

@@ -11,6 +11,7 @@ from pithy.layers.attention import DotProductAttention
 from pithy.layers.correlation import CorrelationAttention
 from pithy.layers.embedding import Positions, TokenEmbedding
 from pithy.layers.encoder import Encoder
+from pithy.layers.head_to_head import HeadToHead, Site
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.layers.weighting import Placement
 from pithy.settings import Positive, Range, Strict
@@ -32,6 +33,8 @@ class TransformerConfig(Strict):
     temperature: Annotated[float, Range(gt=0.0)] = 1.0  # correlation
     learn_temperature: bool = False
     pos_weight: Literal["none", "after", "inside", "log"] = "none"
+    head_to_head: Literal["none", "paper", "residual"] = "none"
+    site: Site = "scores"  # head_to_head: what is squeezed and rescaled
 
     def build(self, context: Context) -> TransformerEncoder:
         """The encoder for the data's vocabulary and lengths; weights by part of speech need a table of them."""
@@ -39,7 +42,15 @@ class TransformerConfig(Strict):
             raise ValueError(f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}")
         if self.pos_weight != "none" and context.pos_weight is None:
             raise ValueError("encoder.pos_weight needs a part-of-speech table for the view")
+        if self.head_to_head != "none" and self.attention != "dot":
+            raise ValueError("encoder.head_to_head needs encoder.attention dot: correlation attention has one head")
         return TransformerEncoder(self, context)
+
+
+def _head_to_head(config: TransformerConfig) -> HeadToHead | None:
+    if config.head_to_head == "none":
+        return None
+    return HeadToHead(heads=config.heads, gate=config.head_to_head, site=config.site, dropout=config.dropout)
 
 
 class Block(nn.Module):
@@ -51,7 +62,11 @@ class Block(nn.Module):
         self.attention: nn.Module
         if config.attention == "dot":
             self.attention = DotProductAttention(
-                width=config.width, heads=config.heads, dropout=config.dropout, placement=placement
+                width=config.width,
+                heads=config.heads,
+                dropout=config.dropout,
+                placement=placement,
+                head_to_head=_head_to_head(config),
             )
         else:
             self.attention = CorrelationAttention(

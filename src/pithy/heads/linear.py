@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from torch import Tensor, nn
 
@@ -11,6 +11,7 @@ from pithy.layers.encoder import Encoder
 from pithy.layers.hook_fusion import fuse
 from pithy.layers.masking import masked_max, masked_mean
 from pithy.layers.objective import classification_loss
+from pithy.layers.pooling import AttentionPool
 from pithy.layers.types import Context, Encoded, Prediction
 from pithy.settings import Range, Strict
 
@@ -26,7 +27,7 @@ def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
 class LinearConfig(Strict):
     """How tokens and layers come together."""
 
-    pool: Literal["mean", "max", "first"] = "mean"
+    pool: Literal["mean", "max", "first", "attention"] = "mean"
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
@@ -43,15 +44,20 @@ class LinearHead(nn.Module):
     def __init__(self, config: LinearConfig, context: Context, width: int) -> None:
         super().__init__()
         self.config, self.pool, self.fusion = config, config.pool, config.fusion
+        self.attention = AttentionPool(width=width) if config.pool == "attention" else None
         self.dropout = nn.Dropout(config.dropout)
         self.out = nn.Linear(width, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
-        states, valid = fused(encoded, self.fusion), encoded.tokens.valid
-        if self.pool == "first":
-            pooled = states[:, 0]
-        else:
-            pooled = masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)
+        pooled = self.pooled(fused(encoded, self.fusion), encoded.tokens.valid)
         logits = self.out(self.dropout(pooled))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+
+    def pooled(self, states: Tensor, valid: Tensor) -> Tensor:
+        """One vector a text (B, D) of its `valid` tokens' `states` (B, L, D)."""
+        if self.attention is not None:
+            return cast(Tensor, self.attention(states, valid))
+        if self.pool == "first":
+            return states[:, 0]
+        return masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)

@@ -11,15 +11,17 @@ from torch.nn.functional import cross_entropy
 
 from pithy.heads.linear import Fusion, fused
 from pithy.layers.encoder import Encoder
-from pithy.layers.types import Context, Encoded, Prediction
+from pithy.layers.soft_prompt import SoftPrompt
+from pithy.layers.types import Context, Encoded, Prediction, Tokens
 from pithy.settings import Range, Share, Strict
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptConfig(Strict):
-    """γ weighs "the label is [MASK]" against "the label is not [MASK]"."""
+    """γ weighs "the label is [MASK]" against "the label is not [MASK]"; `soft` learns the template's own vectors."""
 
     gamma: Share = 0.5
+    soft: bool = False
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
@@ -29,22 +31,29 @@ class PromptConfig(Strict):
             raise ValueError("head: prompt asks for the one label of a text, and these texts have several")
         if context.mask_id is None:
             raise ValueError("head: prompt needs a view with prompt: true and a tokenizer with a mask")
+        if not encoder.keeps_tokens:
+            raise ValueError("head: prompt reads the states of two tokens, and this encoder keeps none for each token")
         if self.fusion == "hook" and encoder.depth == 0:
             raise ValueError("head.fusion: hook needs an encoder with layers")
-        return PromptHead(self, context, encoder.width)
+        return PromptHead(self, context, encoder)
 
 
 class PromptHead(nn.Module):
     """Two linear heads read the two mask vectors (B, D): is y, is not y."""
 
-    def __init__(self, config: PromptConfig, context: Context, width: int) -> None:
+    def __init__(self, config: PromptConfig, context: Context, encoder: Encoder) -> None:
         super().__init__()
         assert context.mask_id is not None
         self.config, self.gamma, self.fusion = config, config.gamma, config.fusion
         self.mask_id = context.mask_id
         self.dropout = nn.Dropout(config.dropout)
-        self.label = nn.Linear(width, context.classes)
-        self.complement = nn.Linear(width, context.classes)
+        self.label = nn.Linear(encoder.width, context.classes)
+        self.complement = nn.Linear(encoder.width, context.classes)
+        self.prompt = SoftPrompt(context.prefix_ids, context.mask_id, encoder.token_table) if config.soft else None
+
+    def prepare(self, tokens: Tokens, encoder: Encoder) -> Tokens:
+        """`tokens` with the learnt vectors of the prompt, where it is soft."""
+        return tokens if self.prompt is None else self.prompt(tokens, encoder.token_table)
 
     def masks(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """States of the first two mask tokens of each row, (B, D) each."""

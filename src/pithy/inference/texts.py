@@ -26,5 +26,4 @@ def _not_utf8(line: bytes, place: str) -> DataError:
     from pithy.corpus.readers.decoding import guess
 
     likely = guess(line)
-    advice = f"it looks like {likely}: convert it first (iconv -f {likely} -t utf-8)" if likely else "convert it first"
-    return DataError(f"{place} is not UTF-8; {advice}")
+    return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}: convert it to UTF-8 first")

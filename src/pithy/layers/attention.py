@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
@@ -56,6 +57,6 @@ def spelled_out(
     """
     scores = q @ k.transpose(2, 3) * scale
     if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ is no number in a row of padding
     weights = scores.softmax(-1)
     return drop(weights, dropout) @ v, weights

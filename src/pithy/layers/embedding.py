@@ -44,7 +44,7 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Vectors (B, L, D) of `tokens`."""
-        x: Tensor = self.token(tokens.ids)
+        x: Tensor = self.token(tokens.ids) if tokens.vectors is None else tokens.vectors
         length = tokens.ids.shape[1]
         if self.position is not None:
             x = x + self.position.weight[:length]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
+from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.types import Encoded, Tokens
 
 
@@ -15,12 +16,19 @@ class Encoder(nn.Module):
 
     config: Any
     width: int
+    embedding: TokenEmbedding
     blocks: nn.ModuleList
+    keeps_tokens: ClassVar[bool] = True  # a state for every token of the text
 
     @property
     def depth(self) -> int:
         """Number of layers N."""
         return len(self.blocks)
+
+    @property
+    def token_table(self) -> nn.Embedding:
+        """The vectors (V, E) that `ids` look up."""
+        return self.embedding.token
 
     @property
     def settings(self) -> Any:

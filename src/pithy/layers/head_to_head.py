@@ -17,7 +17,7 @@ def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     if valid is None:
         return x.mean(2)
     share = valid.to(x.dtype) / valid.sum(1, keepdim=True).clamp(min=1)  # (B, L)
-    return (share[:, None, None, :] @ x).squeeze(2)
+    return torch.einsum("bl,bhld->bhd", share, x)
 
 
 class HeadToHead(nn.Module):
@@ -31,7 +31,7 @@ class HeadToHead(nn.Module):
     def __init__(self, *, heads: int, gate: Gate, site: Site, dropout: float) -> None:
         super().__init__()
         if heads < 2:
-            raise ValueError("head_to_head weighs heads against each other, and there is only one: set heads")
+            raise ValueError("head_to_head weighs heads against each other, and this attention has one")
         self.site = site
         self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)
         self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None

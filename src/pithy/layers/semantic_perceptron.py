@@ -8,24 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
+from pithy.layers.hashing import mix
+
 Order = Literal["random", "expectation", "none"]
-
-# SplitMix64's multipliers as signed 64-bit numbers: a fixed hash gives each (layer, draw, length, token) its place.
-_MIX = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
-
-
-def _hash(x: Tensor) -> Tensor:
-    x = x * _MIX[0]
-    x = (x ^ (x >> 30)) * _MIX[1]
-    x = (x ^ (x >> 27)) * _MIX[2]
-    return x ^ (x >> 31)
 
 
 def fixed_keys(valid: Tensor, layer: int, draw: int) -> Tensor:
     """Sort keys (B, L) that depend only on layer, draw, the row's length and the token's place: inference."""
     length = valid.sum(1, keepdim=True)  # (B, 1)
     place = torch.arange(valid.shape[1], device=valid.device)  # (L,)
-    return _hash(place + 4096 * _hash(length + 65_536 * (layer + 1024 * draw)))
+    return mix(place + 4096 * mix(length + 65_536 * (layer + 1024 * draw)))
 
 
 def shuffle(x: Tensor, valid: Tensor, keys: Tensor) -> Tensor:

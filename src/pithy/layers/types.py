@@ -12,21 +12,27 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tokens:
-    """A batch of texts: `ids` (B, L) int64 and `valid` (B, L) bool, True on real tokens."""
+    """A batch of texts: `ids` (B, L) int64 and `valid` (B, L) bool, True on real tokens.
+
+    `vectors` (B, L, E) stand in for the encoder's own of `ids` where they are given, ahead of positions and norms.
+    """
 
     ids: Tensor
     valid: Tensor
+    vectors: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What an encoder made of `tokens`: the hidden states of every layer.
 
-    `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer.
+    `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer. `cost` is what the encoder
+    itself adds to the loss. One that shortens its texts names the `tokens` that are left.
     """
 
     states: tuple[Tensor, ...]
     tokens: Tokens
+    cost: Tensor | None = None
 
     @property
     def last(self) -> Tensor:
@@ -56,5 +62,7 @@ class Context:
     max_length: int
     multi: bool = False  # a text may have several labels
     mask_id: int | None = None
+    prefix_ids: tuple[int, ...] = ()  # in front of every text
     pos_weight: Tensor | None = None  # (V,)
+    label_counts: Tensor | None = None  # (C,) texts of train with each label, where a text may have several
     checkpoint: str | None = None

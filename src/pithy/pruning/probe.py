@@ -22,7 +22,7 @@ def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
     out = None
     for start in range(0, len(order), 256):
         batch = order[start : start + 256]
-        encoded = model.encoder(texts.gather(batch))
+        encoded = model.encode(texts.gather(batch))
         means = torch.stack([masked_mean(state.float(), encoded.tokens.valid) for state in encoded.states[1:]]).cpu()
         if out is None:
             out = means.new_empty(len(means), len(rows), means.shape[-1])

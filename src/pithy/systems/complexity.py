@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,15 @@ def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
-    counter = FlopCounterMode(display=False)
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mkldnn_rnn_layer: _recurrent})
     with torch.inference_mode(), counter:
         model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool)))
     return int(counter.get_total_flops())
+
+
+def _recurrent(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:
+    """Of a fused recurrent layer, by the shapes of its texts (L, B, I) and of its weights (4H, I) and (4H, H)."""
+    return 2 * texts[0] * texts[1] * (math.prod(inputs) + math.prod(states))
 
 
 def milliseconds(run: Callable[[int], Any], texts: int, *, warm: int = 5) -> float:

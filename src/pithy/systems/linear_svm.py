@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from pithy.settings import Positive, Range, Strict
 @dataclass(frozen=True, kw_only=True)
 class LinearSvmConfig(Strict):
     """n-gram orders and the machine's penalty; `features` caps the n-grams kept, the most frequent first."""
+
+    fitting: ClassVar[str] = "solver"
 
     orders: list[Positive] = field(default_factory=lambda: [1, 2])
     min_rows: Positive = 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from pithy.layers.encoder import Encoder
-from pithy.layers.types import Prediction, Tokens
+from pithy.layers.types import Encoded, Prediction, Tokens
 
 
 class Classifier(nn.Module):
@@ -22,8 +24,17 @@ class Classifier(nn.Module):
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         """Logits (B, C) of a batch (B, L), with the loss where `labels` are given."""
-        prediction: Prediction = self.head(self.encoder(tokens), labels)
-        return prediction
+        encoded = self.encode(tokens)
+        prediction: Prediction = self.head(encoded, labels)
+        if prediction.loss is None or encoded.cost is None:
+            return prediction
+        return replace(prediction, loss=prediction.loss + encoded.cost)
+
+    def encode(self, tokens: Tokens) -> Encoded:
+        """States of every layer, as the head reads them: a head may have its own vectors for some tokens."""
+        prepare = getattr(self.head, "prepare", None)
+        encoded: Encoded = self.encoder(prepare(tokens, self.encoder) if prepare else tokens)
+        return encoded
 
     def drop(self, layer: int) -> None:
         """Take out one layer (0-based), with the classifier that the head may have on it."""

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from torch import nn
 
+from pithy.encoders.bilstm import BiLstmConfig
 from pithy.encoders.convolution import ConvolutionConfig
+from pithy.encoders.dpcnn import DpcnnConfig
+from pithy.encoders.embedding import EmbeddingConfig
+from pithy.encoders.fast_text import FastTextConfig
 from pithy.encoders.pretrained import PretrainedConfig
+from pithy.encoders.projected_bilstm import ProjectedBiLstmConfig
+from pithy.encoders.region import RegionConfig
 from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig
 from pithy.encoders.transformer import TransformerConfig
+from pithy.encoders.universal_transformer import UniversalTransformerConfig
+from pithy.encoders.vdcnn import VdcnnConfig
 from pithy.errors import ParameterError
+from pithy.heads.convolution import ConvolutionHeadConfig
+from pithy.heads.interaction import InteractionConfig
+from pithy.heads.label_attention import LabelAttentionConfig
+from pithy.heads.label_decoder import LabelDecoderConfig
 from pithy.heads.layer_ensemble import LayerEnsembleConfig
 from pithy.heads.linear import LinearConfig
 from pithy.heads.prompt import PromptConfig
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context
 from pithy.settings import nearest, typed
+from pithy.systems.chance import ChanceConfig
 from pithy.systems.linear_svm import LinearSvmConfig
 from pithy.systems.model import Classifier
+
+Fitting = Literal["gradient", "solver", "counting"]
 
 
 class EncoderConfig(Protocol):
@@ -41,13 +56,26 @@ ENCODERS: dict[str, type] = {
     "transformer": TransformerConfig,
     "semantic_perceptron": SemanticPerceptronConfig,
     "convolution": ConvolutionConfig,
+    "bilstm": BiLstmConfig,
+    "projected_bilstm": ProjectedBiLstmConfig,
+    "embedding": EmbeddingConfig,
+    "region": RegionConfig,
     "pretrained": PretrainedConfig,
+    "fast_text": FastTextConfig,
+    "dpcnn": DpcnnConfig,
+    "vdcnn": VdcnnConfig,
+    "universal_transformer": UniversalTransformerConfig,
     "linear_svm": LinearSvmConfig,
+    "chance": ChanceConfig,
 }
 HEADS: dict[str, type] = {
     "linear": LinearConfig,
+    "convolution": ConvolutionHeadConfig,
     "prompt": PromptConfig,
     "layer_ensemble": LayerEnsembleConfig,
+    "label_decoder": LabelDecoderConfig,
+    "label_attention": LabelAttentionConfig,
+    "interaction": InteractionConfig,
 }
 
 
@@ -63,6 +91,12 @@ class Recipe:
     head: dict[str, Any] = field(default_factory=lambda: {"kind": "linear"})
     train: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def fitting(self) -> Fitting:
+        """How the model comes by its weights; one that is not trained by gradient is encoder and head in one."""
+        found: Fitting = getattr(ENCODERS[self.encoder["kind"]], "fitting", "gradient")
+        return found
+
     def changed(self, *, encoder: Mapping[str, Any], head: Mapping[str, Any], train: Mapping[str, Any]) -> Recipe:
         """This recipe with settings of params.yaml put over its own; another `kind` starts from that kind's own."""
         values = {**vars(self), "encoder": _over(self.encoder, encoder), "head": _over(self.head, head)}
@@ -76,9 +110,9 @@ class Recipe:
         encoder_config = part(ENCODERS, self.encoder, f"{path}.encoder")
         head_config = part(HEADS, self.head, f"{path}.head")
         try:
-            if isinstance(encoder_config, LinearSvmConfig):
-                return encoder_config.build(context)
             encoder = encoder_config.build(context)
+            if self.fitting != "gradient":
+                return cast(nn.Module, encoder)
             return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from pithy.errors import ParameterError
 from pithy.settings import System, nearest
-from pithy.systems import bert, dmsp, text_cnn, transformer_f
+from pithy.systems import baselines, bert, cnle, dmsp, head_to_head, label_embedding, text_cnn, transformer_f
 from pithy.systems.recipe import Recipe
 
 SVM = Recipe(
@@ -19,7 +19,18 @@ SVM = Recipe(
 )
 
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for recipe in [SVM, *text_cnn.RECIPES, *transformer_f.RECIPES, *dmsp.RECIPES, *bert.RECIPES]
+    recipe.name: recipe
+    for recipe in [
+        SVM,
+        *baselines.RECIPES,
+        *text_cnn.RECIPES,
+        *transformer_f.RECIPES,
+        *dmsp.RECIPES,
+        *bert.RECIPES,
+        *cnle.RECIPES,
+        *label_embedding.RECIPES,
+        *head_to_head.RECIPES,
+    ]
 }
 
 

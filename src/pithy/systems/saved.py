@@ -16,7 +16,6 @@ from torch import nn
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
 from pithy.layers.types import Context
-from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 
@@ -97,9 +96,8 @@ def save_again(folder: Path, saved: Saved, model: nn.Module, facts: dict[str, An
 
 
 def _parts(model: nn.Module) -> dict[str, Any]:
-    if isinstance(model, LinearSvm):
+    if not isinstance(model, Classifier):  # encoder and head in one
         return {"encoder": settings_of(ENCODERS, model.config), "head": {"kind": "linear"}}
-    assert isinstance(model, Classifier)
     return {
         "encoder": settings_of(ENCODERS, model.encoder.settings),
         "head": settings_of(HEADS, model.head.config),
@@ -124,9 +122,11 @@ def load(folder: Path) -> Saved:
 
 def _check(folder: Path) -> None:
     """Whether the folder is whole and every file as it was saved."""
-    if not (folder / "config.json").is_file():
-        what = "is not a saved model: it has no config.json" if folder.is_dir() else "is missing"
-        raise InputMissingError(f"{folder} {what}: name a model's folder, such as runs/latest/model")
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
+    for name in ("config.json", "manifest.json"):
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder} is not a saved model, or not whole: it has no {name}")
     manifest = read_json(folder / "manifest.json")
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict):
@@ -148,6 +148,7 @@ def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
         max_length=frame.max_length,
         multi=config["task"] == "multi",
         mask_id=frame.mask_id,
+        prefix_ids=tuple(frame.prefix_ids),
         pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place
     )
     model = recipe.build(context, "config.json")

@@ -98,4 +98,4 @@ def _download(name: str, file: str) -> Path | None:
 
 def _unreachable(name: str, error: Exception) -> str:
     reason = str(error).strip().splitlines()[:1]
-    return f"checkpoint {name!r} is not a folder here and the hub does not give it: {''.join(reason)}"
+    return f"checkpoint {name!r} is not a folder here and cannot be fetched from the hub: {''.join(reason)}"

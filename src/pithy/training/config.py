@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pithy.settings import Positive, Range, Share, Strict, typed
+from pithy.settings import OpenShare, Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
 
 
@@ -21,9 +21,12 @@ class TrainingConfig(Strict):
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
     checkpoint_learning_rate: Annotated[float | None, Range(gt=0.0)] = None  # with pretrained weights
     optimizer: Literal["adamw", "adam", "adadelta"] = "adamw"
+    beta2: OpenShare = 0.999  # adam and adamw
+    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # likewise
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
     schedule: Literal["constant", "linear", "inverse_sqrt"] = "linear"
     warmup: Share = 0.05  # of all steps
+    warmup_steps: Annotated[int | None, Range(ge=1)] = None  # and at most so many
     clip: Annotated[float, Range(gt=0.0)] = 1.0  # gradient norm
     patience: Positive = 5  # evaluations without a gain on dev
     evaluations: Positive = 1  # an epoch

@@ -27,12 +27,12 @@ def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.op
     if config.optimizer == "adadelta":
         return plain_optimizer(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return plain_optimizer(kind)(parameters, lr=rate, fused=True)
+    return plain_optimizer(kind)(parameters, lr=rate, betas=(0.9, config.beta2), eps=config.epsilon, fused=True)
 
 
 def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
     """Warm-up over a share of `steps`, then constant, linear to zero, or inverse square root."""
-    warm = max(1, round(config.warmup * steps))
+    warm = max(1, min(round(config.warmup * steps), config.warmup_steps or steps))
     after: dict[str, Callable[[int], float]] = {
         "constant": lambda step: 1.0,
         "linear": lambda step: max(0.0, (steps - step) / max(1, steps - warm)),

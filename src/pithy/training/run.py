@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.model import parameters
 from pithy.systems.recipe import Recipe
 from pithy.text.view import View
-from pithy.training import linear
+from pithy.training import chance, linear
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Report, Trainer
 from pithy.training.predict import predict
 from pithy.training.views import batches_of, context_of, device_of, frame_of
+
+FITS: dict[str, Callable[..., None]] = {"solver": linear.fit, "counting": chance.fit}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +49,8 @@ def train_system(
     model: Any = recipe.build(context_of(view, config.max_length), path).to(device)
     train, dev = (batches_of(view, split, frame, device) for split in ("train", "dev"))
     depth, size = model.depth, parameters(model)
-    if isinstance(model, LinearSvm):
-        linear.fit(model, train, dev, model.config, seed=seed)
+    if recipe.fitting != "gradient":
+        FITS[recipe.fitting](model, train, dev, seed=seed)
         labels = view.split("dev").labels
         score = predict(model, dev).score(labels)
         size = parameters(model)

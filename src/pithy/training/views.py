@@ -49,9 +49,16 @@ def context_of(view: View, max_length: int) -> Context:
         multi=view.task == "multi",
         max_length=length_of(view, max_length),
         mask_id=view.mask_id if prompted else None,
+        prefix_ids=tuple(view.prefix_ids),
         pos_weight=torch.tensor(view.pos_weight()),
+        label_counts=_label_counts(view),
         checkpoint=view.checkpoint,
     )
+
+
+def _label_counts(view: View) -> torch.Tensor | None:
+    """Texts of train with each label (C,), where a text may have several."""
+    return torch.from_numpy(view.split("train").labels.sum(0, dtype=np.int64)) if view.task == "multi" else None
 
 
 def batches_of(view: View, split: str, frame: TextFrame, device: torch.device | str = "cpu") -> TextBatches:

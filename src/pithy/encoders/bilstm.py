@@ -1,0 +1,54 @@
+"""Bidirectional LSTM layers, both directions added (Zhou et al., 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from pithy.layers.bilstm import BiLstm
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLstmConfig(Strict):
+    """`width` is that of the token vectors and of each direction."""
+
+    width: Positive = 128
+    depth: Positive = 1
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> BiLstmEncoder:
+        """The encoder for the data's vocabulary."""
+        return BiLstmEncoder(self, context)
+
+
+class BiLstmEncoder(Encoder):
+    """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' (Eq. 8)."""
+
+    def __init__(self, config: BiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.blocks = nn.ModuleList(
+            BiLstm(inputs=config.width, width=2 * config.width, dropout=config.dropout) for _ in range(config.depth)
+        )
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Hidden states of the embeddings and of every layer."""
+        states = [self.embedding(tokens)]
+        for block in self.blocks:
+            both, _ = block(states[-1], tokens.valid)  # (B, L, 2D)
+            states.append(both[..., : self.width] + both[..., self.width :])  # Eq. 8
+        return Encoded(tuple(states), tokens)

@@ -1,0 +1,46 @@
+"""Token vectors alone: for heads that do the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig(Strict):
+    """Width of a token vector."""
+
+    width: Positive = 300
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context) -> EmbeddingEncoder:
+        """The encoder for the data's vocabulary."""
+        return EmbeddingEncoder(self, context)
+
+
+class EmbeddingEncoder(Encoder):
+    """One state a token: its vector, whatever its place."""
+
+    def __init__(self, config: EmbeddingConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """The embeddings (B, L, D)."""
+        return Encoded((self.embedding(tokens),), tokens)

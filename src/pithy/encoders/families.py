@@ -1,0 +1,54 @@
+"""Small encoders of the families of the transformers library, for a view that has no checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pithy.layers.types import Context
+from pithy.settings import Positive, Range, Strict, typed
+
+Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(Strict):
+    """Sizes of an encoder trained from scratch."""
+
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
+
+
+def small_config(family: Family, small: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """The config by which the library builds a small `family`, for the data's vocabulary and lengths.
+
+    Raises ParameterError for a size that there is not.
+    """
+    sizes = typed(Small, small, "encoder.small")
+    both = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
+    if family == "xlnet":  # relative positions; no memory of earlier texts
+        return {
+            **both,
+            "d_model": sizes.width,
+            "n_layer": sizes.depth,
+            "n_head": sizes.heads,
+            "d_inner": sizes.hidden,
+            "dropout": sizes.dropout,
+            "mem_len": None,
+        }
+    config = {
+        **both,
+        "hidden_size": sizes.width,
+        "num_hidden_layers": sizes.depth,
+        "num_attention_heads": sizes.heads,
+        "intermediate_size": sizes.hidden,
+        "hidden_dropout_prob": sizes.dropout,
+        "attention_probs_dropout_prob": sizes.dropout,
+        "max_position_embeddings": context.max_length + 1,  # RoBERTa counts from 1, after padding's own 0
+    }
+    # ALBERT's token vectors are narrower than its states
+    return {**config, "embedding_size": max(1, sizes.width // 2)} if family == "albert" else config

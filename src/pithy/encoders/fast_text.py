@@ -1,0 +1,61 @@
+"""fastText (Joulin et al., 2017): vectors of words and of hashed n-grams, averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from torch import nn
+
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.ngrams import ngram_buckets
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastTextConfig(Strict):
+    """`orders` are the n-grams hashed into `buckets` vectors that they share."""
+
+    width: Positive = 32
+    orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
+    buckets: Positive = 50_000
+
+    def build(self, context: Context) -> FastTextEncoder:
+        """The encoder for the data's vocabulary."""
+        if not self.orders or len(set(self.orders)) < len(self.orders):
+            raise ValueError(f"encoder.orders was {self.orders}: one or more are needed, each once, such as [2, 3]")
+        return FastTextEncoder(self, context)
+
+
+class FastTextEncoder(Encoder):
+    """States whose mean over a text's L tokens is the mean over all its F words and n-grams.
+
+    A token's state is L / F times the sum of its own vector and those of the n-grams that start at it. The vectors of
+    n-grams start at zero, so that one never seen in training changes nothing but F.
+    """
+
+    def __init__(self, config: FastTextConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width, self.vocabulary = config, config.width, context.vocabulary
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions="none",
+            max_length=context.max_length,
+            dropout=0.0,
+            norm=False,
+        )
+        self.ngrams = nn.Embedding(config.buckets + 1, config.width, padding_idx=config.buckets)
+        nn.init.zeros_(self.ngrams.weight)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """States: the word vectors (B, L, D), then words and n-grams together (B, L, D)."""
+        x, none = self.embedding(tokens), self.config.buckets
+        index = ngram_buckets(tokens, self.vocabulary, self.config.orders, none)  # (B, L, K)
+        sums = self.ngrams(index).sum(2)
+        words = tokens.valid.sum(1)
+        features = words + (index < none).sum((1, 2))
+        return Encoded((x, (x + sums) * (words / features)[:, None, None].to(x.dtype)), tokens)

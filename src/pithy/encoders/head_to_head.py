@@ -1,0 +1,90 @@
+"""Head-to-head attention in the encoders of the transformers library, by way of its attention interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from pithy.layers.attention import spelled_out
+from pithy.layers.head_to_head import Gate, HeadToHead, Site
+from pithy.layers.masking import key_mask
+
+NAME = "head_to_head"
+DROPOUT = 0.1  # of M̃ (Eq. 5), as BERT's own dropouts
+# families whose attention is looked up by name: model_type and the class that holds q, k and v (MacBERT is a bert)
+FAMILIES = {
+    "bert": "BertSelfAttention",
+    "roberta": "RobertaSelfAttention",
+    "xlm-roberta": "XLMRobertaSelfAttention",
+    "camembert": "CamembertSelfAttention",
+    "ernie": "ErnieSelfAttention",
+    "albert": "AlbertAttention",
+    "electra": "ElectraSelfAttention",
+    "distilbert": "DistilBertSelfAttention",
+    "modernbert": "ModernBertAttention",
+}
+
+
+def install(backbone: Any, gate: Gate, site: Site) -> None:
+    """Give every self-attention of `backbone` a new HeadToHead, and let it attend through it.
+
+    The parts are made here, on the CPU, after the checkpoint's weights are read: none is left without a value.
+    Raises ValueError for a family that would attend past them.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    family = backbone.config.model_type
+    if family not in FAMILIES:
+        raise ValueError(
+            f"encoder.head_to_head was {gate!r}: the attention of {family} cannot be replaced; "
+            f"set it to none, or take a checkpoint of {', '.join(FAMILIES)}"
+        )
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, mask)
+    heads = backbone.config.num_attention_heads
+    for module in list(backbone.modules()):
+        if type(module).__name__ == FAMILIES[family]:
+            module.head_to_head = HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
+    backbone.set_attn_implementation(NAME)
+
+
+def mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
+    """The mask of the keys that may be attended, True where they may: (B, 1, 1, L), (B, 1, L, L) in a window, or None.
+
+    A window (ModernBERT's local layers) that is as wide as the texts is none.
+    """
+    from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
+
+    window = size.get("local_size")
+    if mask_function is bidirectional_mask_function or (window is not None and size["kv_length"] <= window):
+        return None if attention_mask is None else key_mask(attention_mask.bool())
+    out: Tensor | None = sdpa_mask(mask_function=mask_function, attention_mask=attention_mask, **size)
+    return out
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    output_attentions: bool = False,
+    **_: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of the interface: q, k, v (B, H, L, d) to context (B, L, H, d), and the weights where asked for.
+
+    The squeeze (Eq. 1) runs over all pairs of real tokens, in a window too.
+    """
+    part: Any = module.head_to_head
+    valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)
+    query = part.query(query, key, valid, scaling)
+    if output_attentions:
+        y, weights = spelled_out(query, key, value, attention_mask, scale=scaling, dropout=dropout)
+    else:
+        y = scaled_dot_product_attention(query, key, value, attention_mask, dropout_p=dropout, scale=scaling)
+        weights = None
+    return part.context(y, valid).transpose(1, 2).contiguous(), weights

@@ -1,0 +1,55 @@
+"""The contextual encoding of CNLE (Liu et al., 2021): token vectors, projected, through a BiLSTM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from pithy.layers.bilstm import BiLstm
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedBiLstmConfig(Strict):
+    """`width` is that of the projected vectors and of both directions together."""
+
+    embedding: Positive = 300
+    width: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # of the embeddings
+    state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
+
+    def build(self, context: Context) -> ProjectedBiLstmEncoder:
+        """The encoder for the data's vocabulary."""
+        if self.width % 2:
+            raise ValueError(f"encoder.width was {self.width}: an even number is needed, half of it a direction")
+        return ProjectedBiLstmEncoder(self, context)
+
+
+class ProjectedBiLstmEncoder(Encoder):
+    """X = BiLSTM(proj(emb(text))); a head may read the labels through the same `bilstm`."""
+
+    def __init__(self, config: ProjectedBiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.embedding,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.project = nn.Linear(config.embedding, config.width)
+        self.bilstm = BiLstm(inputs=config.width, width=config.width, dropout=config.state_dropout)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """States: the embeddings (B, L, E), then those of the BiLSTM (B, L, D)."""
+        x = self.embedding(tokens)
+        states, _ = self.bilstm(self.project(x), tokens.valid)
+        return Encoded((x, states), tokens)

@@ -1,0 +1,59 @@
+"""Region embedding (Qiao et al., 2018): what each word makes of its neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Count, Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionConfig(Strict):
+    """A region is a token with `radius` neighbours on each side; every token has a vector for each place of it."""
+
+    width: Positive = 128
+    radius: Count = 3
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context) -> RegionEncoder:
+        """The encoder for the data's vocabulary."""
+        return RegionEncoder(self, context)
+
+
+class RegionEncoder(Encoder):
+    """r_i = max over t of K_{w_i, t} ⊙ e_{w_{i+t}}, t from −s to s; neighbours beyond the text do not exist."""
+
+    def __init__(self, config: RegionConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.width,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.units = nn.ModuleList(nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1))
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """States: the embeddings, then the region of each token, (B, L, D) each."""
+        x, valid, radius = self.embedding(tokens), tokens.valid, self.config.radius
+        wide, exists = pad(x, (0, 0, radius, radius)), pad(valid, (radius, radius))
+        length, low = x.shape[1], torch.finfo(x.dtype).min
+        region: Tensor | None = None
+        for place, unit in enumerate(self.units):
+            near = unit(tokens.ids) * wide[:, place : place + length]
+            near = near.masked_fill(~exists[:, place : place + length].unsqueeze(-1), low)
+            region = near if region is None else torch.maximum(region, near)
+        assert region is not None
+        return Encoded((x, region.masked_fill(~valid.unsqueeze(-1), 0.0)), tokens)

@@ -1,0 +1,74 @@
+"""The Universal Transformer (Dehghani et al., 2019): one block, repeated until each token has had enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from torch import Tensor
+
+from pithy.encoders.transformer import TransformerConfig, TransformerEncoder
+from pithy.layers.embedding import Positions, sinusoids
+from pithy.layers.encoder import Encoder
+from pithy.layers.halting import Halting
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerConfig(TransformerConfig):
+    """A Transformer's settings for the one block; `depth` is the most steps, `ponder` what a step costs in the loss."""
+
+    depth: Annotated[int, Range(ge=1)] = 6
+    positions: Positions = "sinusoidal"
+    ponder: Annotated[float, Range(ge=0.0)] = 0.01  # τ
+    epsilon: Annotated[float, Range(gt=0.0, lt=1.0)] = 0.01
+
+    def build(self, context: Context) -> UniversalTransformerEncoder:  # type: ignore[override]
+        """The encoder for the data's vocabulary and lengths."""
+        if self.positions != "sinusoidal":
+            raise ValueError("encoder.positions must be sinusoidal: place and step are one sum of sinusoids")
+        return UniversalTransformerEncoder(self, context)
+
+
+class UniversalTransformerEncoder(Encoder):
+    """H^t = block(H^{t−1} + P^t), with P^t the sinusoids of place and step, under adaptive halting.
+
+    The state after t steps is what comes out where t steps are the most, so that fewer steps are a shallower model.
+    """
+
+    def __init__(self, config: UniversalTransformerConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width, self.steps = config, config.width, config.depth
+        values: dict[str, Any] = {field.name: getattr(config, field.name) for field in fields(TransformerConfig)}
+        single: TransformerEncoder = TransformerConfig(**{**values, "depth": 1, "positions": "none"}).build(context)
+        self.embedding, self.blocks = single.embedding, single.blocks
+        self.register_buffer("pos_weight", single.pos_weight)
+        self.pos_weight: Tensor | None
+        self.halting = Halting(width=config.width, epsilon=config.epsilon)
+        table = sinusoids(max(context.max_length, config.depth) + 1, config.width)
+        self.register_buffer("wave", table, persistent=False)
+        self.wave: Tensor
+
+    @property
+    def depth(self) -> int:
+        """The most steps."""
+        return self.steps
+
+    def drop(self, layer: int) -> None:
+        """Allow one step less; all share one block, so it does not matter which `layer` goes."""
+        self.steps -= 1
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Hidden states of the embeddings and of every number of steps, and the ponder cost τ · mean(N + R)."""
+        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        block, places = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
+
+        def step(state: Tensor, t: int) -> Tensor:
+            moved: Tensor = block(state + places + self.wave[t], tokens.valid, weight)  # Eq. 4–7
+            return moved
+
+        x = self.embedding(tokens)
+        states, cost = self.halting(x, tokens.valid, step, self.steps)
+        mean = (cost.sum(1) / tokens.valid.sum(1)).mean()
+        return Encoded((x, *states), tokens, self.config.ponder * mean)

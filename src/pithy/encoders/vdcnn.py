@@ -1,0 +1,103 @@
+"""The very deep convolutional network, VDCNN (Conneau et al., 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+
+from pithy.layers.batch_norm import MaskedBatchNorm
+from pithy.layers.convolution import convolved
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.pooling import halved, k_max
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: of two layers, a width
+
+
+@dataclass(frozen=True, kw_only=True)
+class VdcnnConfig(Strict):
+    """`layers` are the convolutions, `filters` the widths between two halvings, `k` the positions kept at the end.
+
+    The paper reads letters (embedding 16) of long texts and has 2,048 hidden units.
+    """
+
+    embedding: Positive = 64
+    layers: Literal[9, 17, 29, 49] = 9
+    filters: list[Positive] = field(default_factory=lambda: [64, 128, 256, 512])
+    k: Positive = 8
+    hidden: Positive = 512
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> VdcnnEncoder:
+        """The encoder for the data's vocabulary."""
+        if len(self.filters) != 4:
+            raise ValueError(f"encoder.filters was {self.filters}: four widths are needed, one a halving")
+        return VdcnnEncoder(self, context)
+
+
+class ConvolutionBlock(nn.Module):
+    """Twice convolution, batch normalization and rectifier (Fig. 2): (B, C, L) → (B, C', L)."""
+
+    def __init__(self, inputs: int, filters: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(width, filters, 3, padding=1, bias=False) for width in (inputs, filters)
+        )
+        self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in range(2))
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        """One block on `x` (B, C, L)."""
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(convolved(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
+        return x
+
+
+class VdcnnEncoder(Encoder):
+    """A convolution, four groups of blocks with halving between them, the k largest values, two hidden layers (Fig. 1).
+
+    Without shortcuts, which the paper finds to help from 49 layers on.
+    """
+
+    keeps_tokens = False
+
+    def __init__(self, config: VdcnnConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.hidden
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.embedding,
+            positions="none",
+            max_length=context.max_length,
+            dropout=config.dropout,
+            norm=False,
+        )
+        self.first = nn.Conv1d(config.embedding, config.filters[0], 3, padding=1)
+        widths = [config.filters[0], *config.filters]
+        self.groups = nn.ModuleList(
+            nn.ModuleList(ConvolutionBlock(inputs if i == 0 else filters, filters) for i in range(count))
+            for inputs, filters, count in zip(widths[:-1], widths[1:], BLOCKS[config.layers], strict=True)
+        )
+        self.hidden = nn.Sequential(
+            nn.Linear(config.k * config.filters[-1], config.hidden),
+            nn.ReLU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.hidden, config.hidden),
+            nn.ReLU(),
+        )
+        self.blocks = nn.ModuleList()  # groups differ in length, so none can be cut by depth control
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """One state a text (B, 1, D), standing at the first token."""
+        valid = tokens.valid
+        x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
+        for number, group in enumerate(self.groups):
+            if number:
+                x, valid = halved(x, valid)
+            for block in group:  # type: ignore[attr-defined]
+                x = block(x, valid)
+        text = self.hidden(k_max(x, valid, self.config.k).flatten(1))  # (B, D)
+        return Encoded((text.unsqueeze(1),), Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))

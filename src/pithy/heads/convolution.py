@@ -1,0 +1,50 @@
+"""TextCNN's convolutions over the states of any encoder (BERT-CNN)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from torch import Tensor, nn
+
+from pithy.heads.linear import Fusion, fused
+from pithy.layers.convolution import Convolutions
+from pithy.layers.encoder import Encoder
+from pithy.layers.masking import masked_max
+from pithy.layers.objective import classification_loss
+from pithy.layers.types import Context, Encoded, Prediction
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionHeadConfig(Strict):
+    """Filters of each size, over the last layer's states or the hook fusion of all layers."""
+
+    filters: Positive = 256
+    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
+        """The head for the data's classes on `encoder`."""
+        if self.fusion == "hook" and encoder.depth == 0:
+            raise ValueError("head.fusion: hook needs an encoder with layers")
+        return ConvolutionHead(self, context, encoder.width)
+
+
+class ConvolutionHead(nn.Module):
+    """Convolutions of the states, their maximum over the text, one linear layer: (B, L, D) → (B, C)."""
+
+    def __init__(self, config: ConvolutionHeadConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config, self.fusion = config, config.fusion
+        self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
+        self.dropout = nn.Dropout(config.dropout)
+        self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
+        states, valid = fused(encoded, self.fusion), encoded.tokens.valid
+        features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
+        logits = self.out(self.dropout(masked_max(features, valid)))
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

@@ -1,0 +1,52 @@
+"""Word-level interaction with the classes (EXAM, Du et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from pithy.layers.encoder import Encoder
+from pithy.layers.objective import classification_loss
+from pithy.layers.types import Context, Encoded, Prediction
+from pithy.settings import Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class InteractionConfig(Strict):
+    """`hidden` units of the aggregation; twice the length that the model reads where absent."""
+
+    hidden: Annotated[int | None, Range(ge=1)] = None
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> InteractionHead:
+        """The head for the data's classes on `encoder`."""
+        return InteractionHead(self, context, encoder.width)
+
+
+class InteractionHead(nn.Module):
+    """I = T Hᵀ, each class with each token, then one perceptron over the positions for every class alike.
+
+    The perceptron reads n = `max_length` positions. A position without a token holds 0, so the columns of W₁ beyond
+    the text need no reading, and padding never shows.
+    """
+
+    def __init__(self, config: InteractionConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+        self.classes = nn.Linear(width, context.classes, bias=False)  # T
+        self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
+        self.second = nn.Linear(self.first.out_features, 1)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
+        valid = encoded.tokens.valid
+        matched = self.classes(self.dropout(encoded.last))  # (B, L, C), Eq. 6
+        matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
+        hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
+        # Eq. 7; the sum over positions is not printed, but the authors' code adds it
+        logits = self.second(hidden).squeeze(-1) + matched.sum(-1)
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

@@ -1,0 +1,27 @@
+"""Batch normalization of texts of unequal length (Ioffe and Szegedy, 2015)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
+
+
+class MaskedBatchNorm(nn.BatchNorm1d):
+    """Batch normalization over valid positions only: (B, C, L) → (B, C, L), zero on padding.
+
+    While training, mean and variance are those of all valid positions of the batch, however it is padded; at
+    inference the running ones, so that a row depends on nothing but itself. A batch of one position has no variance
+    and takes the running statistics.
+    """
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:  # type: ignore[override]
+        """Normalize `x` (B, C, L) at its `valid` positions (B, L)."""
+        columns = x.transpose(1, 2)  # (B, L, C)
+        rows = columns[valid]  # (T, C)
+        fresh = self.training and len(rows) > 1
+        rows = batch_norm(
+            rows, self.running_mean, self.running_var, self.weight, self.bias, fresh, self.momentum or 0.0, self.eps
+        )
+        out = rows.new_zeros(columns.shape)
+        out[valid] = rows
+        return out.transpose(1, 2)

@@ -1,0 +1,16 @@
+"""A fixed hash of whole numbers: what looks random but has to be the same on every machine and in every batch."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+# SplitMix64's multipliers as signed 64-bit numbers
+_MIX = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+
+
+def mix(x: Tensor) -> Tensor:
+    """int64 numbers scattered over all int64 numbers, each by itself."""
+    x = x * _MIX[0]
+    x = (x ^ (x >> 30)) * _MIX[1]
+    x = (x ^ (x >> 27)) * _MIX[2]
+    return x ^ (x >> 31)

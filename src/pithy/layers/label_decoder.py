@@ -1,0 +1,105 @@
+"""The recurrent label decoder (CNLE, Liu et al., 2021), one label a step, and its beam search.
+
+K paths are followed a text (1 in training). M = C + 1 rows stand for the labels and, last, `<eos>`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot, scaled_dot_product_attention
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a decoder reads of a batch.
+
+    `text` is X_fin (B, L, D) with `mask` (B, 1, L) or None, `labels` Λ_fin (B, M, D), `embedded` (M, I) the vectors
+    e of the labels, `h` and `c` (B, D) the state to start from.
+    """
+
+    text: Tensor
+    mask: Tensor | None
+    labels: Tensor
+    embedded: Tensor
+    h: Tensor
+    c: Tensor
+
+
+class LabelDecoder(nn.Module):
+    """h_t, c_t = LSTMCell([e; r], h, c), its readout r and its label scores."""
+
+    def __init__(self, *, inputs: int, width: int) -> None:
+        super().__init__()
+        self.inputs, self.width = inputs, width
+        self.cell = nn.LSTMCell(inputs + width, width)
+        self.attend = nn.Linear(width, width, bias=False)  # W₁
+        self.combine = nn.Linear(2 * width, width, bias=False)  # W₂
+        self.classify = nn.Linear(width, width, bias=False)  # W₃
+
+    def start(self, scene: Scene, paths: int = 1) -> tuple[Tensor, Tensor]:
+        """h_1, c_1 (B, K, D) from the text's last state; e₀ and r₀ are zero."""
+        h, c = (t.unsqueeze(1).repeat(1, paths, 1) for t in (scene.h, scene.c))
+        return self.step(h.new_zeros(*h.shape[:2], self.inputs), torch.zeros_like(h), h, c)
+
+    def step(self, e: Tensor, r: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """h_t, c_t (B, K, D) after the label vectors `e` (B, K, I) and the readout `r` (B, K, D)."""
+        x = torch.cat([e, r], -1).flatten(0, 1)  # (B·K, I + D)
+        new_h, new_c = self.cell(x, (h.flatten(0, 1), c.flatten(0, 1)))
+        return new_h.view_as(h), new_c.view_as(c)
+
+    def readout(self, h: Tensor, scene: Scene) -> Tensor:
+        """r_t = tanh(W₂ [X_finᵀ a_t; h_t]) with a_t = softmax(X_fin W₁ h_t): (B, K, D)."""
+        attended = scaled_dot_product_attention(self.attend(h), scene.text, scene.text, scene.mask, scale=1.0)
+        return torch.tanh(self.combine(torch.cat([attended, h], -1)))
+
+    def scores(self, h: Tensor, scene: Scene) -> Tensor:
+        """Λ_fin W₃ h_t, the logits of ŷ_t: (B, K, M)."""
+        return torch.bmm(self.classify(h), scene.labels.transpose(1, 2)).float()
+
+    def forward(self, scene: Scene, targets: Tensor) -> Tensor:
+        """Logits (B, T, M) of each step after the true label of the one before, `targets` (B, T)."""
+        h, c = self.start(scene)
+        steps = [h]
+        for place in range(targets.shape[1] - 1):
+            e = scene.embedded[targets[:, place]].unsqueeze(1)
+            h, c = self.step(e, self.readout(h, scene), h, c)
+            steps.append(h)
+        return self.scores(torch.cat(steps, 1), scene)
+
+
+def search(decoder: LabelDecoder, scene: Scene, *, paths: int, most: int) -> tuple[Tensor, Tensor]:
+    """Labels of the best of `paths` paths by Σ log ŷ (greedy with one), at most `most` of them.
+
+    A label is chosen once at most: ŷ_t is the softmax over those left. Returns which labels were chosen (B, C) bool
+    and the highest ŷ_t of each on the way (B, C). An ended path waits, so a text's answer is its own.
+    """
+    batch, rows = scene.labels.shape[:2]
+    eos = rows - 1
+    h, c = decoder.start(scene, paths)
+    score = h.new_full((batch, paths), float("-inf"), dtype=torch.float32)
+    score[:, 0] = 0.0  # one path to begin with
+    chosen = torch.zeros(batch, paths, rows, dtype=torch.bool, device=h.device)
+    highest = torch.zeros(batch, paths, rows, device=h.device)
+    wait = torch.full((rows,), float("-inf"), device=h.device)
+    wait[eos] = 0.0
+    for _ in range(most):
+        ended = chosen[..., eos:]  # (B, K, 1)
+        log_y = decoder.scores(h, scene).masked_fill(chosen, float("-inf")).log_softmax(-1)
+        highest = torch.where(ended, highest, torch.maximum(highest, log_y.exp()))
+        total = score.unsqueeze(-1) + torch.where(ended, wait, log_y)  # (B, K, M)
+        score, best = total.flatten(1).topk(paths)  # best first
+        path, label = best // rows, best % rows
+        h, c, chosen, highest = (_taken(t, path) for t in (h, c, chosen, highest))
+        chosen = chosen | one_hot(label, rows).bool()
+        if bool(chosen[:, 0, eos].all()):
+            break
+        h, c = decoder.step(scene.embedded[label], decoder.readout(h, scene), h, c)
+    return chosen[:, 0, :eos], highest[:, 0, :eos]
+
+
+def _taken(t: Tensor, path: Tensor) -> Tensor:
+    """Rows of `t` (B, K, X) that the new paths come from, `path` (B, K)."""
+    return t.gather(1, path.unsqueeze(-1).expand_as(t))

@@ -1,0 +1,47 @@
+"""Pooling over the positions of a text, by its own length and never by that of its batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import max_pool1d, pad
+
+
+def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Maximum over windows of 3 around every second position: (B, C, L) → (B, C, ⌈L/2⌉), with the new mask.
+
+    A row of n positions keeps ⌈n/2⌉ of them. Johnson and Zhang (2017), Conneau et al. (2017).
+    """
+    lowest = torch.finfo(x.dtype).min
+    pooled = max_pool1d(x.masked_fill(~valid.unsqueeze(1), lowest), 3, stride=2, padding=1)
+    kept = valid[:, ::2]
+    return pooled.masked_fill(~kept.unsqueeze(1), 0.0), kept
+
+
+def k_max(x: Tensor, valid: Tensor, k: int) -> Tensor:
+    """The k largest values of each channel in the text's order: (B, C, L) → (B, C, k), zeros where a row has fewer.
+
+    Of equal values the first ones are taken.
+    """
+    short = max(0, k - x.shape[2])
+    x, valid = pad(x, (0, short)), pad(valid, (0, short))
+    ranked = x.masked_fill(~valid.unsqueeze(1), torch.finfo(x.dtype).min).argsort(dim=2, descending=True, stable=True)
+    places = ranked[..., :k].sort(2).values  # padding ranks last and stands last
+    return (x * valid.unsqueeze(1).to(x.dtype)).gather(2, places)
+
+
+class AttentionPool(nn.Module):
+    """tanh(Σ_i α_i h_i) with α = softmax(wᵀ tanh(h)) over valid tokens: (B, L, D) → (B, D).
+
+    Zhou et al. (2016), Eq. 9–12.
+    """
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, 1, bias=False)
+
+    def forward(self, states: Tensor, valid: Tensor) -> Tensor:
+        """The pooled `states` (B, L, D) of the `valid` tokens (B, L)."""
+        scores = self.query(states.tanh()).squeeze(-1)  # Eq. 9
+        shares = scores.masked_fill(~valid, torch.finfo(scores.dtype).min).softmax(1)  # Eq. 10
+        return torch.bmm(shares.unsqueeze(1), states).squeeze(1).tanh()  # Eq. 11, 12

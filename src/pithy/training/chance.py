@@ -1,0 +1,15 @@
+"""Fitting chance: counting the labels of the training texts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pithy.systems.chance import Chance
+from pithy.training.batches import TextBatches
+
+
+def fit(model: Chance, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
+    """Take the labels' frequencies in `train`; `dev` is not read, and `seed` makes the draws."""
+    labels = train.targets(np.arange(len(train)))
+    counts = labels.sum(0) if model.multi else labels.bincount(minlength=model.classes)
+    model.install(counts / len(train), seed)

@@ -1,0 +1,110 @@
+"""The papers' baselines (fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer), read in float64 for one text
+without padding, position by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tests.parity.reference.attention import sinusoids
+from tests.parity.reference.common import Array, relu, softmax
+
+
+def fast_text(
+    ids: Sequence[int], words: Array, buckets: Array, bucket: Callable[[Sequence[int]], int], orders: Sequence[int]
+) -> Array:
+    """Joulin et al. 2017, §2: the mean of the vectors of every word and of every hashed n-gram; returns (D,)."""
+    vectors = [words[i] for i in ids]
+    for n in orders:
+        vectors += [buckets[bucket(ids[start : start + n])] for start in range(len(ids) - n + 1)]
+    return np.mean(vectors, axis=0)
+
+
+def convolution(x: Array, weight: Array, bias: Array) -> Array:
+    """A convolution of size 3 over (L, D), zero beyond the text, weight (out, D, 3): returns (L, out)."""
+    zero = np.zeros((1, x.shape[1]))
+    around = np.concatenate([zero, x, zero])
+    return np.stack([sum(weight[:, :, k] @ around[i + k] for k in range(3)) + bias for i in range(len(x))])
+
+
+def halved(x: Array) -> Array:
+    """Johnson and Zhang 2017, §2: maximum over windows of 3 at every second position; (L, D) to (⌈L/2⌉, D)."""
+    return np.stack([x[max(0, i - 1) : i + 2].max(axis=0) for i in range(0, len(x), 2)])
+
+
+def dpcnn_block(x: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
+    """Johnson and Zhang 2017, §2: z + f(z), f two convolutions with pre-activation, W σ(x) + b."""
+    return np.asarray(x + convolution(relu(convolution(relu(x), *first)), *second))
+
+
+def dpcnn(x: Array, region: tuple[Array, Array], blocks: Sequence[tuple[tuple[Array, Array], ...]]) -> Array:
+    """Johnson and Zhang 2017, Fig. 1a: region embedding, a block, then halving and a block again and again."""
+    x = dpcnn_block(convolution(x, *region), *blocks[0])
+    for block in blocks[1:]:
+        x = dpcnn_block(halved(x), *block)
+    return x
+
+
+def batch_norm(rows: Sequence[Array], gain: Array, bias: Array, epsilon: float = 1e-5) -> list[Array]:
+    """Ioffe and Szegedy 2015, Algorithm 1, over all positions of all texts (as Conneau et al. 2017, §3)."""
+    everything = np.concatenate(rows)
+    mean, variance = everything.mean(axis=0), everything.var(axis=0)
+    return [(x - mean) / np.sqrt(variance + epsilon) * gain + bias for x in rows]
+
+
+def k_max(x: Array, k: int) -> Array:
+    """Conneau et al. 2017, §3: of each channel of (L, D) its k largest values, in the text's order; (k, D).
+
+    A text of fewer than k positions gives all of them, then zeros.
+    """
+    out = np.zeros((k, x.shape[1]))
+    for channel in range(x.shape[1]):
+        largest = sorted(range(len(x)), key=lambda i: -x[i, channel])[:k]
+        out[: len(largest), channel] = [x[i, channel] for i in sorted(largest)]
+    return out
+
+
+def attention_pool(states: Array, w: Array) -> Array:
+    """Zhou et al. 2016, Eq. 9–12: M = tanh(H), α = softmax(wᵀM), r = Hαᵀ, h* = tanh(r); (L, D), (D,) to (D,)."""
+    alpha = softmax(np.tanh(states) @ w)
+    return np.tanh(alpha @ states)
+
+
+def coordinates(length: int, step: int, width: int) -> Array:
+    """Dehghani et al. 2019, Eq. 6, 7: sinusoids of the place i = 1..m plus those of the step t; (m, d)."""
+    table = sinusoids(max(length, step) + 1, width)
+    return np.asarray(table[1 : length + 1] + table[step])
+
+
+def halting(chances: Sequence[float], epsilon: float) -> tuple[int, float, list[float]]:
+    """Graves 2016, §2: N = min{n : Σ h ≥ 1 − ε}, at most all of them; R = 1 − Σ_{n<N} h; p = h before N, R at N."""
+    total = 0.0
+    for n, h in enumerate(chances, 1):
+        if total + h >= 1 - epsilon or n == len(chances):
+            return n, 1 - total, [*chances[: n - 1], 1 - total]
+        total += h
+    raise ValueError("no step")
+
+
+def universal(
+    x: Array, step: Callable[[Array], Array], chance: Callable[[Array], Array], steps: int, epsilon: float
+) -> tuple[Array, float]:
+    """Dehghani et al. 2019, §2.2 with Graves 2016: the states (L, D) and the mean ponder cost N + R of the tokens.
+
+    `step` is the shared block on the states with their coordinates, `chance` the halting probability (L,) of new
+    states. A token that has halted keeps its state while the others go on, and still is attended to.
+    """
+    state, history, chances = x, [], []
+    for t in range(1, steps + 1):
+        new = step(state + coordinates(*x.shape[:1], t, x.shape[1]))
+        done = [bool(chances) and halting([c[i] for c in chances] + [0.0], epsilon)[0] < t for i in range(len(x))]
+        state = np.where(np.array(done)[:, None], state, new)
+        history.append(state)
+        chances.append(chance(state))
+    out, costs = [], []
+    for i in range(len(x)):
+        n, remainder, weights = halting([c[i] for c in chances], epsilon)
+        out.append(sum(p * s[i] for p, s in zip(weights, history, strict=False)))
+        costs.append(n + remainder)
+    return np.stack(out), float(np.mean(costs))

@@ -1,0 +1,232 @@
+"""The papers' baselines against their NumPy readings: fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pithy.encoders.bilstm import BiLstmConfig
+from pithy.encoders.dpcnn import DpcnnConfig
+from pithy.encoders.fast_text import FastTextConfig
+from pithy.encoders.universal_transformer import UniversalTransformerConfig
+from pithy.heads.linear import LinearConfig
+from pithy.layers.batch_norm import MaskedBatchNorm
+from pithy.layers.halting import Halting
+from pithy.layers.masking import masked_mean
+from pithy.layers.ngrams import ngram_buckets
+from pithy.layers.pooling import AttentionPool, halved, k_max
+from pithy.layers.types import Context, Tokens
+from tests.parity.reference import baselines as paper
+from tests.parity.reference.attention import dot_product
+from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
+from tests.parity.reference.common import Array, gelu, layer_norm, linear
+from tests.parity.reference.lstm import Lstm, bilstm
+
+WIDTH, VOCABULARY = 8, 13
+LENGTHS = [5, 1, 11, 8, 2]
+IDS = [[3, 4, 3, 4, 5], [7], [6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6], [3, 4, 9, 8, 3, 4, 1, 2], [12, 5]]
+CONTEXT = Context(vocabulary=VOCABULARY, classes=2, max_length=16)
+
+
+def array(parameter: torch.Tensor) -> Array:
+    return parameter.detach().double().numpy()
+
+
+def channels(rows: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Texts as a batch (B, C, L) with noise beyond them."""
+    x, valid = padded(rows)
+    return x.transpose(1, 2), valid
+
+
+# fastText
+
+
+def bucket(gram: list[int], buckets: int) -> int:
+    """The bucket of one n-gram, as the model finds it in a text that is that n-gram."""
+    return int(ngram_buckets(padded_ids([gram]), VOCABULARY, [len(gram)], buckets)[0, 0, 0])
+
+
+@pytest.mark.parametrize("orders", [[2, 3], [2], [3]])
+def test_fast_text_averages_words_and_ngrams(orders: list[int]) -> None:
+    encoder = scattered(FastTextConfig(width=WIDTH, orders=orders, buckets=20).build(CONTEXT))
+    with torch.no_grad():
+        encoder.ngrams.weight[20] = 0.0  # what stands where there is no n-gram
+    words, ngrams = array(encoder.embedding.token.weight), array(encoder.ngrams.weight)
+    tokens = padded_ids(IDS, pad_id=4)
+    got = masked_mean(encoder(tokens).last, tokens.valid).detach().numpy()
+    wanted = [paper.fast_text(ids, words, ngrams, lambda gram: bucket(list(gram), 20), orders) for ids in IDS]
+    np.testing.assert_allclose(got, wanted, atol=1e-12)
+
+
+def test_fast_text_ngrams_end_with_their_text() -> None:
+    found = ngram_buckets(padded_ids(IDS, pad_id=4), VOCABULARY, [2, 3], 50)
+    counts = [[max(0, len(ids) - n + 1) for n in (2, 3)] for ids in IDS]
+    assert (found < 50).sum(1).tolist() == counts and int(found.min()) >= 0
+
+
+def test_fast_text_buckets_tell_ngrams_apart() -> None:
+    pairs = torch.cartesian_prod(torch.arange(200), torch.arange(200))
+    found = ngram_buckets(Tokens(pairs, torch.ones_like(pairs, dtype=torch.bool)), 200, [2], 10_000)[:, 0, 0]
+    shares = found.bincount(minlength=10_000)  # 40,000 pairs: four a bucket, as by chance
+    assert shares.float().mean() == 4 and 3 < shares.float().var() < 5
+
+
+# DPCNN and VDCNN
+
+
+def test_halving_goes_by_each_texts_length() -> None:
+    rows = texts(LENGTHS, WIDTH)
+    pooled, valid = halved(*channels(rows))
+    assert valid.sum(1).tolist() == [3, 1, 6, 4, 1]
+    assert_rows(pooled.transpose(1, 2), [paper.halved(x) for x in rows], 1e-12)
+
+
+def test_dpcnn() -> None:
+    encoder = scattered(DpcnnConfig(embedding=6, filters=WIDTH, levels=3).build(CONTEXT))
+    words = array(encoder.embedding.token.weight)
+    blocks: list[Any] = [(pair(level.first), pair(level.second)) for level in encoder.levels]
+    wanted = [paper.dpcnn(words[ids], pair(encoder.region), blocks) for ids in IDS]
+    got = encoder(padded_ids(IDS, pad_id=4))
+    assert got.tokens.valid.sum(1).tolist() == [len(x) for x in wanted] == [2, 1, 3, 2, 1]
+    assert_rows(got.last, wanted, 1e-9)
+
+
+def test_batch_norm_of_valid_positions_only() -> None:
+    norm, rows = scattered(MaskedBatchNorm(WIDTH)).train(), texts(LENGTHS, WIDTH)
+    x, valid = channels(rows)
+    out = norm(x, valid)
+    assert_rows(out.transpose(1, 2), paper.batch_norm(rows, *pair(norm)), 1e-9)
+    assert bool((out.transpose(1, 2)[~valid] == 0).all())
+    everything = np.concatenate(rows)  # running statistics: a tenth of the new ones, the variance unbiased
+    np.testing.assert_allclose(array(norm.running_mean), 0.1 * everything.mean(0))
+    np.testing.assert_allclose(array(norm.running_var), 0.9 + 0.1 * everything.var(0, ddof=1))
+
+
+def test_batch_norm_of_a_single_position_takes_the_running_statistics() -> None:
+    norm = MaskedBatchNorm(WIDTH).train()
+    x = torch.randn(1, WIDTH, 1)
+    torch.testing.assert_close(norm(x, torch.ones(1, 1, dtype=torch.bool)), x, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_k_max_keeps_the_texts_order(k: int) -> None:
+    rows = [np.maximum(x, 0) for x in texts(LENGTHS, WIDTH)]  # with ties at zero
+    got = k_max(*channels(rows), k).transpose(1, 2).numpy()
+    np.testing.assert_array_equal(got, [paper.k_max(x, k) for x in rows])
+
+
+# Att-BLSTM
+
+
+def test_attention_pooling() -> None:
+    layer, rows = scattered(AttentionPool(width=WIDTH)), texts(LENGTHS, WIDTH)
+    wanted = [paper.attention_pool(x, array(layer.query.weight)[0]) for x in rows]
+    np.testing.assert_allclose(layer(*padded(rows)).detach().numpy(), wanted, atol=1e-12)
+
+
+def direction(lstm: nn.LSTM) -> Lstm:
+    inputs, states, first, second = map(array, lstm.all_weights[0])
+    return Lstm(inputs, states, first + second)
+
+
+def test_att_blstm_from_ids_to_logits() -> None:
+    encoder = scattered(BiLstmConfig(width=WIDTH, depth=2).build(CONTEXT))
+    head = scattered(LinearConfig(pool="attention").build(CONTEXT, encoder), seed=1)
+    wanted = []
+    for ids in IDS:
+        x = array(encoder.embedding.token.weight)[ids]
+        for block in encoder.blocks:
+            both, _, _ = bilstm(x, direction(block.ahead), direction(block.back))
+            x = both[:, :WIDTH] + both[:, WIDTH:]  # Zhou et al. 2016, Eq. 8
+        wanted.append(linear(paper.attention_pool(x, array(head.attention.query.weight)[0]), *pair(head.out)))
+    got = head(encoder(padded_ids(IDS, pad_id=4))).logits
+    np.testing.assert_allclose(got.detach().numpy(), wanted, atol=1e-9)
+
+
+# Universal Transformer
+
+
+def step_reading(block: Any, x: Array) -> Array:
+    """The shared block (Dehghani et al. 2019, Eq. 4, 5): attention and transition, each with residual and norm."""
+    attention = block.attention
+    q, k, v = np.split(linear(x, *pair(attention.qkv)), 3, axis=1)
+    attended = linear(dot_product(q, k, v, attention.heads, np.ones(len(x))), *pair(attention.out))
+    x = layer_norm(x + attended, *pair(block.norm_attention))
+    hidden = gelu(linear(x, *pair(block.hidden[0])))
+    return layer_norm(x + linear(hidden, *pair(block.hidden[2])), *pair(block.norm_hidden))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3])
+@pytest.mark.parametrize("steps", [1, 2, 6])
+def test_universal_transformer(steps: int, epsilon: float) -> None:
+    config = UniversalTransformerConfig(width=WIDTH, depth=6, heads=2, hidden=12, epsilon=epsilon, ponder=0.5)
+    encoder = scattered(config.build(CONTEXT))
+    table = encoder.embedding.token.weight
+    while encoder.depth > steps:
+        encoder.drop(-1)
+    weight, bias = pair(encoder.halting.chance)
+    readings = []
+    for ids in IDS:
+        x = layer_norm(array(table)[ids], *pair(encoder.embedding.norm))
+        readings.append(
+            paper.universal(
+                x,
+                lambda state: step_reading(encoder.blocks[0], state),
+                lambda state: 1 / (1 + np.exp(-(state @ weight[0] + bias[0]))),
+                steps,
+                epsilon,
+            )
+        )
+    got = encoder(padded_ids(IDS, pad_id=4))
+    assert len(got.states) == 1 + steps
+    assert_rows(got.last, [x for x, _ in readings], 1e-5)  # positions are float32
+    assert got.cost.item() == pytest.approx(0.5 * np.mean([cost for _, cost in readings]), abs=1e-5)
+
+
+CHANCES = [[0.2, 0.5, 0.9, 0.1], [0.995, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1], [0.6, 0.39, 0.5, 0.5]]
+
+
+def test_halting_by_hand() -> None:
+    """The step sets the state to a number whose halting probability is known, one token a row of CHANCES."""
+    layer = Halting(width=1, epsilon=0.01).double()
+    with torch.no_grad():
+        layer.chance.weight.fill_(1.0)
+        layer.chance.bias.fill_(0.0)
+    given = torch.tensor(CHANCES, dtype=torch.float64).logit()  # (L, N)
+    valid = torch.ones(1, len(CHANCES), dtype=torch.bool)
+    start = torch.zeros(1, len(CHANCES), 1, dtype=torch.float64)
+    states, cost = layer(start, valid, lambda state, t: given[None, :, t - 1, None], 4)
+    for token, chances in enumerate(CHANCES):
+        n, remainder, shares = paper.halting(chances, 0.01)
+        assert cost[0, token].item() == pytest.approx(n + remainder)
+        assert sum(shares) == pytest.approx(1)
+        wanted = sum(p * s for p, s in zip(shares, given[token].tolist(), strict=False))
+        assert states[-1][0, token].item() == pytest.approx(wanted)
+    assert [paper.halting(chances, 0.01)[0] for chances in CHANCES] == [3, 1, 4, 2]
+
+
+def test_halting_stops_once_all_tokens_have_halted() -> None:
+    layer, calls = Halting(width=1), []
+    with torch.no_grad():
+        layer.chance.bias.fill_(20.0)
+
+    def step(state: torch.Tensor, t: int) -> torch.Tensor:
+        calls.append(t)
+        return state + 1
+
+    states, _ = layer(torch.zeros(2, 3, 1), torch.tensor([[True, True, True], [True, False, False]]), step, 5)
+    assert calls == [1] and len(states) == 5
+    assert all(bool((state == states[0]).all()) for state in states)
+
+
+def test_fewer_steps_are_what_a_shallower_model_gives() -> None:
+    encoder = scattered(UniversalTransformerConfig(width=WIDTH, depth=4, heads=2, hidden=12).build(CONTEXT))
+    tokens = padded_ids(IDS, pad_id=4)
+    before = encoder(tokens).states
+    encoder.drop(-1)
+    assert encoder.depth == encoder.settings.depth == 3
+    assert_rows(encoder(tokens).last, [array(x) for x in before[3]], 1e-12)

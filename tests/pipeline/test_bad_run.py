@@ -1,0 +1,267 @@
+"""What can go wrong with files, disks and processes while the pipeline works or a model answers."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_input import Workshop, built, changed, csv, flipped
+
+from pithy import errors
+from pithy.files import atomic_folder
+
+ROOT = Path(__file__).parents[2]
+MODEL = "data/models/mlp/seed-0"
+ENCODE = ("encode", "token", "data/validated", "data/augmented", "data/pos")
+TRAIN = ("train", "mlp", "data/encoded/token")
+PRUNE = ("prune", "mlp", "data/encoded/token", "data/models/mlp")
+EVALUATE = ("evaluate", "mlp", "data/validated", "data/encoded/token", "data/pruned/mlp")
+START = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+runpy.run_module("pithy.stages.train", run_name="__main__")
+"""
+COMPARE = ("compare", "data/validated", "data/evaluated", "data/pruned")
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return built(tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.fixture
+def shop(workshop: Workshop) -> Workshop:
+    workshop.params()
+    workshop.clear()
+    return workshop
+
+
+@pytest.mark.parametrize(
+    ("step", "file", "content", "code"),
+    [
+        (("validate", "data/raw"), "data/raw/reviews.csv", None, 66),
+        (("validate", "data/raw"), "data/raw/source.json", b"{", 65),
+        (("pos_table", "data/validated"), "data/validated/train.parquet", b"PAR1", 65),
+        (("augment", "data/validated"), "data/validated/corpus.json", b"[]", 65),
+        (ENCODE, "data/validated/dev.parquet", None, 66),
+        (ENCODE, "data/pos/table.parquet", b"", 65),
+        (TRAIN, "data/encoded/token/train.offsets.npy", None, 66),
+        (TRAIN, "data/encoded/token/train.ids.npy", b"\x93NUMPY", 65),
+        (PRUNE, f"{MODEL}/labels.json", b'["bad", "good"]', 65),
+        (EVALUATE, "data/validated/test.parquet", b"", 65),
+        (EVALUATE, "data/validated/test.parquet", None, 66),
+        (COMPARE, "data/evaluated/mlp/predictions.safetensors", b"half", 65),
+        (COMPARE, "data/validated/report.html", b"\xff", 65),
+    ],
+)
+def test_a_stage_s_input_that_is_gone_or_broken(
+    shop: Workshop, step: tuple[str, ...], file: str, content: bytes | None, code: int
+) -> None:
+    path = shop.root / file
+    with changed(path, content):
+        shop.stage(*step, shop.out).refused(code, str(Path(file).parent))
+    assert shop.left() == []
+
+
+@pytest.mark.parametrize("name", ["train.ids.npy", "train.labels.npy"])
+def test_a_flipped_byte_in_what_training_reads(shop: Workshop, name: str) -> None:
+    path = shop.root / "data/encoded/token" / name
+    with changed(path, flipped(path.read_bytes(), path.stat().st_size - 1)):
+        shop.stage(*TRAIN, shop.out).refused(65, name, "holds values that are not from 0 to", "run dvc repro")
+    assert shop.left() == []
+
+
+@pytest.mark.parametrize("file", ["config.json", "labels.json", "model.safetensors", "tokenizer.json"])
+def test_a_model_that_is_not_as_it_was_saved(shop: Workshop, file: str) -> None:
+    path = shop.root / MODEL / file
+    with changed(path, flipped(path.read_bytes(), path.stat().st_size // 2)):
+        shop.pithy("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that", "restore the folder")
+    with changed(path, None):
+        shop.pithy("predict", MODEL, "很好").refused(66, file, "whole")
+
+
+def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> None:
+    swapped = (shop.root / MODEL / "labels.json").read_bytes().replace(b"good", b"fine")
+    other = (shop.root / "data/encoded/prompted/tokenizer.json").read_bytes()
+    for file, content in (("labels.json", swapped), ("tokenizer.json", other)):
+        with changed(shop.root / MODEL / file, content):
+            shop.pithy("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that the model was saved")
+
+
+def test_what_is_no_model(shop: Workshop) -> None:
+    shop.pithy("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
+    shop.pithy("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
+    with changed(shop.root / MODEL / "manifest.json", b"{}"):
+        shop.pithy("predict", MODEL, "很好").refused(65, "manifest.json names no checksums")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "said"),
+    [
+        ("很好\n很差\n".encode("gbk"), ["stdin line 1 is not UTF-8, it looks like gbk: convert it to UTF-8 first"]),
+        ("很好\n很差\n".encode("utf-16"), ["stdin line 1 is not UTF-8, it looks like utf-16"]),
+        (b"good\n\xff\xfe\n", ["stdin line 2 is not UTF-8"]),
+        (b"good\nb\0d\n", ["stdin line 2 has a NUL byte"]),
+    ],
+)
+def test_texts_that_are_no_text(shop: Workshop, stdin: bytes, said: list[str]) -> None:
+    shop.pithy("predict", MODEL, stdin=stdin).refused(65, *said)
+    (shop.root / "new/texts.txt").write_bytes(stdin)
+    said = [words.replace("stdin", "new/texts.txt") for words in said]
+    shop.pithy("predict", MODEL, "--file", "new/texts.txt").refused(65, *said)
+
+
+def test_texts_without_content_are_answered_line_by_line(shop: Workshop) -> None:
+    ended = shop.pithy("predict", MODEL, stdin="\ufeff很好\n\n😀\n \n".encode())
+    assert ended.code == 0
+    assert [line.split("\t")[2] for line in ended.out.splitlines()] == ["很好", "", "😀", " "]
+    assert ended.err == "note: 2 empty texts, answered by what the model says of no text at all\n"
+    assert shop.pithy("predict", MODEL, "").err.startswith("note: 1 empty text, ")
+
+
+def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:
+    ended = shop.pithy("predict", MODEL, stdin=("好" * 100_000).encode())
+    assert ended.code == 0
+    assert ended.out.startswith(("good\t", "bad\t"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["predict"], "Missing argument 'model'"),
+        (["predict", MODEL, "--josn", "很好"], "No such option: --josn"),
+        (["forecast"], "No such command 'forecast'"),
+        (["add", "mine.csv", "--language", "fr"], "'--language'"),
+        ([], "Missing command"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str], said: str) -> None:
+    shop.pithy(*arguments).refused(64, said, "see pithy --help")
+
+
+@contextlib.contextmanager
+def a_full_disk(room: int) -> Iterator[None]:
+    """No file may grow beyond `room` bytes: what comes back is a real fault of the system, as of a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, COMPARE]
+)
+def test_a_disk_that_is_full(shop: Workshop, step: tuple[str, ...]) -> None:
+    with a_full_disk(64):
+        shop.stage(*step, shop.out).refused(74, os.strerror(errno.EFBIG), "new/out")
+    assert shop.left() == []
+
+
+def test_a_full_disk_costs_no_earlier_result(shop: Workshop) -> None:
+    shop.stage("augment", "data/validated", shop.out)
+    before = (shop.out / "prompt.json").read_bytes()
+    with a_full_disk(64):
+        assert shop.stage("augment", "data/validated", shop.out).code == 74
+    assert (shop.out / "prompt.json").read_bytes() == before
+    assert shop.left() == ["out"]
+
+
+def test_a_folder_that_cannot_be_written(shop: Workshop) -> None:
+    step = ("augment", "data/validated", "data/raw/reviews.csv/out")
+    shop.stage(*step).refused(74, "data/raw/reviews.csv")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only(shop: Workshop) -> None:
+    shop.out.parent.chmod(0o500)
+    try:
+        shop.stage("augment", "data/validated", shop.out).refused(74, "Permission denied", "check who may")
+    finally:
+        shop.out.parent.chmod(0o700)
+
+
+def test_where_answers_find_no_room(shop: Workshop) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pithy.cli", "predict", MODEL, "很好"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        ended = subprocess.run(
+            command, cwd=shop.root, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode in {74, 120}  # 120: Python's own, where the fault comes to light as it ends
+    assert "No space left on device" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (OSError(errno.ENOSPC, "x", "a.npy"), 74, "No space left on device: a.npy: free some space"),
+        (RuntimeError("I/O error: full (os error 28)"), 74, "No space left on device: the disk: free some space"),
+        (shutil.Error([("a", "b", "[Errno 28] No space left on device")]), 74, "No space left on device: the disk"),
+        (PermissionError(errno.EACCES, "x", "a", None, "b"), 74, "Permission denied: b: check who may"),
+        (FileNotFoundError(errno.ENOENT, "x", "a"), 66, "No such file or directory: a"),
+        (OSError("something"), 74, "Input/output error: the disk"),
+        (ValueError("odd"), 70, "ValueError: odd (a fault of pithy"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_the_exit_code_of_any_fault(error: BaseException, code: int, said: str) -> None:
+    assert errors.exit_code(error) == code
+    assert errors.message(error).startswith(said)
+
+
+def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:
+    out = shop.out.parent / "mlp"
+    shutil.copytree(shop.root / "data/models/mlp", out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    shop.params(systems={"mlp": {"view": "token", "train": {"epochs": 100_000, "patience": 100_000}}})
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, "mlp", "data/encoded/token", str(out)],
+        cwd=shop.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "epoch 1/100000" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "error: interrupted\n")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert shop.left() == ["mlp"]
+
+
+def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> None:
+    left, others = tmp_path / ".mlp.a1_b2c3d", tmp_path / ".mlp.deep.a1_b2c3d"
+    for folder in (left, others):
+        (folder / "half").mkdir(parents=True)
+    with atomic_folder(tmp_path / "mlp"):
+        assert not left.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mlp.deep.a1_b2c3d", "mlp"]
+
+
+def test_a_stage_as_a_process_ends_the_same(shop: Workshop) -> None:
+    shop.source(csv([("很好", "good")] * 9))
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    for step, code in (
+        (("download", "data/sources/reviews.yaml", "new/raw"), 0),
+        (("validate", "new/raw", "new/out"), 65),
+    ):
+        command = [sys.executable, "-m", f"pithy.stages.{step[0]}", *step[1:]]
+        ended = subprocess.run(command, cwd=shop.root, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == code
+        assert "Traceback" not in ended.stderr
+    assert ended.stderr.startswith("error: 1 fault in the corpus: 1 × one class only; correct the data\n")
+    assert shop.left() == ["raw"]

@@ -1,0 +1,27 @@
+"""What a model costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pithy.layers.types import Context
+from pithy.systems.complexity import flops
+from pithy.systems.registry import RECIPES
+from pithy.systems.saved import TextFrame
+
+FRAME = TextFrame(
+    language="en", max_length=64, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=100
+)
+CONTEXT = Context(vocabulary=100, classes=2, max_length=64)
+
+
+@pytest.mark.parametrize("length", [1, 30])
+def test_a_recurrent_layer_is_counted(length: int) -> None:
+    recipe = RECIPES["att_blstm"].changed(encoder={"width": 8}, head={}, train={})
+    recurrent = 2 * length * 2 * (4 * 8 * 8 + 4 * 8 * 8)  # both directions, input and state into four gates
+    pooling = 2 * length * 8 + 2 * length * 8
+    assert flops(recipe.build(CONTEXT), length, FRAME) == recurrent + pooling + 2 * 8 * 2
+
+
+def test_chance_costs_nothing() -> None:
+    assert flops(RECIPES["random"].build(CONTEXT), 10, FRAME) == 0
