@@ -50,7 +50,7 @@ class PretrainedConfig(Strict):
         if self.family not in {None, family}:
             raise ValueError(
                 f"the view's checkpoint {checkpoint!r} is of the family {family}, and {self.family} is needed "
-                "(encoder.family): give the system a view of such a checkpoint, or take the system bert, which reads any"
+                "(encoder.family): give the system a view of such a checkpoint, or take bert, which reads any"
             )
 
 
