@@ -16,6 +16,7 @@ SVM = Recipe(
     paper="Joachims (1998)",
     view="token",
     encoder={"kind": "linear_svm"},
+    train={"max_length": 512},
 )
 
 RECIPES: dict[str, Recipe] = {
