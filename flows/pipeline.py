@@ -37,7 +37,7 @@ def main(
     max_parallel: Annotated[int | None, typer.Option(min=1, help="Stages at a time; the number of processors.")] = None,
     name: Annotated[str, typer.Option(help="The run's name; the data set and the time.")] = "",
 ) -> None:
-    """Bring every stage of the pipeline up to date and compare the systems."""
+    """Bring every stage of the pipeline up to date and print the comparison."""
     request = Request(
         root=Path.cwd(),
         dataset=dataset or None,

@@ -33,7 +33,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pretrained": {"small": {"width": 32, "hidden": 48, "depth": 2, "heads": 2}},
     "fast_text": {"width": 16, "buckets": 200},
     "dpcnn": {"embedding": 16, "filters": 12, "levels": 3},
-    "vdcnn": {"embedding": 16, "filters": [16, 16, 24, 24], "hidden": 64, "k": 8},
+    "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
     "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
     "linear_svm": {},
     "chance": {},
