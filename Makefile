@@ -33,7 +33,7 @@ serve: $(READY) ## start the Prefect server, its dashboard and a nightly schedul
 	@$(BIN)/python -m flows.serve
 
 test: $(READY) ## run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 checks: $(READY) ## lint, types, import contracts
 	@$(BIN)/ruff check .

@@ -34,6 +34,7 @@ ARGUMENTS = {
     "pos_table": ("data/validated", "data/pos"),
     "augment": ("data/validated", "data/augmented"),
     "encode": ("token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
+    "pretrain": ("token", "data/encoded/token", "data/pretrained/token"),
 }
 
 
@@ -68,7 +69,7 @@ def lay_out(folder: Path, frame: pl.DataFrame) -> None:
 
 
 def stage(folder: Path, name: str) -> dict[str, float]:
-    """Run one stage up to `encode` in a laid-out folder; what it took."""
+    """Run one stage up to `pretrain` in a laid-out folder; what it took."""
     return process(["-m", f"pithy.stages.{name}", *ARGUMENTS[name]], folder)
 
 

@@ -40,7 +40,8 @@ def rows(plan: Plan) -> list[Row]:
     encoded_view = encoded(plan.scratch, 840, 200)  # as large as the pocket corpus
     work, model = encoded_view.parents[2], plan.scratch / "untrained"
     untrained(View.load(encoded_view), model)
-    stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", SYSTEM, str(encoded_view), "data/models/unfinished"]
+    folders = [str(encoded_view), "data/pretrained/token", "data/models/unfinished"]
+    stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", SYSTEM, *folders]
     answer = ["-m", "pithy.cli", "predict", str(model), "这家店的服务很好"]
     [training] = plan.alternate(lambda: process(stage, work))
     [predicting] = plan.alternate(lambda: process(answer, work))

@@ -8,15 +8,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pithy.corpus.source import load_source
 from pithy.errors import ParameterError
 from pithy.files import atomic_file
-from pithy.settings import load, nearest
+from pithy.settings import View, load, nearest
 from tasks.request import Request
 
 Params = MutableMapping[str, Any]
 
-VIEWS = {
+VIEWS: dict[str, dict[str, Any]] = {
     "token": {"tokenizer": "token"},
+    "spelled": {"tokenizer": "token", "characters": True},
     "token_prompt": {"tokenizer": "token", "prompt": True},
     "wordpiece": {"tokenizer": "wordpiece"},
     "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
@@ -44,7 +46,9 @@ def check_systems(params: Path) -> None:
     """Refuse systems whose parts do not know their settings: ParameterError. Imports everything that trains."""
     from pithy.training.check import check
 
-    check(load(params))
+    settings = load(params)
+    source = load_source(settings.dataset, params.parent / "data" / "sources")
+    check(settings, multi=source.task == "multi", tokens=source.labels_tokens)
 
 
 def write(path: Path, request: Request) -> None:
@@ -69,7 +73,7 @@ def apply(params: Params, request: Request) -> None:
     if request.seeds:
         params["seeds"] = list(request.seeds)
     if request.systems:
-        _select_systems(params, request.systems)
+        _select_systems(params, request)
     for key, value in request.changes.items():
         _set(params, key, value)
     _match_views(params)
@@ -81,19 +85,29 @@ def _source(name: str, root: Path) -> None:
         raise ParameterError(f"params.yaml: dataset was {name!r}: no such file in data/sources: {nearest(name, known)}")
 
 
-def _select_systems(params: Params, names: tuple[str, ...]) -> None:
-    own = params["systems"]
+def _select_systems(params: Params, request: Request) -> None:
+    own, names = params["systems"], request.systems
     if set(names) <= set(own):  # nothing to look up: the recipes' parts take a second to import
         params["systems"] = {name: own[name] for name in names}
         return
     from pithy.systems.registry import RECIPES
 
-    wanted = list(RECIPES) if names == ("all",) else list(names)
+    wanted = _every_system(params, request) if names == ("all",) else list(names)
     for name in wanted:
         if name not in own and name not in RECIPES:
             known = sorted({*own, *RECIPES})
             raise ParameterError(f"params.yaml: systems.{name}: there is no system {name!r}: {nearest(name, known)}")
     params["systems"] = {name: own[name] if name in own else {"view": RECIPES[name].view} for name in wanted}
+
+
+def _every_system(params: Params, request: Request) -> list[str]:
+    """The registered systems that can be trained on the run's data set."""
+    from pithy.systems.registry import RECIPES
+    from pithy.training.check import suits
+
+    source = load_source(params["dataset"], request.root / "data" / "sources")
+    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    return [name for name, recipe in RECIPES.items() if suits(recipe, View(**VIEWS[recipe.view]), **kind)]
 
 
 def _set(params: Params, key: str, value: Any) -> None:

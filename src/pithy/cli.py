@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,19 +29,22 @@ def predict(
     file: Annotated[Path | None, typer.Option(help="a file with one text a line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="a JSON object a text, with all probabilities")] = False,
 ) -> None:
-    """Answer with label and probability for each text."""
+    """Answer with label and probability for each text; labelled words are shown as [word|label]."""
     from pithy.inference.predictor import Predictor
+    from pithy.inference.words import marked
 
     predictor = Predictor(model)
+    default = next(iter(predictor.saved.frame.token_labels), "")
     lines = decoded(map(os.fsencode, texts), "text") if texts else _lines(file)
     empty = 0
     while batch := list(islice(lines, AT_ONCE)):
         for text, answer in zip(batch, predictor.answer(batch), strict=True):
             if as_json:
                 shown = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
-                print(json.dumps(shown, ensure_ascii=False))
+                words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
+                print(json.dumps(shown | words, ensure_ascii=False))
             else:
-                print(f"{answer.label}\t{answer.probability:.3f}\t{text}")
+                print(f"{answer.label}\t{answer.probability:.3f}\t{marked(text, answer.words, default)}")
             empty += not text.strip()
     if empty:
         print(
@@ -58,17 +63,30 @@ def _lines(file: Path | None) -> Iterator[str]:
 
 
 @cli.command()
-def systems() -> None:
-    """List every system: what it is, the view it reads, where it comes from."""
+def systems(
+    as_json: Annotated[bool, typer.Option("--json", help="a JSON list, parameters in full")] = False,
+) -> None:
+    """List every system: the tasks it can do, the view it reads, its parameters, where it comes from."""
+    gc.disable()  # what the imports make lives to the end: to look for garbage among it, there too, takes 2 seconds
+    from pithy.systems.listing import CAPTION, compact, listed
+
+    rows = list(listed())
+    gc.freeze()
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
+        return
     from rich.console import Console
     from rich.table import Table
 
-    from pithy.systems.registry import RECIPES
-
-    table = Table("system", "what it is", "view", "paper", box=None)
-    for recipe in RECIPES.values():
-        table.add_row(recipe.name, recipe.about, recipe.view, recipe.paper)
-    Console().print(table)
+    table = Table(box=None, caption=CAPTION, caption_justify="left")
+    for column in ("system", "task", "view"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("parameters", no_wrap=True, justify="right")
+    for column in ("paper", "what it is"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(row.system, " ".join(row.tasks), row.view, compact(row.parameters), row.paper, row.about)
+    Console(width=max(Console().width, 120)).print(table)
 
 
 @cli.command()

@@ -100,12 +100,36 @@ class EncodeSettings(Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PretrainSettings(Strict):
+    """Masked language modelling on the training texts, before any system of a view is trained (Devlin et al. 2019).
+
+    The sizes are those of the small encoder, which the view's systems then take over.
+    """
+
+    texts: str | None = None  # further texts, one a line: a file in data/local
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    max_length: Positive = 128  # tokens read at once, prompt and special tokens included; longer texts are cut up
+    mask_share: OpenShare = 0.15  # of a text's words
+    epochs: Positive = 20
+    batch_size: Positive = 64  # texts
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    seed: Count = 0
+    threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
+
+
+@dataclass(frozen=True, kw_only=True)
 class View(Strict):
     """A tokenization, with or without the prompt, of a from-scratch vocabulary or of a checkpoint's."""
 
     tokenizer: Literal["token", "wordpiece"] = "token"
     prompt: bool = False
     checkpoint: str | None = None
+    characters: bool = False  # tokens are also spelled
+    vectors: str | None = None  # a file below data/local with vectors of the tokens: .npz, .safetensors, .txt or .vec
+    pretrain: PretrainSettings | None = None  # {} turns it on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +229,7 @@ def _names_at(kind: Any, parts: list[str]) -> list[str]:
 
     for part in parts:
         kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
+    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # a section that may be absent
     return list(getattr(kind, "__dataclass_fields__", {}))
 
 
@@ -231,12 +256,24 @@ def load(path: Path = Path("params.yaml")) -> Settings:
     settings = typed(Settings, read_params(path))
     if not settings.seeds or len(set(settings.seeds)) < len(settings.seeds):
         raise ParameterError(f"params.yaml: seeds was {settings.seeds}: one number or more are needed, each once")
+    for name, view in settings.views.items():
+        _one_start(name, view)
     for name, system in settings.systems.items():
         if system.view not in settings.views:
             raise ParameterError(
                 f"params.yaml: systems.{name}.view was {system.view!r}: {nearest(system.view, list(settings.views))}"
             )
     return settings
+
+
+def _one_start(name: str, view: View) -> None:
+    """Refuse a view that says twice what its systems' token vectors start from."""
+    given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
+    if len(given) > 1:
+        raise ParameterError(
+            f"params.yaml: views.{name} has {given[0]} and {given[1]}, and token vectors start from one of them: "
+            "remove one, or make a view of each"
+        )
 
 
 def select(keys: tuple[str, ...], *, key: str = "", path: Path = Path("params.yaml")) -> Settings:

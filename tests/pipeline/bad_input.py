@@ -161,11 +161,12 @@ def built(root: Path) -> Workshop:
             ("encode", view, "data/validated", "data/augmented", "data/pos", f"data/encoded/{view}")
             for view in PARAMS["views"]
         ),
+        *(("pretrain", view, f"data/encoded/{view}", f"data/pretrained/{view}") for view in PARAMS["views"]),
     ]
     for name in PARAMS["systems"]:
         models, pruned = f"data/models/{name}", f"data/pruned/{name}"
         steps += [
-            ("train", name, "data/encoded/token", models),
+            ("train", name, "data/encoded/token", "data/pretrained/token", models),
             ("prune", name, "data/encoded/token", models, pruned),
             ("evaluate", name, "data/validated", "data/encoded/token", pruned, f"data/evaluated/{name}"),
         ]

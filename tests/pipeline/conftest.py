@@ -41,6 +41,17 @@ def finished(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return repo.root
 
 
+SOURCE = """\
+name: {name}
+about: a few texts
+language: en
+task: single
+licence: none
+files: [{{path: x.jsonl, local: data/local/x.jsonl}}]
+read: {{reader: jsonl{spans}}}
+"""
+
+
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository that every test copies."""
@@ -53,8 +64,8 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "step.py": STEP,
         ".gitignore": "/out/\n/runs/\n/.pithy/\n/data/local/*\n!/data/local/.gitkeep\n__pycache__/\n",
         "data/local/.gitkeep": "",
-        "data/sources/toy.yaml": "name: toy\n",
-        "data/sources/other.yaml": "name: other\n",
+        "data/sources/toy.yaml": SOURCE.format(name="toy", spans=", spans: evidence"),
+        "data/sources/other.yaml": SOURCE.format(name="other", spans=""),
     }
     for name, text in files.items():
         (root / name).write_text(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bad_input import PARAMS, ROWS, STAGES, Workshop, built, csv
 
-TRAIN = ("train", "mlp", "data/encoded/token")
+TRAIN = ("train", "mlp", "data/encoded/token", "data/pretrained/token")
 GBK = csv(ROWS).encode("gbk")
 LONG = csv([("好" * 100_000, "good"), *ROWS])
 
@@ -92,7 +92,7 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
     folder = shop.out
     encoded = shop.stage("encode", "token", folder, "data/augmented", "data/pos", "new/encoded")
     assert "1 texts cut short" in encoded.out
-    trained = shop.stage("train", "mlp", "new/encoded", "new/models")
+    trained = shop.stage("train", "mlp", "new/encoded", "data/pretrained/token", "new/models")
     assert "mlp: 1 texts of train are cut to 128 tokens (train.max_length)" in trained.out
     assert trained.code == 0
 
@@ -114,11 +114,11 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
         (TRAIN, {"train": {"learning_rate": float("inf")}}, ["train.learning_rate was inf", "finite"]),
         (TRAIN, {"train": {"learning_rate": 1e9, "clip": 1e9}}, ["the loss became", "lower train.learning_rate"]),
         (TRAIN, system("mpl"), ["params.yaml: systems has no 'mlp': did you mean 'mpl'?"]),
-        (("train", "mpl", "data/encoded/token"), system("mpl"), ["no system 'mpl': did you mean 'mlp'?"]),
+        (("train", "mpl", *TRAIN[2:]), system("mpl"), ["no system 'mpl': did you mean 'mlp'?"]),
         (TRAIN, system(recipe="tranformer"), ["systems.mlp.recipe", "did you mean 'transformer'?"]),
         (TRAIN, system(view="tokne"), ["params.yaml: systems.mlp.view was 'tokne': did you mean 'token'?"]),
         (TRAIN, system(head={"kind": "prompt"}), ["systems.mlp: head: prompt needs a view with prompt: true"]),
-        (("train", "mlp", "data/encoded/prompted"), {"train": {"max_length": 9}}, ["train.max_length was 9"]),
+        (("train", "mlp", "data/encoded/prompted", TRAIN[3]), {"train": {"max_length": 9}}, ["train.max_length was 9"]),
         (("encode", "tokne", "a", "b", "c"), {}, ["params.yaml: views has no 'tokne': did you mean 'token'?"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import resource
 import shutil
@@ -18,11 +19,12 @@ from bad_input import Workshop, built, changed, csv, flipped
 
 from pithy import errors
 from pithy.files import atomic_folder
+from tests.unit.families import FAMILIES, checkpoint
 
 ROOT = Path(__file__).parents[2]
 MODEL = "data/models/mlp/seed-0"
 ENCODE = ("encode", "token", "data/validated", "data/augmented", "data/pos")
-TRAIN = ("train", "mlp", "data/encoded/token")
+TRAIN = ("train", "mlp", "data/encoded/token", "data/pretrained/token")
 PRUNE = ("prune", "mlp", "data/encoded/token", "data/models/mlp")
 EVALUATE = ("evaluate", "mlp", "data/validated", "data/encoded/token", "data/pruned/mlp")
 START = """
@@ -77,6 +79,33 @@ def test_a_flipped_byte_in_what_training_reads(shop: Workshop, name: str) -> Non
     path = shop.root / "data/encoded/token" / name
     with changed(path, flipped(path.read_bytes(), path.stat().st_size - 1)):
         shop.stage(*TRAIN, shop.out).refused(65, name, "holds values that are not from 0 to", "run dvc repro")
+    assert shop.left() == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "said"),
+    [
+        (None, 66, ["is not a folder: check the path"]),
+        ("no weights", 65, ["cannot be loaded", "model.safetensors"]),
+        ("half the weights", 65, ["cannot be loaded"]),
+        ("fewer tokens", 65, ["the checkpoint knows 8 tokens but the view has", "run encode again"]),
+    ],
+)
+def test_a_checkpoint_that_is_not_what_the_view_was_made_with(
+    shop: Workshop, broken: str | None, code: int, said: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoint"
+    if broken is not None:
+        checkpoint("bert", folder, {**FAMILIES["bert"], "vocab_size": 8})
+    if broken == "no weights":
+        (folder / "model.safetensors").unlink()
+    if broken == "half the weights":
+        (folder / "model.safetensors").write_bytes(b"half")
+    path = shop.root / "data/encoded/token/view.json"
+    shop.params(systems={"mlp": {"view": "token", "recipe": "bert"}})
+    about = json.loads(path.read_bytes())
+    with changed(path, json.dumps(about | {"checkpoint": str(folder)}).encode()):
+        shop.stage(*TRAIN, shop.out).refused(code, *said)
     assert shop.left() == []
 
 
@@ -227,7 +256,7 @@ def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:
     shop.params(systems={"mlp": {"view": "token", "train": {"epochs": 100_000, "patience": 100_000}}})
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-c", START, "mlp", "data/encoded/token", str(out)],
+        [sys.executable, "-c", START, *TRAIN[1:], str(out)],
         cwd=shop.root,
         env=environment,
         stdout=subprocess.PIPE,

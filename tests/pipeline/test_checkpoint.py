@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from pithy.inference.predictor import Predictor
-from pithy.stages import augment, download, encode, pos_table, train, validate
+from pithy.stages import augment, download, encode, pos_table, pretrain, train, validate
 from pithy.systems.saved import load
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,8 @@ def test_a_checkpoint_is_fine_tuned_saved_and_reloaded_without_it(
     run(monkeypatch, pos_table, "validated", "pos")
     run(monkeypatch, augment, "validated", "augmented")
     run(monkeypatch, encode, "wordpiece_prompt", "validated", "augmented", "pos", "encoded")
-    run(monkeypatch, train, "bert_pta", "encoded", "models")
+    run(monkeypatch, pretrain, "wordpiece_prompt", "encoded", "pretrained")
+    run(monkeypatch, train, "bert_pta", "encoded", "pretrained", "models")
 
     folder = tmp_path / "models" / "seed-0"
     before = Predictor(folder).probabilities(["good food", "a bad book, and a long one"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from pithy.evaluation.record import Cost, Evaluation, Task, write
-from pithy.evaluation.system import Split, evaluate_system
+from pithy.evaluation.splits import Said, Split, Target
+from pithy.evaluation.system import evaluate_system
+from pithy.evaluation.words import Words
 from pithy.settings import EvaluateSettings
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
@@ -35,6 +38,24 @@ def probabilities(truth: Split, wrong: Sequence[set[int]], classes: int) -> np.n
     return stacked
 
 
+def words(rows: int) -> Words:
+    """Rows of 1 to 5 words, of which two in three have the default label."""
+    counts = 1 + np.arange(rows) % 5
+    numbers = np.arange(counts.sum())
+    labels = np.where(numbers % 3 == 0, 1 + numbers // 3 % 2, 0).astype(np.uint8)
+    texts = [[f"w{i}" for i in range(count)] for count in counts.tolist()]
+    offsets = np.append(0, counts.cumsum())
+    return Words(names=["O", "PER", "LOC"], labels=labels, offsets=offsets, texts=texts, between=" ")
+
+
+def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:
+    """(K, T): seed k gives the next label to the words in wrong[k], and is right on all others."""
+    said = np.repeat(truth.labels[None], len(wrong), axis=0)
+    for k, numbers in enumerate(wrong):
+        said[k, sorted(numbers)] = (said[k, sorted(numbers)] + 1) % len(truth.names)
+    return said
+
+
 def cost(*, parameters: int = 1000, flops: float = 5e6, depth: int | None = 4) -> Cost:
     full = {"parameters_full": 2 * parameters, "depth_full": depth and 6}
     return Cost(parameters=parameters, depth=depth, flops=flops, **full)
@@ -50,20 +71,28 @@ def system(
     text: str = "text",
     task: Task = "single",
     price: Cost | None = None,
+    labelled: bool = False,
+    tokens_only: bool = False,
+    words_wrong: Sequence[set[int]] | None = None,
 ) -> Evaluation:
-    """A system with one seed for each set of wrong rows."""
+    """A system with one seed for each set of wrong rows.
+
+    `labelled`: the corpus labels words, and so does the system where `words_wrong` names those that it gets wrong.
+    """
     count = len(labels)
     dev = split(rows, count, text=text, task=task)
     test = split(rows, count, first=rows, text=text, task=task)
+    truth = words(rows) if labelled else None
+    said = wrongly(truth, words_wrong) if truth and words_wrong else None
+    dev, test = replace(dev, words=truth), replace(test, words=truth)
     return evaluate_system(
         name,
-        task=task,
-        labels=labels,
+        Target(task=task, labels=labels, tokens_only=tokens_only),
         seeds=list(range(len(dev_wrong))),
         dev=dev,
         test=test,
-        dev_probabilities=probabilities(dev, dev_wrong, count),
-        test_probabilities=probabilities(test, test_wrong, count),
+        dev_said=Said(probabilities=probabilities(dev, dev_wrong, count), words=said),
+        test_said=Said(probabilities=probabilities(test, test_wrong, count), words=said),
         costs=[price or cost()] * len(dev_wrong),
         settings=SETTINGS,
     )

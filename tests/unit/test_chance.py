@@ -46,3 +46,22 @@ def test_another_seed_draws_by_itself() -> None:
     first, second = (model_of(seed)(texts()).logits.argmax(1) for seed in (0, 1))
     agree = float((first == second).double().mean())
     assert abs(agree - float((FREQUENCY**2).sum())) < 0.02
+
+
+def test_token_labels_are_all_as_likely_and_a_hash_of_seed_text_and_place() -> None:
+    context = Context(vocabulary=5_000, classes=4, max_length=8, token_labels=("O", "A", "B"))
+    first, second = (ChanceConfig().build(context) for _ in range(2))
+    for model, seed in ((first, 0), (second, 1)):
+        model.install(FREQUENCY, seed)
+    tokens = first(texts()).tokens.argmax(-1)
+    np.testing.assert_allclose(tokens.flatten().bincount(minlength=3) / tokens.numel(), 1 / 3, atol=0.01)
+    same_place = tokens[:, 0] == tokens[:, 1]
+    assert abs(float(same_place.double().mean()) - 1 / 3) < 0.02
+    assert abs(float((tokens == second(texts()).tokens.argmax(-1)).double().mean()) - 1 / 3) < 0.01
+    short = Tokens(texts().ids[:1], texts().valid[:1])
+    padded = Tokens(torch.nn.functional.pad(short.ids, (0, 3)), torch.nn.functional.pad(short.valid, (0, 3)))
+    assert torch.equal(first(short).tokens, first(padded).tokens[:, :4])
+
+
+def test_without_token_labels_no_token_is_labelled() -> None:
+    assert model_of()(texts()).tokens is None

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from evaluation_samples import corpus, cost, folders, system
 from rich.console import Console
@@ -96,6 +97,26 @@ def test_the_terminal_table_fits_and_shows_every_column(three):
             "2 k → 1 k",
         ):
             assert part in text
+
+
+def test_systems_that_label_words_have_a_column_more():
+    words = [set(range(30))]
+    summary = compared(
+        system("tagger", wrong(1), wrong(1), labelled=True, words_wrong=words),
+        system("svm", wrong(2), wrong(2), labelled=True),
+    )
+    assert summary.score == "accuracy"
+    assert 0 < summary.rows[0].token_f1 < 1
+    assert (summary.rows[1].token_f1, summary.rows[1].token_f05, summary.rows[1].span_f1) == (None, None, None)
+    text = printed(summary, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "token F1" in text
+    assert "| token F1 |" in comparison_markdown(summary).replace("test ", "")
+
+
+def test_without_labelled_words_there_is_no_such_column(three):
+    assert "token F1" not in printed(three, 80)
+    assert "token F1" not in comparison_markdown(three)
 
 
 def test_the_markdown_table_has_a_row_a_system(three):
@@ -194,6 +215,15 @@ def test_systems_evaluated_on_different_rows_are_refused(tmp_path, monkeypatch, 
     code, error = failure(arguments, capsys)
     assert code == 65
     assert error.startswith("error: a and b were evaluated on different")
+
+
+def test_systems_evaluated_on_different_words_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    other = system("b", wrong(1), wrong(1), labelled=True)
+    other = replace(other, predictions=replace(other.predictions, test_word_labels=np.zeros(300, np.uint8)))
+    code, error = failure(folders(tmp_path, [system("a", wrong(1), wrong(1), labelled=True), other]), capsys)
+    assert code == 65
+    assert "different test_word_labels" in error
 
 
 def test_wrong_arguments_show_the_usage(capsys):

@@ -3,19 +3,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from text_samples import EN, ZH, validated
+from text_samples import EN, ZH, encoded_in
 from tokenizers import Tokenizer, models
 
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import sha256
-from pithy.settings import AugmentSettings, EncodeSettings, PosTableSettings
+from pithy.settings import EncodeSettings, PosTableSettings
 from pithy.settings import View as ViewSettings
-from pithy.stages import augment, encode
+from pithy.stages import encode
 from pithy.text import rows as rows_module
 from pithy.text.encoding import encode_texts
 from pithy.text.pos_table import build, save
@@ -34,21 +35,7 @@ def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encoded(tmp_path: Path, pos: Path) -> Any:
     """Encode rows in a view; every call works in the same folder."""
 
-    def run(
-        rows: Any,
-        language: str = "zh",
-        view: ViewSettings | None = None,
-        template: str = "plain",
-        task: str = "single",
-        **settings: Any,
-    ) -> View:
-        validated(tmp_path / "validated", language, rows, task=task)
-        augment.run(AugmentSettings(template=template), tmp_path / "validated", tmp_path / "augmented")  # type: ignore[arg-type]
-        folders = (tmp_path / "validated", tmp_path / "augmented", pos, tmp_path / "out")
-        encode.run("v", view or ViewSettings(), EncodeSettings(**settings), *folders)
-        return View.load(tmp_path / "out")
-
-    return run
+    return partial(encoded_in, tmp_path, pos)
 
 
 def texts_of(view: View, split: str) -> list[str]:

@@ -12,7 +12,10 @@ from sklearn import metrics as sklearn
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.evaluation import metrics, multilabel
 from pithy.evaluation.record import read, write
+from pithy.evaluation.splits import Said, Target
 from pithy.evaluation.system import evaluate_system
+
+TWO = Target(task="single", labels=["neg", "pos"])
 
 
 @pytest.fixture
@@ -64,20 +67,6 @@ def test_multi_label_scores_are_those_of_scikit_learn():
         assert getattr(scores, f"{average}_f1") == pytest.approx(sklearn.f1_score(gold, said, average=average))
 
 
-def test_tuned_thresholds_find_the_best_f1_of_every_label():
-    generator = np.random.default_rng(2)
-    gold = generator.random((200, 3)) < [0.1, 0.4, 0.7]
-    chances = np.round(np.clip(0.3 * gold + generator.random((200, 3)) * 0.5, 0, 1), 2)  # with ties
-    cuts = multilabel.tuned_thresholds(gold, chances)
-    for c in range(3):
-        reached = sklearn.f1_score(gold[:, c], chances[:, c] > cuts[c])
-        assert reached == pytest.approx(max(sklearn.f1_score(gold[:, c], chances[:, c] > t) for t in chances[:, c]))
-
-
-def test_a_label_without_a_gold_row_keeps_the_middle_threshold():
-    assert multilabel.tuned_thresholds(np.zeros((4, 1), bool), np.array([[0.1], [0.2], [0.6], [0.9]])) == 0.5
-
-
 def test_seeds_are_averaged_and_kept_apart():
     metrics_of = system("demo", [{1, 2}, set()], [{1, 2, 3, 4}, set()]).metrics
     assert [seed.test.accuracy for seed in metrics_of.seeds] == [0.96, 1.0]
@@ -91,10 +80,9 @@ def test_surest_mistakes_come_first_with_their_texts():
     chances = probabilities(split(20, 2), [{3, 4}], 2)
     chances[0, 4] = [0.05, 0.95]
     truth = split(20, 2, first=50, text="ab")
-    known = {"task": "single", "labels": ["neg", "pos"], "seeds": [0], "dev": truth, "test": truth, "costs": [cost()]}
-    evaluation = evaluate_system(
-        "demo", dev_probabilities=chances, test_probabilities=chances, settings=SETTINGS, **known
-    )
+    said = Said(probabilities=chances)
+    known = {"seeds": [0], "dev": truth, "test": truth, "dev_said": said, "test_said": said, "costs": [cost()]}
+    evaluation = evaluate_system("demo", TWO, settings=SETTINGS, **known)
     first, second = evaluation.metrics.mistakes
     assert (first.row, first.gold, first.predicted) == (54, ["neg"], ["pos"])
     assert first.probability == pytest.approx(0.95)
@@ -142,13 +130,12 @@ def test_a_diverged_seed_is_named():
     with pytest.raises(ParameterError, match=r"systems\.demo: seed 7 .*learning rate"):
         evaluate_system(
             "demo",
-            task="single",
-            labels=["neg", "pos"],
+            TWO,
             seeds=[3, 7],
             dev=truth,
             test=truth,
-            dev_probabilities=chances,
-            test_probabilities=broken,
+            dev_said=Said(probabilities=chances),
+            test_said=Said(probabilities=broken),
             costs=[cost(), cost()],
             settings=SETTINGS,
         )

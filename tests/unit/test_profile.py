@@ -79,6 +79,8 @@ def test_the_page_is_well_formed_whatever_the_texts_are(texts: list[str], label:
         "language": "en",
         "task": "single",
         "labels": [label],
+        "token_labels": [label],
+        "token_classes": {name: {label: 1} for name in parts},
         "notes": texts,
         "dev_in_train": 1,
         "test_in_train": 1,

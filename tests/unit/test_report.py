@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -12,7 +12,7 @@ from evaluation_samples import corpus, cost, system
 
 from pithy.errors import InputMissingError
 from pithy.evaluation.comparison import compare
-from pithy.evaluation.record import Evaluation
+from pithy.evaluation.record import Evaluation, Example, Piece
 from pithy.evaluation.report import render, render_run
 from pithy.evaluation.summary import Corpus
 from pithy.evaluation.tradeoff import Point, Pruning, SeedPruning
@@ -125,8 +125,63 @@ def test_several_labels_a_text_make_a_page():
     labels = ("a", "b", "c")
     evaluations = [system(name, [{1}], [{2}], labels=labels, task="multi") for name in ("one", "two")]
     html = page(evaluations, about=corpus(labels, task="multi"))
-    assert "micro-F1" in html
+    for part in ("micro-F1", "test macro-F1", "micro precision, recall", "all labels right", "Hamming loss"):
+        assert part in html
     assert "Confusion" not in html
+
+
+def test_each_label_shows_the_threshold_of_every_seed():
+    labels = ("a", "b", "c")
+    metrics = system("one", [{1}, {1}], [{2}, {2}], labels=labels, task="multi").metrics
+    first, second = metrics.seeds
+    seeds = [replace(first, thresholds=[0.25, 0.5, 0.125]), replace(second, thresholds=[0.75, 0.5, 0.25])]
+    evaluation = system("one", [{1}, {1}], [{2}, {2}], labels=labels, task="multi")
+    html = page([replace(evaluation, metrics=replace(metrics, seeds=seeds))], about=corpus(labels, task="multi"))
+    assert '<th class="number">threshold</th>' in html
+    for cell in ("0.250 to 0.750", "0.500", "0.125 to 0.250"):
+        assert f'<td class="number">{cell}</td>' in html
+    assert "threshold</th>" not in page([system("two", [set()], [set()])])
+
+
+def test_labelled_words_make_a_table_and_a_picture_that_need_no_colour():
+    labelled = {"labelled": True, "words_wrong": [set(range(40, 300))]}
+    html = page([system("tagger", [{1}], [{2}], **labelled), system("svm", [{1}], [{2}], labelled=True)])
+    tags = Tags(html)
+    assert tags.open == []
+    for part in (
+        '<th class="number">token F1</th>',
+        "span F1",
+        "Labels of words",
+        "C-F1",
+        "one label a text, labels on words",
+    ):
+        assert part in html
+    assert html.count("Test texts with their words labelled") == 1  # of the system that labels words
+    examples = re.sub(r"\s+", " ", html[html.index('class="examples"') :])
+    assert re.search(r'<span class="said" style="--hue:137"><u>w0</u> <small>PER</small></span>', examples)
+    assert re.search(r"<small>gold (PER|LOC)</small>", examples)
+    assert re.search(r"<small>(PER|LOC), gold (O|PER|LOC)</small>", examples)
+
+
+def test_words_and_their_labels_are_shown_not_run():
+    evaluation = system("tagger", [set()], [set()], labelled=True, words_wrong=[{1}])
+    tokens = evaluation.metrics.tokens
+    piece = Piece(text=EVIL, predicted="<PER>", gold="O")
+    tokens = replace(tokens, labels=["O", "<PER>"], examples=[Example(row=0, pieces=[piece])])
+    html = page([replace(evaluation, metrics=replace(evaluation.metrics, tokens=tokens))])
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; 很好吃 <small>&lt;PER&gt;, gold O</small>" in html
+    assert "<script" not in html
+
+
+def test_a_corpus_of_tokens_only_says_which_system_labels_none():
+    only = {"labelled": True, "tokens_only": True}
+    html = page([system("tagger", [{1}], [{2}], words_wrong=[{1}], **only), system("svm", [{1}], [{2}], **only)])
+    assert Tags(html).open == []
+    assert "labels on words" in html
+    assert "dev token F1" in html
+    assert '<td class="interval">labels no tokens</td>' in html
+    assert "<dt>test token F1</dt><dd>labels no tokens</dd>" in html
+    assert '<th class="number">token F0.5</th><th class="number">span F1</th>' in html
 
 
 def test_a_system_without_layers_says_why_it_was_not_pruned():

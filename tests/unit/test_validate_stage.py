@@ -187,7 +187,7 @@ def test_what_cannot_be_classified_is_refused() -> None:
     with pytest.raises(DataError, match="toy has no rows"):
         validate(corpus(), source(), ValidateSettings())
     with pytest.raises(ParameterError, match="labels no texts"):
-        validate(corpus(*SPLIT), source(task="tokens"), ValidateSettings())
+        validate(corpus(*SPLIT), source(task="files"), ValidateSettings())
 
 
 @pytest.fixture

@@ -11,7 +11,11 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from pithy.settings import AugmentSettings, EncodeSettings
+from pithy.settings import View as ViewSettings
+from pithy.stages import augment, encode
 from pithy.text.rows import SPLITS, Corpus
+from pithy.text.view import View
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("unhurried")
@@ -71,21 +75,48 @@ nasty = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=20).map
 def validated(
     folder: Path,
     language: str,
-    rows: dict[str, list[tuple[str, Any]]],
+    rows: dict[str, list[tuple[Any, ...]]],
     labels: Sequence[str] = ("neg", "pos"),
     task: str = "single",
+    token_labels: Sequence[str] = (),
 ) -> Corpus:
-    """Write a validated corpus as the validate stage does, and read it."""
+    """Write a validated corpus as the validate stage does, and read it.
+
+    A row is a text and its label or labels; with `token_labels`, also its words and theirs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     column = ("label", pl.String) if task == "single" else ("labels", pl.List(pl.String))
     start = 0
     for split in SPLITS:
-        frame = pl.DataFrame(rows[split], schema=dict([("text", pl.String), column]), orient="row")
+        schema = dict([("text", pl.String), column])
+        if token_labels:
+            schema |= {"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)}
+        frame = pl.DataFrame(rows[split], schema=schema, orient="row")
         frame = frame.with_columns(row=pl.int_range(start, start + frame.height, dtype=pl.Int64))
         start += frame.height
         if split != "train":
-            frame = frame.with_columns(in_train=pl.col("text").is_in([text for text, _ in rows["train"]]))
+            frame = frame.with_columns(in_train=pl.col("text").is_in([row[0] for row in rows["train"]]))
         frame.write_parquet(folder / f"{split}.parquet")
     about = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
+    about |= {"token_labels": list(token_labels), "tokens_only": False}
     (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
     return Corpus.read(folder)
+
+
+def encoded_in(
+    root: Path,
+    pos: Path,
+    rows: dict[str, list[tuple[Any, ...]]],
+    language: str = "zh",
+    view: ViewSettings | None = None,
+    template: str = "plain",
+    task: str = "single",
+    token_labels: Sequence[str] = (),
+    **settings: Any,
+) -> View:
+    """Encode rows in a view called v, with a part-of-speech table that stands in `pos`; all else is below `root`."""
+    validated(root / "validated", language, rows, task=task, token_labels=token_labels)
+    augment.run(AugmentSettings(template=template), root / "validated", root / "augmented")  # type: ignore[arg-type]
+    folders = (root / "validated", root / "augmented", pos, root / "out")
+    encode.run("v", view or ViewSettings(), EncodeSettings(**settings), *folders)
+    return View.load(root / "out")

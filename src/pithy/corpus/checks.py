@@ -10,6 +10,7 @@ import polars as pl
 from pithy.corpus import faults
 from pithy.corpus.keys import SPLITS, each_label, exact_text, label_column, label_key
 from pithy.corpus.leakage import leak_faults
+from pithy.corpus.token_labels import each_token_label, labels_tokens, token_label_counts
 from pithy.settings import Action
 
 LABEL_RULES = (faults.NO_LABEL, faults.UNKNOWN_LABEL, faults.UNKNOWN_SPLIT)
@@ -38,14 +39,22 @@ def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
     return faults.located(frame[torn], label_column(frame), faults.CONFLICT)
 
 
-def class_faults(frame: pl.DataFrame, labels: Sequence[str], min_per_class: int) -> pl.DataFrame:
-    """Faults of the training rows as a whole: none at all, one class only, a class too small.
+def class_faults(
+    frame: pl.DataFrame, labels: Sequence[str], min_per_class: int, *, inferred: bool = False
+) -> pl.DataFrame:
+    """Faults of the training rows as a whole: none at all, one class only (also of tokens), a class too small.
 
-    A class of a multi-label corpus may be as small as it is: rare labels are the rule there.
+    A class of a multi-label corpus may be as small as it is: rare labels are the rule there. Labels that are `inferred`
+    from those of tokens may be absent.
     """
     train = frame.filter(pl.col("split") == "train")
     if train.is_empty():
         return faults.stated("split", ["train"], faults.NO_TRAIN)
+    tokens = list(token_label_counts(train))
+    if len(tokens) < 2 and labels_tokens(frame):
+        return faults.stated("token_labels", tokens or [None], faults.ONE_CLASS)
+    if inferred:
+        return faults.stated("label", [], faults.FEW)
     rows = dict.fromkeys(labels, 0) | dict(each_label(train).group_by("label").len().iter_rows())
     present = [label for label, number in rows.items() if number]
     if len(present) < 2:
@@ -55,14 +64,14 @@ def class_faults(frame: pl.DataFrame, labels: Sequence[str], min_per_class: int)
     return faults.stated(label_column(frame), small, faults.FEW)
 
 
-def unseen_labels(frame: pl.DataFrame) -> pl.DataFrame:
-    """The labels of dev or test, and of their tokens, that nothing in train carries, at the first row of each."""
+def unseen_labels(frame: pl.DataFrame, *, inferred: bool = False) -> pl.DataFrame:
+    """The labels of dev or test, and of their tokens, that nothing in train carries, at the first row of each.
+
+    Labels of texts that are `inferred` may be absent.
+    """
     places = ("row", "file", "line", "split")
-    tables = [_unseen(each_label(frame, *places), faults.UNSEEN_LABEL)]
-    if "token_labels" in frame.columns:
-        tokens = frame.select(*places, label="token_labels").explode("label").drop_nulls("label")
-        tables.append(_unseen(tokens, faults.UNSEEN_TOKEN_LABEL))
-    return pl.concat(tables)
+    tokens = _unseen(each_token_label(frame, *places), faults.UNSEEN_TOKEN_LABEL)
+    return tokens if inferred else pl.concat([_unseen(each_label(frame, *places), faults.UNSEEN_LABEL), tokens])
 
 
 def _unseen(lines: pl.DataFrame, rule: str) -> pl.DataFrame:
@@ -81,9 +90,17 @@ def absent_labels(parts: Mapping[str, pl.DataFrame], labels: Sequence[str]) -> d
 
 
 def judge(
-    frame: pl.DataFrame, found: pl.DataFrame, labels: Sequence[str], min_per_class: int, actions: Mapping[str, Action]
+    frame: pl.DataFrame,
+    found: pl.DataFrame,
+    labels: Sequence[str],
+    min_per_class: int,
+    actions: Mapping[str, Action],
+    *,
+    inferred: bool = False,
 ) -> Verdict:
     """Apply the rules across rows to `frame`, whose row faults are `found`; drop what `actions` says.
+
+    `inferred`: the labels are those that the texts' tokens give them.
 
     Raises DataError, after all rules are judged, where one is broken whose action is to fail.
     """
@@ -92,7 +109,8 @@ def judge(
     doomed = found.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
     kept = _without(frame, doomed)
     labelled = _without(kept, found.filter(pl.col("rule").is_in(LABEL_RULES)))
-    found = pl.concat([found, class_faults(labelled, labels, min_per_class), unseen_labels(labelled)])
+    classes = class_faults(labelled, labels, min_per_class, inferred=inferred)
+    found = pl.concat([found, classes, unseen_labels(labelled, inferred=inferred)])
     faults.refuse(found, actions, labels)
     return Verdict(kept, found, faults.counts(doomed))
 

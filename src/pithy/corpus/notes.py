@@ -7,6 +7,7 @@ from typing import Any
 
 from pithy.corpus import faults
 from pithy.corpus.checks import Verdict
+from pithy.corpus.token_labels import MARKED, PLAIN
 from pithy.settings import Action
 
 NAMED = 8  # labels that a sentence lists
@@ -18,6 +19,16 @@ BREAKING = {
     faults.CONFLICT: "share their text with a row of another label in their split",
     faults.LEAK: "are in train although dev or test has their text",
 }
+
+
+def inferred(token_labels: Sequence[str]) -> list[str]:
+    """The source labels tokens only; `token_labels` start with the default."""
+    if not token_labels:
+        return []
+    return [
+        f"Only tokens are labelled: a text is {PLAIN} where every token has the label {token_labels[0]}, "
+        f"{MARKED} otherwise."
+    ]
 
 
 def unassigned(rows: int) -> list[str]:

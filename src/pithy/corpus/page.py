@@ -20,6 +20,7 @@ def page(report: Report) -> str:
         _summary(report),
         "".join(f'<p class="note">{escape(note)}</p>' for note in report["notes"]),
         "<h3>Classes</h3>" + _classes(report["classes"], report["rows"]),
+        _token_classes(report["token_classes"]),
         "<h3>Length</h3>" + _lengths(report),
         "<h3>Vocabulary</h3>" + _vocabulary(report["vocabulary"]),
         "<h3>The same text in two splits</h3>" + _leaks(report["leaks"]),
@@ -55,7 +56,8 @@ def _bar(share: float) -> str:
 def _summary(report: Report) -> str:
     lead = (
         f"{'Chinese' if report['language'] == 'zh' else 'English'}, {len(report['labels'])} labels, "
-        f"{'one or more' if report['task'] == 'multi' else 'one'} for each text."
+        f"{'one or more' if report['task'] == 'multi' else 'one'} for each text"
+        f"{_of_tokens(report['token_labels'])}."
     )
     held_out = {"train": None, "dev": report["dev_in_train"], "test": report["test_in_train"]}
     rows = [
@@ -65,17 +67,28 @@ def _summary(report: Report) -> str:
     return f"<p>{lead}</p>" + table(["split", "rows", "repeated texts", "also in train", "only emoji"], rows)
 
 
+def _of_tokens(token_labels: Sequence[str]) -> str:
+    return f", and {len(token_labels)} for tokens, {escape(token_labels[0])} by default" if token_labels else ""
+
+
 def _classes(classes: Mapping[str, Mapping[str, int]], rows: Mapping[str, int]) -> str:
     largest = max(classes["train"].values(), default=0) or 1
     lines = [
         [
             escape(label),
-            *(f"{counts[label]:,} ({_percent(counts[label] / rows[name])})" for name, counts in classes.items()),
+            *(f"{counts[label]:,} ({_percent(counts[label] / (rows[name] or 1))})" for name, counts in classes.items()),
             _bar(number / largest),
         ]
         for label, number in classes["train"].items()
     ]
     return table(["label", *classes, "in train"], lines)
+
+
+def _token_classes(classes: Mapping[str, Mapping[str, int]]) -> str:
+    if not classes:
+        return ""
+    tokens = {split: sum(counts.values()) for split, counts in classes.items()}
+    return "<h3>Labels of tokens</h3>" + _classes(classes, tokens)
 
 
 def _lengths(report: Report) -> str:

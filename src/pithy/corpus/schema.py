@@ -57,8 +57,14 @@ def _token_columns() -> dict[str, pa.Column]:
     labels = pl.col("token_labels")
     paired = pl.col("tokens").list.len().fill_null(0) == labels.list.len().fill_null(0)
     named = labels.list.eval((pl.element().str.strip_chars() != "").fill_null(False)).list.all()
+    there = pl.col("tokens").list.eval(pl.element().is_not_null()).list.all()
+    inked = pl.col("tokens").list.join("").str.replace_all(r"\s", "")
+    spelled = pl.col("tokens").list.len().fill_null(0).eq(0) | (inked == pl.col("text").str.replace_all(r"\s", ""))
     checks = [_rule(faults.TOKENS, paired), _rule(faults.NO_TOKEN_LABEL, named)]
-    return {"tokens": pa.Column(STRINGS, nullable=True), "token_labels": pa.Column(STRINGS, checks, nullable=True)}
+    return {
+        "tokens": pa.Column(STRINGS, [_rule(faults.NO_TOKEN, there), _rule(faults.MISSPELLED, spelled)], nullable=True),
+        "token_labels": pa.Column(STRINGS, checks, nullable=True),
+    }
 
 
 def corpus_schema(task: str, labels: Sequence[str], *, tokens: bool = False) -> pa.DataFrameSchema:
@@ -84,10 +90,17 @@ def row_faults(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
         return pl.DataFrame(schema=faults.COLUMNS)
     _refuse_structure(frame, found)
     tables = [
-        faults.located(frame[cases["index"].to_list()], str(column), _rule_name(str(column), str(check)))
+        _located(frame[cases["index"].to_list()], str(column), _rule_name(str(column), str(check)))
         for (column, check), cases in found.group_by("column", "check", maintain_order=True)
     ]
     return pl.concat(tables).sort("row", maintain_order=True)
+
+
+def _located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
+    if rule == faults.TOKENS:
+        sizes = [pl.col(name).list.len().fill_null(0) for name in ("tokens", "token_labels")]
+        rows = rows.with_columns(pl.format("{} tokens and {} token labels", *sizes).alias(column))
+    return faults.located(rows, column, rule)
 
 
 def _rule_name(column: str, check: str) -> str:

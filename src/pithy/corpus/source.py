@@ -15,6 +15,7 @@ DATABASES = ("sqlite://", "postgresql://", "postgres://")
 QUERIED = (*DATABASES, "${")  # an environment variable holds a database's address
 FETCHED = ("https://", "http://", "hf://", *QUERIED)
 
+TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}  # readers, and options of others
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
 
 Split = Literal["train", "dev", "test"]
@@ -61,7 +62,7 @@ class Source(Declared):
     name: str
     about: str
     language: Literal["zh", "en"]
-    task: Literal["single", "multi", "tokens", "files"]  # files: nothing to classify, only files to fetch
+    task: Literal["single", "multi", "tokens", "files"]  # tokens: only they are labelled; files: only fetched
     licence: str
     files: list[File]
     read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and that reader's options
@@ -70,6 +71,12 @@ class Source(Declared):
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # further columns that go along
     distinct: Literal["exact", "letters"] | None = None  # drop repeats from train, and what is in dev or test
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether the tokens of its texts have labels."""
+        options = [self.read, *(file.read for file in self.files)]
+        return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
@@ -122,6 +129,8 @@ def _check(source: Source, path: Path) -> None:
     for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
         if repeated := {name for name in listed if listed.count(name) > 1}:
             raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
+    if source.task == "tokens" and source.labels:
+        raise ParameterError(f"{path}: labels are those of texts, and task: tokens infers them: leave labels out")
     if taken := set(source.keep) & set(ROLES):
         raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
 

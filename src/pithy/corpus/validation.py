@@ -15,6 +15,13 @@ from pithy.corpus.leakage import in_train, leaks
 from pithy.corpus.profile import profile
 from pithy.corpus.schema import corpus_schema, row_faults
 from pithy.corpus.splits import cap, cut
+from pithy.corpus.token_labels import (
+    INFERRED,
+    labels_tokens,
+    profile_token_labels,
+    token_label_names,
+    with_inferred_label,
+)
 from pithy.errors import DataError, ParameterError
 from pithy.settings import Action, ValidateSettings
 
@@ -40,15 +47,19 @@ def validate(frame: pl.DataFrame, source: Source, settings: ValidateSettings) ->
     were read, and they keep that order. Raises DataError with all faults at once, ParameterError for an impossible cut.
     """
     _refuse_unfit(frame, source)
-    numbered = _numbered(frame)
-    found = row_faults(numbered, corpus_schema(source.task, source.labels, tokens=_labels_tokens(frame)))
-    labels = list(source.labels) or _sorted_labels(numbered)
+    tokens_only = source.task == "tokens"
+    numbered = with_inferred_label(_numbered(frame)) if tokens_only else _numbered(frame)
+    declared = INFERRED if tokens_only else source.labels
+    found = row_faults(numbered, corpus_schema(source.task, declared, tokens=labels_tokens(frame)))
+    labels = list(declared) or _sorted_labels(numbered)
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in faults.SETTINGS.items()}
-    verdict = judge(numbered, found, labels, settings.min_per_class, actions)
+    verdict = judge(numbered, found, labels, settings.min_per_class, actions, inferred=tokens_only)
     divided, cuts = cut(verdict.kept, dev=settings.dev, test=settings.test, seed=settings.split_seed)
     parts, capped = _capped(_parts(divided), settings)
     pairs = leaks(_parts(numbered))
+    token_labels = token_label_names(divided)
     said = [
+        *notes.inferred(token_labels if tokens_only else []),
         *notes.merged(source.distinct),
         *notes.unassigned(frame["split"].null_count() % frame.height),
         *notes.judged(verdict, actions),
@@ -58,22 +69,24 @@ def validate(frame: pl.DataFrame, source: Source, settings: ValidateSettings) ->
         *notes.absent(absent_labels(parts, labels)),
     ]
     written = _written(parts)
-    corpus = _description(source, labels, written, said)
+    corpus = _description(source, labels, token_labels, written, said)
     found_in = {"rules": _rules(verdict, actions), "conflicts": _conflicts(numbered, verdict.faults)}
     leaking = {"leaks": {"found": pairs, "left": leaks(parts)}}
-    return Validated(written, corpus, corpus | profile(parts, labels, source.language) | leaking | found_in)
+    numbers = profile(parts, labels, source.language) | {"token_classes": profile_token_labels(parts, token_labels)}
+    return Validated(written, corpus, corpus | numbers | leaking | found_in)
 
 
 def _refuse_unfit(frame: pl.DataFrame, source: Source) -> None:
-    if source.task not in {"single", "multi"}:
+    if source.task == "files":
         raise ParameterError(f"params.yaml: dataset was {source.name!r}: it labels no texts (task: {source.task})")
+    if source.task == "tokens" and not {"tokens", "token_labels"} <= set(frame.columns):
+        raise ParameterError(
+            f"data/sources/{source.name}.yaml: task was 'tokens', and its reader gives no tokens with labels: name "
+            "their columns (tokens, token_labels), give spans, or use conll or m2"
+        )
     if frame.is_empty():
         files = ", ".join(file.path for file in source.files)
         raise DataError(f"{source.name} has no rows: there is nothing in {files}")
-
-
-def _labels_tokens(frame: pl.DataFrame) -> bool:
-    return not {"tokens", "token_labels"}.isdisjoint(frame.columns)
 
 
 def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
@@ -115,13 +128,19 @@ def _written(parts: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 def _description(
-    source: Source, labels: list[str], written: Mapping[str, pl.DataFrame], said: list[str]
+    source: Source,
+    labels: list[str],
+    token_labels: list[str],
+    written: Mapping[str, pl.DataFrame],
+    said: list[str],
 ) -> dict[str, Any]:
     return {
         "name": source.name,
         "language": source.language,
-        "task": source.task,
+        "task": "multi" if source.task == "multi" else "single",
         "labels": labels,
+        "token_labels": token_labels,
+        "tokens_only": source.task == "tokens",
         "rows": {name: part.height for name, part in written.items()},
         "notes": said,
         "dev_in_train": int(written["dev"]["in_train"].sum()),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from pithy.encoders.families import Family, small_config
-from pithy.encoders.head_to_head import install
+from pithy.encoders.attention import install, refuse_others
+from pithy.encoders.families import Family, Small, small_config
+from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
+from pithy.encoders.warm_start import settings_of, start
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
 from pithy.layers.types import Context, Encoded, Tokens
+from pithy.layers.weighting import pos_table
 from pithy.settings import Strict, typed
 
 
@@ -23,14 +28,17 @@ from pithy.settings import Strict, typed
 class PretrainedConfig(Strict):
     """`small` is the encoder built where the view has no checkpoint; `backbone` is a saved model's own config.
 
+    Where the view was pretrained, the small encoder takes its sizes and its weights from there.
     A checkpoint must be of the `family`, where one is named, and the small encoder is then the library's own of it.
     `head_to_head` lets the heads weigh each other at the `site`: `residual` leaves the weights' start as it was.
+    `pos_weight` weighs the tokens of every attention by their part of speech.
     """
 
     small: dict[str, Any] = field(default_factory=dict)
     family: Family | None = None
     head_to_head: Literal["none", "paper", "residual"] = "none"
     site: Site = "scores"
+    pos_weight: Literal["none", "after", "inside", "log"] = "none"
     backbone: dict[str, Any] | None = None
 
     def build(self, context: Context) -> Encoder:
@@ -43,8 +51,41 @@ class PretrainedConfig(Strict):
             return PretrainedEncoder(self, backbone, context)
         if self.family is not None:
             return PretrainedEncoder(self, _from_config(small_config(self.family, self.small, context)), context)
-        bert = {"dropout": 0.1, "head_to_head": self.head_to_head, "site": self.site, **self.small}
-        return typed(TransformerConfig, bert, "encoder.small").build(context)
+        if context.pretrained is None:
+            return self._bert().build(context)
+        return start(self._bert(settings_of(context.pretrained)), context.pretrained, context)
+
+    def sketch(self, context: Context) -> TransformerConfig:
+        """A Transformer of this encoder's width: by it one can tell whether a head fits, with nothing loaded.
+
+        Raises as `build` does where a checkpoint's folder is enough to tell.
+        """
+        if context.checkpoint is None and self.family is None:
+            return self._bert()
+        told = self._outline(context.checkpoint)
+        if told is None:
+            return TransformerConfig(**self.plugged)
+        refuse_others(told.family, **self.plugged)
+        return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
+
+    @property
+    def plugged(self) -> dict[str, Any]:
+        """What the attention is asked for beyond its own."""
+        return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
+
+    def _outline(self, checkpoint: str | None) -> Outline | None:
+        if checkpoint is None:
+            sizes = typed(Small, self.small, "encoder.small")
+            return Outline(str(self.family), sizes.width, sizes.heads)
+        told = outlined(checkpoint)
+        if told is not None:
+            self._check(told.family, checkpoint)
+        return told
+
+    def _bert(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
+        """The small encoder, of `sizes` where it is not told otherwise."""
+        own = {"dropout": 0.1, "site": self.site, **self.plugged, **self.small}
+        return typed(TransformerConfig, {**sizes, **own}, "encoder.small")
 
     def _check(self, family: str, checkpoint: str) -> None:
         if self.family not in {None, family}:
@@ -91,8 +132,11 @@ class PretrainedEncoder(Encoder):
                 f"the checkpoint knows {config.vocab_size} tokens but the view has {context.vocabulary}: "
                 "set the view's checkpoint to the model's own folder and run encode again"
             )
-        if own.head_to_head != "none":
-            install(backbone, own.head_to_head, own.site)
+        refuse_others(config.model_type, **own.plugged)
+        self.register_buffer("pos_weight", pos_table(own.pos_weight, context))
+        self.pos_weight: Tensor | None
+        if set(own.plugged.values()) != {"none"}:
+            install(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
         self.config: PretrainedConfig = own
         self.backbone, self.width = backbone, config.hidden_size
 
@@ -143,4 +187,5 @@ class PretrainedEncoder(Encoder):
 
     def _run(self, tokens: Tokens, **wanted: bool) -> Any:
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
-        return self.backbone(**texts, attention_mask=tokens.valid.long(), return_dict=True, **wanted)
+        weights = {} if self.pos_weight is None else {"token_weight": self.pos_weight[tokens.ids]}  # w (B, L)
+        return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **wanted)

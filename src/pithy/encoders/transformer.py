@@ -13,7 +13,7 @@ from pithy.layers.embedding import Positions, TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import HeadToHead, Site
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.layers.weighting import Placement
+from pithy.layers.weighting import Placement, pos_table
 from pithy.settings import Positive, Range, Strict
 
 
@@ -37,13 +37,14 @@ class TransformerConfig(Strict):
     site: Site = "scores"  # head_to_head: what is squeezed and rescaled
 
     def build(self, context: Context) -> TransformerEncoder:
-        """The encoder for the data's vocabulary and lengths; weights by part of speech need a table of them."""
+        """The encoder for the data's vocabulary and lengths, or ValueError where its parts do not fit together."""
         if self.width % self.heads and self.attention == "dot":
             raise ValueError(f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}")
-        if self.pos_weight != "none" and context.pos_weight is None:
-            raise ValueError("encoder.pos_weight needs a part-of-speech table for the view")
         if self.head_to_head != "none" and self.attention != "dot":
-            raise ValueError("encoder.head_to_head needs encoder.attention dot: correlation attention has one head")
+            raise ValueError(
+                f"encoder.head_to_head was {self.head_to_head!r}: it needs encoder.attention dot: correlation "
+                "attention has one head, and no queries and keys to weigh it by; set one of the two back"
+            )
         return TransformerEncoder(self, context)
 
 
@@ -105,7 +106,7 @@ class TransformerEncoder(Encoder):
             norm=config.embedding_norm,
         )
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
-        self.register_buffer("pos_weight", None if config.pos_weight == "none" else context.pos_weight)
+        self.register_buffer("pos_weight", pos_table(config.pos_weight, context))
         self.pos_weight: Tensor | None
 
     def forward(self, tokens: Tokens) -> Encoded:

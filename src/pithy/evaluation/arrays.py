@@ -1,6 +1,7 @@
 """Array types of this package, and the letters of their shapes.
 
-K seeds, N rows of a split, C labels of the corpus, R bootstrap resamples, U distinct rows, B bins.
+K seeds, N rows of a split, C labels of the corpus, T words of a split, S token labels, R bootstrap resamples,
+U distinct rows, B bins.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ import numpy as np
 from pithy.errors import DataError
 from pithy.evaluation.formats import SCORE_NAMES, amount, level, listed, percent
 from pithy.evaluation.outcomes import Outcomes, judge, thresholds
-from pithy.evaluation.record import Evaluation, Metrics, Scores
+from pithy.evaluation.record import Evaluation, Metrics, ScoreName
 from pithy.evaluation.significance import Verdict, verdicts
 from pithy.evaluation.summary import Corpus, Row, Summary
+from pithy.evaluation.tokens import Labelled
 
 FEW_SEEDS = 5  # with fewer, a difference between systems can be one between seeds
 
@@ -32,7 +33,7 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
     rows = [_row(each.metrics, on_dev.get(each.metrics.system), on_test.get(each.metrics.system)) for each in ranked]
     tied = [row for row in rows if row.outcome == "tie"]
     cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned), default=None)
-    chosen_seed = max(best.seeds, key=lambda seed: _score(best, seed.dev)).seed
+    chosen_seed = max(best.seeds, key=lambda seed: seed.dev_score).seed
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -41,7 +42,7 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
         confidence=best.confidence,
         alpha=alpha,
         splits=corpus.rows,
-        notes=[*corpus.notes, *_seed_notes(rows)],
+        notes=[*corpus.notes, *_seed_notes(rows), *_word_notes(best.score, rows)],
         chosen_system=best.system,
         chosen_seed=chosen_seed,
         cheapest_tied=cheapest.system if cheapest else None,
@@ -58,7 +59,7 @@ def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
 def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:
     first = evaluations[0]
     for other in evaluations[1:]:
-        for key in ("dev_rows", "test_rows", "dev_labels", "test_labels"):
+        for key in ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels"):
             if not np.array_equal(getattr(first.predictions, key), getattr(other.predictions, key)):
                 raise DataError(
                     f"{first.metrics.system} and {other.metrics.system} were evaluated on different {key}: "
@@ -73,14 +74,14 @@ def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], a
 
 
 def _outcomes(evaluation: Evaluation, split: Literal["dev", "test"]) -> Outcomes:
-    known, task = evaluation.predictions, evaluation.metrics.task
-    cuts = thresholds(task, known.dev_labels, known.dev_probabilities)
-    labels, probabilities = getattr(known, f"{split}_labels"), getattr(known, f"{split}_probabilities")
-    return judge(task, labels, probabilities, cuts).outcomes()
-
-
-def _score(metrics: Metrics, scores: Scores) -> float:
-    return float(getattr(scores, metrics.score))
+    """What each row adds to the score that systems are ranked by."""
+    known, metrics = evaluation.predictions, evaluation.metrics
+    kept = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
+    labels, probabilities, gold, predicted, offsets = (getattr(known, f"{split}_{name}") for name in kept)
+    if metrics.score == "token_f1":
+        return Labelled.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.outcomes()
+    cuts = thresholds(metrics.task, known.dev_labels, known.dev_probabilities)
+    return judge(metrics.task, labels, probabilities, cuts).outcomes()
 
 
 def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
@@ -95,8 +96,8 @@ def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> R
         test_score=metrics.test_score.value,
         test_low=metrics.test_score.low,
         test_high=metrics.test_score.high,
-        dev_std=_std([_score(metrics, seed.dev) for seed in seeds]),
-        test_std=_std([_score(metrics, seed.test) for seed in seeds]),
+        dev_std=_std([seed.dev_score for seed in seeds]),
+        test_std=_std([seed.test_score for seed in seeds]),
         macro_f1=metrics.test.macro_f1,
         ece=metrics.calibration.ece,
         **_costs(metrics),
@@ -104,7 +105,15 @@ def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> R
         p_dev=on_dev.p if on_dev else None,
         p_test=on_test.p if on_test else None,
         test_outcome=on_test.outcome if on_test else None,
+        **_of_words(metrics),
     )
+
+
+def _of_words(metrics: Metrics) -> dict[str, Any]:
+    if metrics.tokens is None:
+        return {}
+    test = metrics.tokens.test
+    return {"token_f1": test.f1, "token_f05": test.f05, "span_f1": test.span_f1}
 
 
 def _costs(metrics: Metrics) -> dict[str, Any]:
@@ -128,6 +137,13 @@ def _seed_notes(rows: Sequence[Row]) -> list[str]:
         return []
     seeds = "one seed" if fewest == 1 else f"{fewest} seeds"
     return [f"With {seeds} a system, a difference between two systems can be one between seeds: {FEW_SEEDS} tell more."]
+
+
+def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
+    silent = [row.system for row in rows if row.token_f1 is None]
+    if score != "token_f1" or not silent:
+        return []
+    return [f"{listed(silent)} {'labels' if len(silent) == 1 else 'label'} no tokens, which counts as a score of 0."]
 
 
 def _choice(chosen: Row, seed: int, best: Metrics) -> str:

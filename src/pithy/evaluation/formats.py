@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1"}
+NO_TOKENS = "labels no tokens"
+SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "token_f1": "token F1"}
 
 
-def percent(share: float) -> str:
-    """0.8312 → "83.1"."""
-    return f"{100 * share:.1f}"
+def percent(share: float | None) -> str:
+    """0.8312 → "83.1", "–" where there is none."""
+    return "–" if share is None else f"{100 * share:.1f}"
 
 
 def level(share: float) -> str:
@@ -49,6 +50,11 @@ def probability(p: float | None) -> str:
 def change(before: str, after: str) -> str:
     """ "6 → 4", or "6" where nothing changed."""
     return before if before == after else f"{before} → {after}"
+
+
+def reach(shares: Sequence[float]) -> str:
+    """One share in three digits, "0.318", or from the lowest to the highest of several, "0.294 to 0.341"."""
+    return change(f"{min(shares):.3f}", f"{max(shares):.3f}").replace(" → ", " to ")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pithy.evaluation.formats import SCORE_NAMES, amount, change, level, milliseconds, percent, probability, spread
+from pithy.evaluation.formats import (
+    NO_TOKENS,
+    SCORE_NAMES,
+    amount,
+    change,
+    level,
+    milliseconds,
+    percent,
+    probability,
+    spread,
+)
 from pithy.evaluation.summary import Row, Summary
 
 MARK = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse"}
@@ -12,23 +22,31 @@ def comparison_markdown(summary: Summary) -> str:
     """`comparison.md`: the verdict, one row a system, the notes."""
     score = SCORE_NAMES[summary.score]
     interval = f"{level(summary.confidence)} interval"
-    head = ["system", "seeds", f"dev {score}", f"test {score} [{interval}]", "test macro-F1"]
-    head += ["parameters", "FLOPs a text", "ms a text", "against the chosen", "p (dev)", "p (test)"]
+    head = ["system", "seeds", f"dev {score}", f"test {score} [{interval}]"]
+    head += [
+        *(f"test {name}" for name in summary.further),
+        "parameters",
+        "FLOPs a text",
+        "ms a text",
+        "against the chosen",
+        "p (dev)",
+        "p (test)",
+    ]
     lines = [f"# {_plain(summary.dataset)}", "", _plain(summary.verdict), ""]
-    lines += [_line(head), _line(["---", *["---:"] * 7, "---", *["---:"] * 2])]
-    lines += [_line(_cells(row)) for row in summary.rows]
+    lines += [_line(head), _line(["---", *["---:"] * (6 + len(summary.further)), "---", *["---:"] * 2])]
+    lines += [_line(_cells(row, summary)) for row in summary.rows]
     lines += ["", "p: Holm-corrected p-value of the difference from the chosen system."]
     lines += [f"* {_plain(note)}" for note in summary.notes]
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, summary: Summary) -> list[str]:
     return [
         row.system,
         str(len(row.seeds)),
         percent(row.dev_score),
-        spread(row.test_score, row.test_low, row.test_high),
-        percent(row.macro_f1),
+        NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
+        *(percent(getattr(row, field)) for field in summary.further.values()),
         change(amount(row.parameters), amount(row.parameters_pruned)),
         amount(row.flops),
         milliseconds(row.ms_per_text),

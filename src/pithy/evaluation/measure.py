@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,30 @@ from typing import Any
 import numpy as np
 import torch
 
-from pithy.evaluation.arrays import Floats
+from pithy.evaluation.arrays import Ints
 from pithy.evaluation.record import Cost
+from pithy.evaluation.splits import Said
+from pithy.evaluation.words import Words, word_predictions
 from pithy.files import read_json
 from pithy.systems.complexity import flops, milliseconds
 from pithy.systems.model import parameters
 from pithy.systems.saved import load
-from pithy.text.view import View
+from pithy.text.view import Split, View
 from pithy.training.batches import TextBatches
-from pithy.training.predict import predict
+from pithy.training.predict import Predicted, predict
 from pithy.training.views import batches_of, device_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Probabilities (N, C) of dev and test, the model's cost, and its speed on this machine."""
+    """What a model predicts of dev and test, its cost, and its speed on this machine.
 
-    dev: Floats
-    test: Floats
+    `plain` is the class that it takes for that of the texts without a marked word.
+    """
+
+    dev: Predicted
+    test: Predicted
+    plain: int
     cost: Cost
     speed: dict[str, float]
 
@@ -49,10 +56,32 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
     )
     model.to(device)
     return Measured(
-        dev=predict(model, dev).probabilities,
-        test=predict(model, test).probabilities,
+        dev=predict(model, dev),
+        test=predict(model, test),
+        plain=saved.frame.plain_class,
         cost=cost,
         speed=speed(model, dev, timing_texts),
+    )
+
+
+def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> Said:
+    """What all seeds say of a split, its words included where the corpus and the system label them."""
+    words = [_words(seed, part, truth) for seed in seeds]
+    labelled = [each for each in words if each is not None]
+    return Said(
+        probabilities=np.stack([seed.probabilities for seed in seeds]), words=np.stack(labelled) if labelled else None
+    )
+
+
+def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | None:
+    if truth is None or predicted.tokens is None or predicted.counts is None or part.words is None:
+        return None
+    return word_predictions(
+        predicted.tokens,
+        predicted.counts,
+        token_offsets=np.array(part.offsets),
+        token_words=np.array(part.words),
+        word_offsets=truth.offsets,
     )
 
 

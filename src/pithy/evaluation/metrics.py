@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pithy.evaluation.arrays import Floats, Ints, ratio
-from pithy.evaluation.record import Scores
+from pithy.evaluation.record import ClassScores, Scores
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,21 @@ def per_class(hits: NDArray[Any], predicted: NDArray[Any], support: NDArray[Any]
         f1=ratio(2 * hits, predicted + support),
         seen=np.broadcast_to(predicted + support > 0, hits.shape),
     )
+
+
+def class_scores(labels: Sequence[str], classes: PerClass, support: NDArray[Any]) -> list[ClassScores]:
+    """The scores of every label, (K, C), averaged over the seeds, with their names and gold counts (C,)."""
+    each = zip(labels, classes.precision.mean(0), classes.recall.mean(0), classes.f1.mean(0), support, strict=True)
+    return [
+        ClassScores(label=label, precision=float(p), recall=float(r), f1=float(f), support=int(n))
+        for label, p, r, f, n in each
+    ]
+
+
+def mean(parts: Sequence[T]) -> T:
+    """The mean of dataclasses of numbers, field by field."""
+    kind: Any = type(parts[0])
+    return cast(T, kind(**{f.name: float(np.mean([getattr(part, f.name) for part in parts])) for f in fields(kind)}))
 
 
 def macro_f1(classes: PerClass) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from pithy.evaluation import metrics, multilabel
 from pithy.evaluation.arrays import Bools, Floats, Ints, ratio
 from pithy.evaluation.record import ScoreName, Scores, Task
+from pithy.training.thresholds import tuned_thresholds
 
 SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
 
@@ -48,6 +49,11 @@ class Judged:
             return Outcomes(hits, np.ones_like(hits))
         return Outcomes(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
+    def without(self, label: int) -> Judged:
+        """The other labels alone, as if a row might have several of them."""
+        others = np.arange(self.gold.shape[1]) != label
+        return Judged("multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others])
+
     def confusion(self) -> Ints:
         """Confusion matrices (K, C, C) of single-label predictions: rows gold, columns predicted."""
         gold, said = self.gold.argmax(-1), self.predicted.argmax(-1)
@@ -71,7 +77,7 @@ def thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Float
     """Thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
     if task == "single":
         return np.zeros((len(dev_probabilities), 0))
-    return np.stack([multilabel.tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
+    return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
 def judge(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> Judged:

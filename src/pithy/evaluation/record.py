@@ -6,7 +6,7 @@ Scores are shares between 0 and 1.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +17,7 @@ from pithy.files import atomic_folder, read_arrays, read_json, write_arrays, wri
 T = TypeVar("T")
 
 Task = Literal["single", "multi"]
-ScoreName = Literal["accuracy", "micro_f1"]
+ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,65 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """Scores of one label, averaged over the seeds; `support` counts its test rows."""
+    """Scores of one label, averaged over the seeds; `support` counts its test rows, or its words."""
 
     label: str
     precision: float
     recall: float
     f1: float
     support: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenScores:
+    """Scores of the words of one split; precision, recall and F are micro averages over all labels but the default.
+
+    `span_*` count whole spans of the right type. `border_*` count spans with the right borders and take their type
+    from gold: C-P, C-R and C-F1 of Pislar and Rei, Seeing Both the Forest and the Trees, 2020, Table 2.
+    """
+
+    accuracy: float
+    precision: float
+    recall: float
+    f1: float
+    f05: float
+    span_precision: float
+    span_recall: float
+    span_f1: float
+    border_precision: float
+    border_recall: float
+    border_f1: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Neighbouring words with the same predicted and the same gold label."""
+
+    text: str
+    predicted: str
+    gold: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A test row, its words labelled by most of the seeds."""
+
+    row: int
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenMetrics:
+    """How well a system labels words, averaged over the seeds."""
+
+    labels: list[str]  # the default one first
+    dev: TokenScores
+    test: TokenScores
+    test_f1: Interval
+    test_f05: Interval
+    test_span_f1: Interval
+    classes: list[ClassScores]
+    examples: list[Example]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,19 +160,31 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedMetrics:
-    """One seed of a system; `thresholds` (multi-label) are tuned on the development set, one a label."""
+    """One seed of a system; `dev_score` and `test_score` are in the score that systems are ranked by.
+
+    `thresholds` (multi-label) are tuned on the development set, one a label; the scores of words are absent where the
+    system labels none.
+    """
 
     seed: int
     dev: Scores
     test: Scores
+    dev_score: float
+    test_score: float
     calibration: Calibration
     cost: Cost
     thresholds: list[float] = field(default_factory=list)
+    dev_tokens: TokenScores | None = None
+    test_tokens: TokenScores | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """All numbers of one system; what is not under `seeds` is averaged over the seeds."""
+    """All numbers of one system; what is not under `seeds` is averaged over the seeds.
+
+    `tokens` is absent where the system labels no words. `sentence_f1`, where the corpus labels words and gives each
+    text one label, is the micro-F1 of the texts' labels other than `plain`, that of the texts without a marked word.
+    """
 
     system: str
     task: Task
@@ -139,11 +203,18 @@ class Metrics:
     reliability: list[Bin]
     slices: list[Slice]
     mistakes: list[Mistake]
+    tokens: TokenMetrics | None = None
+    sentence_f1: Interval | None = None
+    plain: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Probabilities of every seed and the truth; labels are (N,) class numbers or (N, C) indicators."""
+    """Probabilities of every seed and the truth; labels are (N,) class numbers or (N, C) indicators.
+
+    Where the corpus labels words, `*_word_labels` are their label numbers, 0 the default, and row n has the words from
+    `*_word_offsets[n]` to `*_word_offsets[n + 1]`; `*_word_predictions` are absent where the system labels none.
+    """
 
     dev_probabilities: Floats  # (K, N_dev, C)
     test_probabilities: Floats  # (K, N_test, C)
@@ -152,6 +223,12 @@ class Predictions:
     dev_rows: Ints  # (N_dev,)
     test_rows: Ints  # (N_test,)
     test_in_train: Bools  # (N_test,)
+    dev_word_labels: Ints | None = None  # (T_dev,)
+    dev_word_offsets: Ints | None = None  # (N_dev + 1,)
+    dev_word_predictions: Ints | None = None  # (K, T_dev)
+    test_word_labels: Ints | None = None
+    test_word_offsets: Ints | None = None
+    test_word_predictions: Ints | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +243,7 @@ def write(folder: Path, evaluation: Evaluation) -> None:
     """Write `metrics.json` and `predictions.safetensors`; the folder appears whole or not at all."""
     with atomic_folder(folder) as temporary:
         write_json(temporary / "metrics.json", asdict(evaluation.metrics))
-        write_arrays(temporary / "predictions.safetensors", vars(evaluation.predictions))
+        write_arrays(temporary / "predictions.safetensors", _present(evaluation.predictions))
 
 
 def read(folder: Path) -> Evaluation:
@@ -174,10 +251,14 @@ def read(folder: Path) -> Evaluation:
     metrics = from_json(Metrics, folder / "metrics.json")
     path = folder / "predictions.safetensors"
     arrays = read_arrays(path)
-    missing = Predictions.__dataclass_fields__.keys() - arrays.keys()
+    missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()
     if missing:
         raise DataError(f"{path} lacks {', '.join(sorted(missing))}: delete {folder} and run dvc repro")
     return Evaluation(metrics=metrics, predictions=Predictions(**arrays))
+
+
+def _present(predictions: Predictions) -> dict[str, Any]:
+    return {name: array for name, array in vars(predictions).items() if array is not None}
 
 
 def read_text(path: Path) -> str:

@@ -53,6 +53,7 @@ class Section:
     confusion: Markup | None
     reliability: Markup
     depth: Markup | None
+    thresholds: list[str]  # of each label, from the lowest to the highest seed; none for single-label
 
 
 def render(
@@ -62,7 +63,7 @@ def render(
     return _fill(
         "report.html.j2",
         summary,
-        scale=Scale.around([(row.test_low, row.test_high) for row in summary.rows]),
+        scale=_scale(summary),
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
         data_page=Markup(data_page),
         light=pictures.COLOURS,
@@ -93,12 +94,22 @@ def _fill(template: str, summary: Summary, **values: Any) -> str:
     )
     names = ("percent", "level", "amount", "milliseconds", "probability")
     environment.filters |= {name: getattr(formats, name) for name in names}
-    environment.globals |= {"change": formats.change, "score_name": formats.SCORE_NAMES[summary.score]}
+    environment.globals |= {
+        "change": formats.change,
+        "score_name": formats.SCORE_NAMES[summary.score],
+        "no_tokens": formats.NO_TOKENS,
+    }
     return environment.get_template(template).render(summary=summary, **values)
 
 
 def _template(name: str) -> str:
     return files("pithy.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _scale(summary: Summary) -> Scale:
+    bounds = [(row.test_low, row.test_high) for row in summary.rows]
+    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.silent(row)]
+    return Scale.around(drawn or bounds)
 
 
 def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
@@ -110,4 +121,5 @@ def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
         confusion=Markup(pictures.confusion(metrics)) if metrics.confusion else None,
         reliability=Markup(pictures.reliability(metrics.reliability)),
         depth=Markup(pictures.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
+        thresholds=[formats.reach(cuts) for cuts in zip(*(seed.thresholds for seed in metrics.seeds), strict=True)],
     )

@@ -27,8 +27,9 @@ class Row:
     """One system. `*_score`, `test_low` and `test_high` are in the summary's `score`; `*_std` is over the seeds.
 
     `outcome` is against the chosen system on development data; `p_dev` and `p_test` are corrected by Holm's method.
-    Parameters, depth and FLOPs are the median over the seeds; `*_pruned` are what is left after pruning. Speed is
-    absent until a run adds what it measured on its machine: the same data give the same summary everywhere.
+    Parameters, depth and FLOPs are the median over the seeds; `*_pruned` are what is left after pruning. `token_*` and
+    `span_f1` are of the test words, absent where the system labels none. Speed is absent until a run adds what it
+    measured on its machine: the same data give the same summary everywhere.
     """
 
     system: str
@@ -52,6 +53,9 @@ class Row:
     p_dev: float | None
     p_test: float | None
     test_outcome: Literal["better", "worse", "tie"] | None
+    token_f1: float | None = None
+    token_f05: float | None = None
+    span_f1: float | None = None
     ms_per_text: float | None = None
     texts_per_second: float | None = None
 
@@ -73,6 +77,18 @@ class Summary:
     cheapest_tied: str | None
     verdict: str
     rows: list[Row]
+
+    @property
+    def further(self) -> dict[str, str]:
+        """The test scores shown beside the one that systems are ranked by: their names → fields of a row."""
+        if self.score == "token_f1":
+            return {"token F0.5": "token_f05", "span F1": "span_f1"}
+        labelled = any(row.token_f1 is not None for row in self.rows)
+        return {"macro-F1": "macro_f1"} | ({"token F1": "token_f1"} if labelled else {})
+
+    def silent(self, row: Row) -> bool:
+        """Whether systems are ranked by the words that they label, and this one labels none."""
+        return self.score == "token_f1" and row.token_f1 is None
 
 
 def write_summary(path: Path, summary: Summary) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from pithy.heads.linear import Fusion, fused
+from pithy.heads.linear import Fusion, check_fusion, fused
 from pithy.layers.convolution import Convolutions
 from pithy.layers.encoder import Encoder
 from pithy.layers.masking import masked_max
@@ -27,8 +27,7 @@ class ConvolutionHeadConfig(Strict):
 
     def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
         """The head for the data's classes on `encoder`."""
-        if self.fusion == "hook" and encoder.depth == 0:
-            raise ValueError("head.fusion: hook needs an encoder with layers")
+        check_fusion(self.fusion, encoder)
         return ConvolutionHead(self, context, encoder.width)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from pithy.heads.linear import Fusion, check_fusion, fused
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
@@ -19,10 +20,12 @@ class InteractionConfig(Strict):
     """`hidden` units of the aggregation; twice the length that the model reads where absent."""
 
     hidden: Annotated[int | None, Range(ge=1)] = None
+    fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context, encoder: Encoder) -> InteractionHead:
         """The head for the data's classes on `encoder`."""
+        check_fusion(self.fusion, encoder)
         return InteractionHead(self, context, encoder.width)
 
 
@@ -44,7 +47,7 @@ class InteractionHead(nn.Module):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
         valid = encoded.tokens.valid
-        matched = self.classes(self.dropout(encoded.last))  # (B, L, C), Eq. 6
+        matched = self.classes(self.dropout(fused(encoded, self.config.fusion)))  # (B, L, C), Eq. 6
         matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
         hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
         # Eq. 7; the sum over positions is not printed, but the authors' code adds it

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, normalize
 
+from pithy.heads.linear import Fusion, check_fusion, fused
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
@@ -21,11 +22,13 @@ class LabelAttentionConfig(Strict):
 
     radius: Count = 5
     hidden: Positive = 300
+    fusion: Fusion = "last"
     anchor: Annotated[float, Range(ge=0.0)] = 1.0
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
 
     def build(self, context: Context, encoder: Encoder) -> LabelAttentionHead:
         """The head for the data's labels on `encoder`."""
+        check_fusion(self.fusion, encoder)
         return LabelAttentionHead(self, context, encoder.width)
 
 
@@ -58,7 +61,7 @@ class LabelAttentionHead(nn.Module):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Logits (B, C), and the mean loss of texts and anchors where `labels`, (B,) or (B, C), are given."""
-        states = encoded.last
+        states = fused(encoded, self.config.fusion)
         beta = self.attention(states, encoded.tokens.valid).to(states.dtype)
         logits = self.classify(torch.bmm(beta.unsqueeze(1), states).squeeze(1))  # f₂(z), Eq. 8
         if labels is None:

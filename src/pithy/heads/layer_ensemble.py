@@ -32,7 +32,10 @@ class LayerEnsembleConfig(Strict):
     def build(self, context: Context, encoder: Encoder) -> LayerEnsembleHead:
         """The head for the data's classes on `encoder`, which must have layers."""
         if encoder.depth == 0:
-            raise ValueError("head: layer_ensemble needs an encoder with layers")
+            raise ValueError(
+                "head: layer_ensemble needs an encoder with layers, and this one has none: take head linear, or an "
+                "encoder that has layers, such as transformer"
+            )
         return LayerEnsembleHead(self, context, encoder)
 
 

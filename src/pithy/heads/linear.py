@@ -23,6 +23,15 @@ def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
     return encoded.last if fusion == "last" else fuse(encoded.states)
 
 
+def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
+    """Raises ValueError where there are no layers to fuse."""
+    if fusion == "hook" and encoder.depth == 0:
+        raise ValueError(
+            "head.fusion was 'hook': this encoder has no layers to fuse; set it to last, or take an encoder that has "
+            "layers, such as transformer"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(Strict):
     """How tokens and layers come together."""
@@ -33,8 +42,7 @@ class LinearConfig(Strict):
 
     def build(self, context: Context, encoder: Encoder) -> LinearHead:
         """The head for the data's classes on `encoder`."""
-        if self.fusion == "hook" and encoder.depth == 0:
-            raise ValueError("head.fusion: hook needs an encoder with layers")
+        check_fusion(self.fusion, encoder)
         return LinearHead(self, context, encoder.width)
 
 

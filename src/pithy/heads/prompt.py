@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from pithy.heads.linear import Fusion, fused
+from pithy.heads.linear import Fusion, check_fusion, fused
 from pithy.layers.encoder import Encoder
 from pithy.layers.soft_prompt import SoftPrompt
 from pithy.layers.types import Context, Encoded, Prediction, Tokens
@@ -28,13 +28,21 @@ class PromptConfig(Strict):
     def build(self, context: Context, encoder: Encoder) -> PromptHead:
         """The head for the data's classes on `encoder`; refuses a view that has no prompt."""
         if context.multi:
-            raise ValueError("head: prompt asks for the one label of a text, and these texts have several")
+            raise ValueError(
+                "head: prompt asks for the one label of a text, and these texts have several: take another head, "
+                "such as linear"
+            )
         if context.mask_id is None:
-            raise ValueError("head: prompt needs a view with prompt: true and a tokenizer with a mask")
+            raise ValueError(
+                "head: prompt needs a view with prompt: true and a tokenizer with a mask: give the system such a view, "
+                "or take head linear"
+            )
         if not encoder.keeps_tokens:
-            raise ValueError("head: prompt reads the states of two tokens, and this encoder keeps none for each token")
-        if self.fusion == "hook" and encoder.depth == 0:
-            raise ValueError("head.fusion: hook needs an encoder with layers")
+            raise ValueError(
+                "head: prompt reads the states of two tokens, and this encoder keeps none for each token: "
+                "take another encoder, or head linear"
+            )
+        check_fusion(self.fusion, encoder)
         return PromptHead(self, context, encoder)
 
 

@@ -9,23 +9,27 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.inference.words import Word, words_of
 from pithy.systems.saved import Saved, load
 from pithy.text.encoding import TextEncoder
+from pithy.text.spelling import Speller
 from pithy.text.tokenizers import load as load_tokenizer
+from pithy.text.words import Located
 from pithy.training.batches import TextBatches
 from pithy.training.predict import predict
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The likeliest label of a text, its probability, and those of all labels.
+    """The likeliest label of a text, its probability, those of all labels, and its words where they are labelled too.
 
-    Where a text may have several labels, `label` names all that are likelier than not, with commas between.
+    Where a text may have several labels, `label` names all above their thresholds, with commas between.
     """
 
     label: str
     probability: float
     probabilities: dict[str, float]
+    words: list[Word]
 
 
 class Predictor:
@@ -34,20 +38,16 @@ class Predictor:
     def __init__(self, folder: Path) -> None:
         self.saved: Saved = load(folder)
         self.encoder = TextEncoder(load_tokenizer(folder / "tokenizer.json"))
+        characters = self.saved.frame.characters
+        self.speller = Speller(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """`texts` as the model reads them."""
         frame = self.saved.frame
-        encoded = self.encoder.encode(texts, frame.max_length)
-        return TextBatches(
-            encoded.ids,
-            encoded.offsets,
-            prefix=frame.prefix_ids,
-            suffix=frame.suffix_ids,
-            max_length=frame.max_length,
-            pad_id=frame.pad_id,
-            unk_id=frame.unk_id,
-        )
+        if self.speller is None:
+            encoded = self.encoder.encode(texts, frame.max_length)
+            return self._batches(encoded.ids, encoded.offsets)
+        return self._spelled(texts, self.encoder.locate(texts, frame.max_length))
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Probabilities (N, C) of `texts`, columns in the order of the model's labels."""
@@ -57,12 +57,43 @@ class Predictor:
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text."""
-        labels, table = self.saved.labels, self.probabilities(texts)
+        if not texts:
+            return []
+        labels, token_labels = self.saved.labels, self.saved.frame.token_labels
+        predicted = predict(self.saved.model, self.batches(texts))
+        words: list[list[Word]] = [[] for _ in texts]
+        if predicted.tokens is not None:
+            words = words_of(texts, self.encoder.locate(texts, self.saved.frame.max_length), predicted, token_labels)
         return [
-            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True))) for row in table
+            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found)
+            for row, found in zip(predicted.probabilities, words, strict=True)
         ]
+
+    def _spelled(self, texts: Sequence[str], tokens: Located) -> TextBatches:
+        assert self.speller is not None
+        spelling = self.speller.spell(texts, tokens)
+        return self._batches(tokens.ids, tokens.offsets, (spelling.characters, spelling.offsets))
+
+    def _batches(
+        self,
+        ids: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        spelling: tuple[NDArray[np.int32], NDArray[np.int64]] | None = None,
+    ) -> TextBatches:
+        frame = self.saved.frame
+        return TextBatches(
+            ids,
+            offsets,
+            prefix=frame.prefix_ids,
+            suffix=frame.suffix_ids,
+            max_length=frame.max_length,
+            pad_id=frame.pad_id,
+            unk_id=frame.unk_id,
+            spelling=spelling,
+        )
 
     def _named(self, row: NDArray[np.float32]) -> str:
         if self.saved.model.multi:
-            return ", ".join(self.saved.labels[c] for c in np.flatnonzero(row > 0.5))
+            above = row > np.array(self.saved.thresholds, row.dtype)
+            return ", ".join(self.saved.labels[c] for c in np.flatnonzero(above))
         return self.saved.labels[row.argmax()]

@@ -53,10 +53,12 @@ def spelled_out(
 ) -> tuple[Tensor, Tensor]:
     """Attention with its weights: context (B, H, L, d) and softmax(scale · q kᵀ) (B, H, L, L), for those who look.
 
-    `mask` is True where a key may be attended. The same numbers as the fused kernel, with the L×L matrix.
+    `mask` is True where a key may be attended, or numbers to add. The same as the fused kernel, with the L×L matrix.
     """
     scores = q @ k.transpose(2, 3) * scale
-    if mask is not None:
+    if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ is no number in a row of padding
+    elif mask is not None:
+        scores = scores + mask
     weights = scores.softmax(-1)
     return drop(weights, dropout) @ v, weights

@@ -31,7 +31,10 @@ class HeadToHead(nn.Module):
     def __init__(self, *, heads: int, gate: Gate, site: Site, dropout: float) -> None:
         super().__init__()
         if heads < 2:
-            raise ValueError("head_to_head weighs heads against each other, and this attention has one")
+            raise ValueError(
+                f"encoder.head_to_head was {gate!r}: it weighs heads against each other, and this attention has one; "
+                "give the encoder 2 heads or more, or set it to none"
+            )
         self.site = site
         self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)
         self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None

@@ -16,7 +16,7 @@ from pithy.settings import PruneSettings
 from pithy.training.batches import TextBatches
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Report, Trainer
-from pithy.training.predict import predict
+from pithy.training.predict import dev_score, predict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,6 @@ class Pruned:
     accuracies: tuple[float, ...] = ()
     dev_before: float = 0.0
     dev_after: float = 0.0
-
-
-def score(model: nn.Module, texts: TextBatches) -> float:
-    """Accuracy of `model` on labelled `texts`, or micro-F1 where a text may have several labels."""
-    return predict(model, texts).score(texts.targets(np.arange(len(texts))).cpu().numpy())
 
 
 def layer_accuracies(model: Any, train: TextBatches, dev: TextBatches, classes: int) -> list[float]:
@@ -79,7 +74,7 @@ def prune(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
     alphas = layer_accuracies(model, train, dev, classes)
-    before = score(model, dev)
+    before = dev_score(predict(model, dev), dev, config.stop_on)
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
     smaller = copy.deepcopy(model)
     dropped = drop_layers(smaller, alphas, control)
@@ -89,7 +84,7 @@ def prune(
         return Pruned(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report).run()
-    after = score(smaller, dev)
+    after = dev_score(predict(smaller, dev), dev, config.stop_on)
     if after < before - settings.tolerance:
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)

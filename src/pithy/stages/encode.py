@@ -12,6 +12,8 @@ from pithy.files import atomic_folder, read_json
 from pithy.settings import EncodeSettings, View, select
 from pithy.text.pos_table import load
 from pithy.text.rows import Corpus
+from pithy.text.tokenizers import vocabulary_of
+from pithy.text.vectors import read_vectors, vectors_file
 from pithy.text.vocabulary import reading
 from pithy.text.write_view import write_view
 
@@ -22,14 +24,20 @@ def run(
     name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
     """Encode the corpus in one view; `out` appears whole or not at all."""
+    file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = Corpus.read(validated), load(pos)
     prefix = read_json(augmented / "prompt.json")["prefix"] if view.prompt else ""
     read = reading(view, settings, corpus, prefix)
+    vectors = None if file is None else read_vectors(file, vocabulary_of(read.tokenizer))
     with atomic_folder(out) as folder:
-        tallies = write_view(folder, name, view, corpus, read, table)
-    for split, tally in tallies.items():
+        written = write_view(folder, name, view, corpus, read, table, vectors)
+    for split, tally in written.tallies.items():
         unknown = f"{100 * tally.unknown_share:.2f}% unknown"
         print(f"{name} {split}: {tally.tokens:,} tokens, {unknown}, {tally.truncated:,} texts cut short")
+    if written.vectors is not None:
+        print(
+            "{0} vectors of {file}: {found:,} of {of:,} entries, {tokens:.2%} of train".format(name, **written.vectors)
+        )
 
 
 @guarded

@@ -13,9 +13,11 @@ import numpy as np
 import polars as pl
 
 from pithy.errors import DataError, InputMissingError, arguments, guarded
-from pithy.evaluation.measure import measure
+from pithy.evaluation.measure import measure, together
 from pithy.evaluation.record import write
-from pithy.evaluation.system import Split, evaluate_system
+from pithy.evaluation.splits import Split, Target
+from pithy.evaluation.system import evaluate_system
+from pithy.evaluation.words import Words
 from pithy.files import write_json
 from pithy.settings import select
 from pithy.text.view import View
@@ -23,27 +25,48 @@ from pithy.text.view import View
 PARAMS = ("seeds", "evaluate")
 
 
-def texts_of(path: Path) -> pl.DataFrame:
-    """Row numbers and texts of a validated split. Raises InputMissingError or DataError."""
+def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
+    """Columns of a validated split. Raises InputMissingError or DataError."""
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run dvc repro validate")
     try:
-        return pl.read_parquet(path, columns=["row", "text"])
+        return pl.read_parquet(path, columns=columns)
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path} cannot be read ({error}): run dvc repro validate") from None
 
 
 def split_of(view: View, validated: Path, name: str) -> Split:
     """The truth of one split, with its texts in the order of the view's rows."""
-    part = view.split(name)
+    part, path = view.split(name), validated / f"{name}.parquet"
     assert part.in_train is not None
-    frame = texts_of(validated / f"{name}.parquet")
+    columns = ["tokens", "token_labels"] if view.token_labels else []
+    frame = texts_of(path, ["row", "text", *columns])
     rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),
         texts=rows["text"].to_list(),
         in_train=np.array(part.in_train),
+        words=words_of(rows, view, path) if view.token_labels else None,
+    )
+
+
+def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
+    """All words of the rows with their labels, also those that the view cuts off. Raises DataError for a new label."""
+    labels = rows["token_labels"].fill_null([])
+    flat = labels.explode(empty_as_null=False)
+    numbers = flat.replace_strict(
+        view.token_labels, list(range(len(view.token_labels))), default=None, return_dtype=pl.Int64
+    )
+    if numbers.null_count():
+        strange = flat.filter(numbers.is_null())[0]
+        raise DataError(f"{path}: token label {strange!r} is not in the view {view.view}: run dvc repro")
+    return Words(
+        names=view.token_labels,
+        labels=numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)),
+        offsets=np.append(0, np.cumsum(labels.list.len().to_numpy())).astype(np.int64),
+        texts=rows["tokens"].fill_null([]).to_list(),
+        between="" if view.language == "zh" else " ",
     )
 
 
@@ -53,23 +76,28 @@ def main() -> None:
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))
+    dev, test = (split_of(view, Path(validated), split) for split in ("dev", "test"))
     measured = [measure(Path(pruned) / f"seed-{seed}", view, settings.evaluate.timing_texts) for seed in settings.seeds]
     evaluation = evaluate_system(
         name,
-        task="multi" if view.task == "multi" else "single",
-        labels=view.labels,
+        Target(
+            task="multi" if view.task == "multi" else "single",
+            labels=view.labels,
+            tokens_only=view.tokens_only,
+            plain=measured[0].plain,
+        ),
         seeds=settings.seeds,
-        dev=split_of(view, Path(validated), "dev"),
-        test=split_of(view, Path(validated), "test"),
-        dev_probabilities=np.stack([m.dev for m in measured]),
-        test_probabilities=np.stack([m.test for m in measured]),
+        dev=dev,
+        test=test,
+        dev_said=together([m.dev for m in measured], view.split("dev"), dev.words),
+        test_said=together([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
         settings=settings.evaluate,
     )
     write(Path(out), evaluation)
     write_json(Path("data/speed") / f"{name}.json", measured[0].speed)
     scores = evaluation.metrics
-    print(f"{name}: dev {100 * scores.dev.accuracy:.1f}, test {100 * scores.test.accuracy:.1f}")
+    print(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
 
 
 if __name__ == "__main__":

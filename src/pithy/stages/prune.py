@@ -22,6 +22,7 @@ from pithy.systems.saved import Saved, load, save_again
 from pithy.text.view import View
 from pithy.training.config import TrainingConfig
 from pithy.training.progress import Printer
+from pithy.training.tuning import thresholds_of
 from pithy.training.views import batches_of, device_of
 
 PARAMS = ("seeds", "prune")
@@ -47,16 +48,17 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         seed=facts["seed"],
         report=printer,
     )
-    _write(saved, pruned, folder, out)
+    _write(saved, pruned, view, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
     return record_of(saved, pruned, facts)
 
 
-def _write(saved: Saved, pruned: Pruned, folder: Path, out: Path) -> None:
+def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
     if pruned.accepted:
-        save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after})
+        thresholds = thresholds_of(pruned.model, view, saved.frame)
+        save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after}, thresholds)
     else:
-        shutil.copytree(folder, out)
+        shutil.copytree(saved.folder, out)
 
 
 @guarded

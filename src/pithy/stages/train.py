@@ -1,6 +1,6 @@
 """train: train the system, one model a seed.
 
-python -m pithy.stages.train SYSTEM ENCODED OUT
+python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from pithy.encoders.warm_start import found
 from pithy.errors import arguments, guarded
 from pithy.files import atomic_folder, write_json
 from pithy.settings import select
@@ -19,15 +20,19 @@ from pithy.text.view import View
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
+from pithy.training.tuning import thresholds_of
 from pithy.training.views import cut_short, frame_of
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
 
-def train_seed(name: str, recipe: Recipe, config: TrainingConfig, view: View, seed: int, out: Path) -> None:
+def train_seed(
+    name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
+) -> None:
     """Train one seed and write its folder."""
     printer = Printer(f"{name} seed {seed}")
-    trained = train_system(recipe, config, view, seed=seed, path=f"systems.{name}", report=printer)
+    path = f"systems.{name}"
+    trained = train_system(recipe, config, view, seed=seed, path=path, pretrained=pretrained, report=printer)
     facts = {
         "dataset": view.corpus,
         "data": view.fingerprint(),
@@ -40,7 +45,16 @@ def train_seed(name: str, recipe: Recipe, config: TrainingConfig, view: View, se
         "training": vars(config),
     }
     frame = frame_of(view, config.max_length)
-    save(out, trained.model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts=facts)
+    save(
+        out,
+        trained.model,
+        recipe=recipe,
+        frame=frame,
+        labels=view.labels,
+        tokenizer=view.tokenizer_json,
+        facts=facts,
+        thresholds=thresholds_of(trained.model, view, frame),
+    )
     write_json(out / "history.json", trained.history)
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
@@ -48,18 +62,19 @@ def train_seed(name: str, recipe: Recipe, config: TrainingConfig, view: View, se
 @guarded
 def main() -> None:
     """Read the settings and train every seed."""
-    name, encoded, out = arguments("SYSTEM", "ENCODED", "OUT")
+    name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     settings = select(PARAMS, key=name)
     recipe = recipe_of(name, settings.systems[name], settings.train)
     config = configure(name, recipe, settings.train)
     torch.set_num_threads(config.threads)
     view = View.load(Path(encoded))
+    start = found(Path(pretrained), view.tokenizer_json)
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):
         print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
     with atomic_folder(Path(out)) as folder:
         for seed in settings.seeds:
-            train_seed(name, recipe, config, view, seed, folder / f"seed-{seed}")
+            train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Chance(nn.Module):
 
     Where a text may have several labels, the log odds of each plus logistic noise: each is a draw by its frequency.
     The noise is a hash of seed and text: the same text gets the same answer in any batch, another seed another.
+    Where the data have token labels, each token's is a draw in which all are as likely.
     """
 
     depth = 0
@@ -37,6 +38,7 @@ class Chance(nn.Module):
     def __init__(self, config: ChanceConfig, context: Context) -> None:
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
+        self.token_classes = len(context.token_labels)
         self.register_buffer("frequency", torch.full((context.classes,), 1 / context.classes))
         self.register_buffer("seed", torch.tensor(0))
         self.frequency: Tensor
@@ -46,18 +48,30 @@ class Chance(nn.Module):
         """Take the share (C,) of the training texts that have each label."""
         self.frequency, self.seed = frequency.to(self.frequency), self.seed.new_tensor(seed)
 
-    def draws(self, tokens: Tokens) -> Tensor:
-        """Uniform numbers in (0, 1) by seed, text and class: (B, C), float64."""
-        place = torch.arange(tokens.ids.shape[1], device=tokens.ids.device)
-        text = (mix(tokens.ids + mix(place)) * tokens.valid).sum(1)  # (B,), whatever the padding
+    def draws(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Uniform numbers in (0, 1), float64: by seed, text and class (B, C), and by place too (B, L, S)."""
+        place = mix(torch.arange(tokens.ids.shape[1], device=tokens.ids.device))
+        text = (mix(tokens.ids + place) * tokens.valid).sum(1)  # (B,), whatever the padding
+        each = mix(text.unsqueeze(1) + place)  # (B, L)
+        return self._uniform(text, self.classes), self._uniform(each, self.token_classes)
+
+    def _uniform(self, keys: Tensor, count: int) -> Tensor:
+        """`count` numbers for each of `keys`, (…, `count`)."""
         # a number of its own for each seed and class
-        streams = self.seed * self.classes + torch.arange(self.classes, device=tokens.ids.device)
-        bits = mix(text.unsqueeze(1) + mix(streams)) & (2**52 - 1)
+        streams = self.seed * count + torch.arange(count, device=keys.device)
+        bits = mix(keys.unsqueeze(-1) + mix(streams)) & (2**52 - 1)
         return (bits.double() + 0.5) / 2**52
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
-        """Noisy logits (B, C), with the loss where `labels` are given."""
-        u, p = self.draws(tokens), self.frequency.double().clamp(1e-9, 1 - 1e-9)
-        noisy = p.logit() + u.logit() if self.multi else p.log() - (-u.log()).log()
-        logits = noisy.float()
-        return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+        """Noisy logits (B, C), and (B, L, S) of the tokens, with the texts' loss where `labels` are given."""
+        (u, each), p = self.draws(tokens), self.frequency.double().clamp(1e-9, 1 - 1e-9)
+        noisy = p.logit() + u.logit() if self.multi else p.log() + gumbel(u)
+        logits, loss = noisy.float(), None
+        if labels is not None:
+            loss = classification_loss(logits, labels)
+        return Prediction(logits, loss, tokens=gumbel(each).float() if self.token_classes else None)
+
+
+def gumbel(u: Tensor) -> Tensor:
+    """Gumbel noise of uniform numbers: the largest of p.log() + noise is a draw by p."""
+    return -(-u.log()).log()

@@ -16,6 +16,8 @@ from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.saved import TextFrame
 from pithy.systems.startup import keep_plain
 
+LETTERS = 5  # of every token, where a model reads its characters
+
 
 def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
     """Floating-point operations of one text, `length` tokens with its frame: matrix products and convolutions.
@@ -29,9 +31,10 @@ def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
+    spelled = torch.full((*ids.shape, LETTERS), 1) if frame.characters else None
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mkldnn_rnn_layer: _recurrent})
     with torch.inference_mode(), counter:
-        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool)))
+        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelled))
     return int(counter.get_total_flops())
 
 

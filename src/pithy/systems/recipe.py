@@ -17,10 +17,12 @@ from pithy.encoders.pretrained import PretrainedConfig
 from pithy.encoders.projected_bilstm import ProjectedBiLstmConfig
 from pithy.encoders.region import RegionConfig
 from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig
+from pithy.encoders.spelled_bilstm import SpelledBiLstmConfig
 from pithy.encoders.transformer import TransformerConfig
 from pithy.encoders.universal_transformer import UniversalTransformerConfig
 from pithy.encoders.vdcnn import VdcnnConfig
 from pithy.errors import ParameterError
+from pithy.heads.attention_labeler import AttentionLabelerConfig
 from pithy.heads.convolution import ConvolutionHeadConfig
 from pithy.heads.interaction import InteractionConfig
 from pithy.heads.label_attention import LabelAttentionConfig
@@ -28,12 +30,14 @@ from pithy.heads.label_decoder import LabelDecoderConfig
 from pithy.heads.layer_ensemble import LayerEnsembleConfig
 from pithy.heads.linear import LinearConfig
 from pithy.heads.prompt import PromptConfig
+from pithy.heads.tagger import TaggerConfig
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context
 from pithy.settings import nearest, typed
 from pithy.systems.chance import ChanceConfig
 from pithy.systems.linear_svm import LinearSvmConfig
 from pithy.systems.model import Classifier
+from pithy.systems.vectors import start_from
 
 Fitting = Literal["gradient", "solver", "counting"]
 
@@ -58,6 +62,7 @@ ENCODERS: dict[str, type] = {
     "convolution": ConvolutionConfig,
     "bilstm": BiLstmConfig,
     "projected_bilstm": ProjectedBiLstmConfig,
+    "spelled_bilstm": SpelledBiLstmConfig,
     "embedding": EmbeddingConfig,
     "region": RegionConfig,
     "pretrained": PretrainedConfig,
@@ -76,6 +81,8 @@ HEADS: dict[str, type] = {
     "label_decoder": LabelDecoderConfig,
     "label_attention": LabelAttentionConfig,
     "interaction": InteractionConfig,
+    "attention_labeler": AttentionLabelerConfig,
+    "tagger": TaggerConfig,
 }
 
 
@@ -113,6 +120,8 @@ class Recipe:
             encoder = encoder_config.build(context)
             if self.fitting != "gradient":
                 return cast(nn.Module, encoder)
+            if context.vectors is not None:
+                start_from(encoder.token_table, context.vectors)
             return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None

@@ -7,7 +7,18 @@ from typing import Any
 
 from pithy.errors import ParameterError
 from pithy.settings import System, nearest
-from pithy.systems import baselines, bert, cnle, dmsp, head_to_head, label_embedding, text_cnn, transformer_f
+from pithy.systems import (
+    baselines,
+    bert,
+    cnle,
+    dmsp,
+    head_to_head,
+    label_embedding,
+    mhal,
+    tagger,
+    text_cnn,
+    transformer_f,
+)
 from pithy.systems.recipe import Recipe
 
 SVM = Recipe(
@@ -31,6 +42,8 @@ RECIPES: dict[str, Recipe] = {
         *cnle.RECIPES,
         *label_embedding.RECIPES,
         *head_to_head.RECIPES,
+        *mhal.RECIPES,
+        *tagger.RECIPES,
     ]
 }
 

@@ -6,7 +6,7 @@ config.json  model.safetensors  tokenizer.json  labels.json  card.md  manifest.j
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 
 @dataclass(frozen=True, kw_only=True)
 class TextFrame:
-    """What stands around a text's own tokens, and how much of it fits."""
+    """How a model reads texts: what stands around their own tokens, how much fits, what their tokens are."""
 
     language: str
     max_length: int
@@ -35,6 +35,14 @@ class TextFrame:
     unk_id: int
     mask_id: int | None
     vocabulary: int
+    characters: str = ""  # that spell the tokens, where the model reads them
+    token_labels: list[str] = field(default_factory=list)  # the default one first
+    plain_class: int = 0  # the class of texts without another
+
+
+def spelling_size(characters: str) -> int:
+    """Ids that spell tokens by `characters`, none and unknown included; 0 where tokens are not spelled."""
+    return len(characters) + 2 if characters else 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Saved:
     model: Any
     labels: list[str]
     frame: TextFrame
+    thresholds: list[float]  # (C,): a text that may have several labels has those more probable than theirs
 
 
 def save(
@@ -57,8 +66,12 @@ def save(
     labels: list[str],
     tokenizer: Path,
     facts: dict[str, Any],
+    thresholds: list[float] | None = None,
 ) -> None:
-    """Write the model's folder, whole or not at all; `facts` (data hash, seed, dev score …) go to card and manifest."""
+    """Write the model's folder, whole or not at all; `facts` (data hash, seed, dev score …) go to card and manifest.
+
+    `thresholds` (C,) are those tuned on dev where a text may have several labels.
+    """
     config = {
         "model_type": "pithy",
         "format": FORMAT,
@@ -68,6 +81,7 @@ def save(
         "paper": recipe.paper,
         "parts": _parts(model),
         "frame": asdict(frame),
+        **({} if thresholds is None else {"thresholds": thresholds}),
     }
     with atomic_folder(folder) as new:
         write_json(new / "config.json", config)
@@ -79,8 +93,10 @@ def save(
         write_json(new / "manifest.json", {**facts, "sha256": {name: sha256(new / name) for name in CHECKED}})
 
 
-def save_again(folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any]) -> None:
-    """Write a changed `model` (a pruned one) with everything else of the folder that it came from."""
+def save_again(
+    folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any], thresholds: list[float] | None = None
+) -> None:
+    """Write a changed `model` (a pruned one) and its `thresholds` with all else of the folder that it came from."""
     config, manifest = read_json(saved.folder / "config.json"), read_json(saved.folder / "manifest.json")
     recipe = Recipe(name=saved.system, about=config["about"], paper=config["paper"], view="", **config["parts"])
     del manifest["sha256"]
@@ -92,6 +108,7 @@ def save_again(folder: Path, saved: Saved, model: nn.Module, facts: dict[str, An
         labels=saved.labels,
         tokenizer=saved.folder / "tokenizer.json",
         facts={**manifest, **facts},
+        thresholds=thresholds,
     )
 
 
@@ -146,14 +163,19 @@ def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
         vocabulary=frame.vocabulary,
         classes=len(labels),
         max_length=frame.max_length,
+        labels=tuple(labels),
         multi=config["task"] == "multi",
+        token_labels=tuple(frame.token_labels),
+        plain_class=frame.plain_class,
+        characters=spelling_size(frame.characters),
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
         pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place
     )
     model = recipe.build(context, "config.json")
     model.load_state_dict(_state(folder / "model.safetensors"))
-    return Saved(folder, config["system"], model.eval(), labels, frame)
+    thresholds = config.get("thresholds", [0.5] * len(labels))
+    return Saved(folder, config["system"], model.eval(), labels, frame, thresholds)
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:

@@ -1,8 +1,9 @@
-"""Texts to flat arrays of token ids: the one function behind the encode stage and behind inference."""
+"""Texts to flat arrays of token ids: the one class behind the encode stage and behind inference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer
 from pithy.errors import DataError
 from pithy.text.characters import code_points, lookup_table
 from pithy.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
+from pithy.text.words import Located, Whole, by_library, by_table, lengths, located
 
 CHARACTERS_AT_ONCE = 1_000_000  # bounds the memory that the library's results take
 
@@ -42,27 +44,37 @@ class TextEncoder:
         A text with no token at all becomes one unknown token, so that no model meets an empty row.
         Raises DataError for a text that is not valid Unicode (a lone surrogate).
         """
-        try:
+        with _unicode():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
-        except UnicodeEncodeError as error:
-            raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
         ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
-        lengths = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
-        ids = np.insert(ids, (np.cumsum(lengths) - lengths)[lengths == 0], self.unk_id)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(lengths, 1))])
+        counts = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
+        ids = np.insert(ids, (np.cumsum(counts) - counts)[counts == 0], self.unk_id)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(counts, 1))])
         return Encoded(ids, offsets, sum(part[2] for part in parts))
+
+    def locate(self, texts: Sequence[str], max_length: int) -> Located:
+        """The same tokens as `encode`, each with its word and its place in the text; slower."""
+        with _unicode():
+            parts = [self._whole(texts[start:stop]) for start, stop in _chunks(texts)]
+        return located(parts, max_length, self.unk_id)
+
+    def _whole(self, texts: Sequence[str]) -> Whole:
+        if self._table is not None:
+            return by_table(self._table, texts)
+        "".join(texts).encode()  # as in `_encode`
+        return by_library(self._tokenizer, texts)
 
     def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
         """Flat ids, the length of each text, and how many texts lost their end."""
         if self._table is not None:
             heads = [text[:max_length] for text in texts]
-            full, lengths = _lengths(texts), _lengths(heads)
-            return self._table[code_points(heads)], lengths, int((lengths < full).sum())
+            full, counts = lengths(texts), lengths(heads)
+            return self._table[code_points(heads)], counts, int((counts < full).sum())
         "".join(texts).encode()  # the library says less clearly that a text is not valid Unicode
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
         cut = [ids[:max_length] for ids in found]
-        full, lengths = _lengths(found), _lengths(cut)
-        return np.fromiter(chain.from_iterable(cut), np.int32, lengths.sum()), lengths, int((lengths < full).sum())
+        full, counts = lengths(found), lengths(cut)
+        return np.fromiter(chain.from_iterable(cut), np.int32, counts.sum()), counts, int((counts < full).sum())
 
 
 def encode_texts(
@@ -73,12 +85,16 @@ def encode_texts(
     return encoded.ids, encoded.offsets
 
 
-def _lengths(sequences: Sequence[Sequence[object]]) -> NDArray[np.int64]:
-    return np.fromiter(map(len, sequences), np.int64, len(sequences))
+@contextmanager
+def _unicode() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Ranges of texts of about CHARACTERS_AT_ONCE characters each."""
-    chunk = np.cumsum(_lengths(texts)) // CHARACTERS_AT_ONCE
+    chunk = np.cumsum(lengths(texts)) // CHARACTERS_AT_ONCE
     cuts = np.flatnonzero(np.diff(chunk)) + 1
     return pairwise([0, *cuts.tolist(), len(texts)])

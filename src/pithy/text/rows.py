@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pithy.errors import DataError, InputMissingError
 from pithy.files import read_json
@@ -25,13 +27,23 @@ class Corpus:
     language: Language
     task: str  # single or multi
     labels: list[str]
+    token_labels: list[str]  # the default one first; none where tokens are not labelled
+    tokens_only: bool  # the labels of the texts are inferred from their tokens'
 
     @classmethod
     def read(cls, folder: Path) -> Corpus:
         """Read corpus.json. Raises InputMissingError or DataError."""
         about = read_json(folder / "corpus.json")
         try:
-            return cls(folder, about["name"], as_language(about["language"]), about["task"], list(about["labels"]))
+            return cls(
+                folder=folder,
+                name=about["name"],
+                language=as_language(about["language"]),
+                task=about["task"],
+                labels=list(about["labels"]),
+                token_labels=list(about["token_labels"]),
+                tokens_only=about["tokens_only"],
+            )
         except (KeyError, TypeError) as error:
             raise DataError(f"{folder / 'corpus.json'} lacks {error}: delete {folder} and run dvc repro") from None
 
@@ -48,6 +60,14 @@ class Corpus:
     def count(self, split: str) -> int:
         """Rows of a split."""
         return int(self._collected(self._scan(split).select(pl.len()), split).item())
+
+    def label_ids(self, labels: pl.Series, names: list[str]) -> NDArray[np.int64]:
+        """The place of each label in `names`. Raises DataError for one that is not there."""
+        ids = labels.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
+        if ids.null_count():
+            strange = labels.filter(ids.is_null())[0]
+            raise DataError(f"{self.folder}: label {strange!r} is not in corpus.json: run dvc repro validate")
+        return ids.to_numpy()
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
         """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them."""

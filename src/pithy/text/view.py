@@ -23,6 +23,10 @@ class Split:
     labels: NDArray[Any]  # (N,) int64, or (N, C) uint8 where rows have several labels
     rows: NDArray[np.int64]  # (N,): row numbers in the whole corpus
     in_train: NDArray[np.bool_] | None  # (N,): the same text is also in train; None for train itself
+    token_labels: NDArray[np.int16] | None = None  # (tokens,): on the first token of a word, -1 on any other
+    words: NDArray[np.int32] | None = None  # (tokens,): number of the token's word in its row; beside token labels
+    characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 unknown
+    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); where the view spells its tokens
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -38,6 +42,8 @@ class View:
     language: str  # zh or en
     task: str  # single or multi
     labels: list[str]
+    token_labels: list[str]  # the default one first; none where tokens are not labelled
+    tokens_only: bool  # the labels of the texts are inferred from their tokens'
     tokenizer: str  # token or wordpiece
     checkpoint: str | None  # whose tokenizer it is; None for one made from the training texts
     vocabulary: int  # V
@@ -49,6 +55,8 @@ class View:
     prefix_ids: list[int]  # in front of every text: [CLS], prompt
     suffix_ids: list[int]  # behind every text: [SEP]
     max_length: int  # most text tokens of a row
+    characters: str  # that spell the tokens, most frequent first: the k-th has the id k + 2; none: not spelled
+    vectors: dict[str, Any] | None  # pretrained: file, width, found of the entries, share of the train tokens
     truncated: dict[str, int]  # rows a split that lost their end
     unknown: dict[str, float]  # share of unknown tokens a split
 
@@ -76,6 +84,11 @@ class View:
         """Part-of-speech weight of every vocabulary entry, (V,)."""
         return self._array("pos_weight.npy", np.float32, (self.vocabulary,))
 
+    def vectors_array(self) -> NDArray[np.float32]:
+        """Pretrained vector of every vocabulary entry, (V, E), NaN where it has none; only where `vectors` is given."""
+        assert self.vectors is not None
+        return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
+
     def split(self, name: str) -> Split:
         """The arrays of `train`, `dev` or `test`, memory-mapped.
 
@@ -87,22 +100,37 @@ class View:
         offsets = self._array(f"{name}.offsets.npy", np.int64, (count + 1,))
         shape = (count,) if single else (count, len(self.labels))
         return Split(
-            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), below=self.vocabulary),
+            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), 0, self.vocabulary),
             offsets=offsets,
             labels=self._array(
                 f"{name}.labels.npy",
                 np.int64 if single else np.uint8,
                 shape,
-                below=len(self.labels) if single else 2,
+                0,
+                len(self.labels) if single else 2,
             ),
             rows=rows,
             in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
+            **self._of_tokens(name, int(offsets[-1])),
         )
 
+    def _of_tokens(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
+        """The arrays that say more of each token than its id, where the view has them."""
+        found = {}
+        if self.token_labels:
+            bounds = (-1, len(self.token_labels))
+            found["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
+            found["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,))
+        if self.characters:
+            found["spelling"] = spelling = self._array(f"{split}.spelling.npy", np.int64, (tokens + 1,))
+            bounds = (1, len(self.characters) + 2)
+            found["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
+        return found
+
     def _array(
-        self, name: str, dtype: type, shape: tuple[int, ...] | None = None, below: int | None = None
+        self, name: str, dtype: type, shape: tuple[int, ...] | None = None, lowest: int = 0, bound: int | None = None
     ) -> NDArray[Any]:
-        """A file of the view, of type `dtype` and of `shape`, its values from 0 and `below` a bound."""
+        """A file of the view, of type `dtype` and of `shape`, its values from `lowest` and below `bound`."""
         path = self.folder / name
         try:
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -112,6 +140,6 @@ class View:
             raise DataError(f"{path} is not a whole array ({error}): delete it and run dvc repro") from None
         if array.dtype != dtype or shape not in {None, array.shape}:
             raise DataError(f"{path} holds {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}: run dvc repro")
-        if below is not None and array.size and not 0 <= int(array.min()) <= int(array.max()) < below:
-            raise DataError(f"{path} holds values that are not from 0 to {below - 1}: delete it and run dvc repro")
+        if bound is not None and array.size and not lowest <= int(array.min()) <= int(array.max()) < bound:
+            raise DataError(f"{path} holds values that are not from {lowest} to {bound - 1}: delete it, run dvc repro")
         return array

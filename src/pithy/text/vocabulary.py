@@ -15,6 +15,7 @@ from pithy.settings import EncodeSettings, View
 from pithy.text.characters import by_frequency, count_characters
 from pithy.text.checkpoints import read_checkpoint
 from pithy.text.rows import Corpus
+from pithy.text.spelling import alphabet
 from pithy.text.tokenizers import (
     MASK,
     SPECIALS,
@@ -40,6 +41,7 @@ class Reading:
     prefix_ids: list[int]
     suffix_ids: list[int]
     max_length: int  # most tokens of a text
+    characters: str  # that spell the tokens; none where the view does not
 
 
 def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> Reading:
@@ -60,7 +62,8 @@ def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = 
     room = settings.max_length if positions is None else positions - len(prefix_ids) - len(suffix_ids)
     if room < 1:
         raise ParameterError(f"params.yaml: augment.template: its prompt fills all {positions} positions of the model")
-    return Reading(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room))
+    characters = alphabet(corpus, settings.min_count) if view.characters else ""
+    return Reading(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
 
 
 def token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:

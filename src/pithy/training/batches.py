@@ -13,6 +13,23 @@ from torch import Tensor
 from pithy.layers.types import Tokens
 
 Rows = NDArray[np.int64]
+UNLABELLED = -1
+
+
+class Spellings:
+    """The characters of every token, one after the other: token t has `characters[offsets[t] : offsets[t + 1]]`."""
+
+    def __init__(self, characters: NDArray[Any], offsets: NDArray[Any], device: torch.device | str) -> None:
+        self.characters = torch.from_numpy(np.append(characters, 0).astype(np.int64)).to(device)
+        self.offsets = torch.from_numpy(np.append(offsets, offsets[-1]).astype(np.int64)).to(device)
+
+    def gather(self, index: Tensor, inside: Tensor) -> Tensor:
+        """Characters (B, L, W) of the tokens `index` (B, L), W the longest of them, 0 where a token has no more."""
+        starts = self.offsets[index]
+        counts = torch.where(inside, self.offsets[index + 1] - starts, 0)
+        place = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
+        characters = self.characters[(starts.unsqueeze(-1) + place).clamp(max=len(self.characters) - 1)]
+        return torch.where(place < counts.unsqueeze(-1), characters, 0)
 
 
 class TextBatches:
@@ -20,7 +37,8 @@ class TextBatches:
 
     `ids` (T,) and `offsets` (N + 1,) hold the texts alone; `prefix` (prompt) and `suffix` are put around each one,
     and a text is cut so that all of it fits `max_length`: the cut never touches prompt or special tokens.
-    An empty text becomes one unknown token.
+    An empty text becomes one unknown token. `token_labels` (T,) are the tokens' own, `UNLABELLED` where one has none;
+    `spelling` is what `Spellings` takes.
     """
 
     def __init__(
@@ -34,6 +52,8 @@ class TextBatches:
         pad_id: int,
         unk_id: int,
         labels: NDArray[Any] | None = None,
+        token_labels: NDArray[Any] | None = None,
+        spelling: tuple[NDArray[Any], NDArray[Any]] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         room = max_length - len(prefix) - len(suffix)
@@ -47,6 +67,11 @@ class TextBatches:
         self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
         self.suffix = torch.tensor(suffix, dtype=torch.int64, device=device)
         self.labels = None if labels is None else torch.from_numpy(np.array(labels)).to(device)
+        self.token_labels: Tensor | None = None
+        if token_labels is not None:
+            flat = np.append(token_labels, UNLABELLED).astype(np.int64)
+            self.token_labels = torch.from_numpy(flat).to(device)
+        self.spellings = None if spelling is None else Spellings(*spelling, device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.device = pad_id, torch.device(device)
 
@@ -62,18 +87,40 @@ class TextBatches:
         place = torch.arange(width, device=self.device)  # (L,)
         within = place - before
         inside = (within >= 0) & (within < counts[:, None])  # (B, L)
-        ids = self.ids[(starts[:, None] + within).clamp(0, len(self.ids) - 1)]
-        ids = torch.where(inside, ids, self.pad_id)
+        flat = (starts[:, None] + within).clamp(0, len(self.ids) - 1)
+        ids = torch.where(inside, self.ids[flat], self.pad_id)
         ids[:, :before] = self.prefix
         if after:
             tail = before + counts[:, None] + torch.arange(after, device=self.device)
             ids.scatter_(1, tail, self.suffix.expand(len(rows), -1))
-        return Tokens(ids, place < (counts + before + after)[:, None])
+        return Tokens(
+            ids,
+            place < (counts + before + after)[:, None],
+            characters=None if self.spellings is None else self.spellings.gather(flat, inside),
+            labels=None if self.token_labels is None else torch.where(inside, self.token_labels[flat], UNLABELLED),
+        )
 
     def targets(self, rows: Rows) -> Tensor:
         """Labels of `rows`."""
         assert self.labels is not None
         return self.labels[torch.from_numpy(rows).to(self.device)]
+
+    def own_tokens(self, rows: Rows, shape: torch.Size) -> Tensor:
+        """Where the texts' own tokens stand in a batch of `shape` (B, L): no prompt, no special token, no padding."""
+        place = torch.arange(shape[1], device=self.device) - len(self.prefix)
+        counts = self.counts[torch.from_numpy(rows).to(self.device)]
+        return (place >= 0) & (place < counts[:, None])
+
+    def read_labels(self) -> NDArray[np.int64] | None:
+        """Labels of all the texts' own tokens as far as they are read, (T,): the order of `Predicted.tokens`."""
+        if self.token_labels is None:
+            return None
+        counts = self.counts.cpu().numpy()
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        found: NDArray[np.int64] = self.token_labels.cpu().numpy()[
+            np.repeat(self.starts.cpu().numpy(), counts) + within
+        ]
+        return found
 
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
         """A new order of all rows as batches of like length: random pools, sorted by length, batches shuffled."""

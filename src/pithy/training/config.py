@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pithy.settings import OpenShare, Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
+from pithy.training.predict import Judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +25,13 @@ class TrainingConfig(Strict):
     beta2: OpenShare = 0.999  # adam and adamw
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # likewise
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
-    schedule: Literal["constant", "linear", "inverse_sqrt"] = "linear"
+    schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"
     warmup: Share = 0.05  # of all steps
     warmup_steps: Annotated[int | None, Range(ge=1)] = None  # and at most so many
-    clip: Annotated[float, Range(gt=0.0)] = 1.0  # gradient norm
+    clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # gradient norm
     patience: Positive = 5  # evaluations without a gain on dev
+    stop_on: Judged = "sentence"  # what that gain is of: the texts' score, the tokens' micro-F1, or their mean
+    token_supervision: Share = 1.0  # of the training texts show their token labels
     evaluations: Positive = 1  # an epoch
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums

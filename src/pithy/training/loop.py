@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from pithy.errors import ParameterError
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.config import TrainingConfig
-from pithy.training.optimizers import optimizer, schedule
-from pithy.training.predict import predict
+from pithy.training.optimizers import optimizer, schedule, slow_down
+from pithy.training.predict import dev_score, predict
+
+STALE, DECAY = 3, 0.9  # schedule `plateau`: after so many evaluations without a gain the rate is multiplied (MHAL)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ Report = Callable[[Progress], None]
 class Record:
     """The best evaluation so far and what led to it."""
 
-    score: tuple[float, float] = (-1.0, float("-inf"))  # dev accuracy or micro-F1, then minus dev loss
+    score: tuple[float, float] = (-1.0, float("-inf"))  # what `stop_on` says of dev, then minus dev loss
+    accuracy: float = 0.0  # of the texts of dev, or micro-F1, at that evaluation
     epoch: int = 0
     depth: int = 0
     weights: dict[str, Tensor] = field(default_factory=dict)
@@ -102,7 +105,8 @@ class Trainer:
             loss = self.model(self.train.gather(rows), self.train.targets(rows)).loss
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
@@ -119,12 +123,14 @@ class Trainer:
             predicted = predict(self.model, self.dev)
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
-        score, loss = predicted.score(labels), predicted.loss(labels)
+        score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
         record.history.append({"epoch": epoch, "step": self.step, "loss": self.loss, "dev": score, "dev_loss": loss})
         record.stale += 1
         if (score, -loss) > record.score:
             record.score, record.epoch, record.stale = (score, -loss), epoch, 0
-            record.weights = copy.deepcopy(self.model.state_dict())
+            record.accuracy, record.weights = predicted.score(labels), copy.deepcopy(self.model.state_dict())
+        elif self.config.schedule == "plateau" and record.stale % STALE == 0:
+            slow_down(self.schedule, DECAY)
         self._say(epoch)
 
     def _say(self, epoch: int) -> None:

@@ -31,11 +31,20 @@ def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.op
 
 
 def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
-    """Warm-up over a share of `steps`, then constant, linear to zero, or inverse square root."""
+    """Warm-up over a share of `steps`, then constant, linear to zero, or inverse square root.
+
+    `plateau` is constant until `slow_down` is called.
+    """
     warm = max(1, min(round(config.warmup * steps), config.warmup_steps or steps))
     after: dict[str, Callable[[int], float]] = {
         "constant": lambda step: 1.0,
+        "plateau": lambda step: 1.0,
         "linear": lambda step: max(0.0, (steps - step) / max(1, steps - warm)),
         "inverse_sqrt": lambda step: float((warm / step) ** 0.5),
     }
     return LambdaLR(optimizer, lambda step: (step + 1) / warm if step < warm else after[config.schedule](step))
+
+
+def slow_down(schedule: LambdaLR, factor: float) -> None:
+    """Multiply the rate of every later step by `factor`."""
+    schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]

@@ -1,29 +1,35 @@
-"""Logits of many texts at once."""
+"""Logits of many texts at once, and how good they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pithy.errors import ParameterError
 from pithy.training.batches import TextBatches
 
 Array = NDArray[np.float32]
+Judged = Literal["sentence", "token", "mean"]  # by what a model is: its texts' labels, its tokens', or both
 
 
 @dataclass(frozen=True)
 class Predicted:
     """`logits` (N, C) in the order of the texts; `parts` (K, N, C) where the head has several classifiers.
 
-    `multi`: a text may have several labels, and each logit stands for itself.
+    `multi`: a text may have several labels, and each logit stands for itself. `tokens` (T, S) are the probabilities of
+    the texts' own tokens, one text after the other, where the head labels tokens; `counts` (N,) were read of each text.
     """
 
     logits: Array
     parts: Array | None
     multi: bool = False
+    tokens: Array | None = None
+    counts: NDArray[np.int64] | None = None
 
     @property
     def probabilities(self) -> Array:
@@ -36,6 +42,16 @@ class Predicted:
     def score(self, labels: NDArray[np.integer]) -> float:
         """Accuracy, or micro-F1 at 0.5 where a text may have several labels."""
         return self._score(self.logits, labels)
+
+    def token_score(self, labels: NDArray[np.integer] | None) -> float:
+        """Micro-F1 of the token labels (T,) other than the default, which is 0. Raises ParameterError without any."""
+        if self.tokens is None or labels is None:
+            lacks = "the data have" if labels is None else "this system gives"
+            raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {lacks} none: set it to sentence")
+        known = labels >= 0
+        said, gold = self.tokens.argmax(1)[known], labels[known]
+        hits = ((said == gold) & (gold > 0)).sum()
+        return float(2 * hits / max(1, (said > 0).sum() + (gold > 0).sum()))
 
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
         """Score of each part: α of the depth controller."""
@@ -56,20 +72,45 @@ class Predicted:
         return float(2 * (said & gold).sum() / max(1, said.sum() + gold.sum()))
 
 
+def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float:
+    """What a model is chosen by on labelled `texts`."""
+    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    if judged == "sentence":
+        return predicted.score(labels)
+    tokens = predicted.token_score(texts.read_labels())
+    return tokens if judged == "token" else (tokens + predicted.score(labels)) / 2
+
+
 @torch.inference_mode()
 def predict(model: nn.Module, texts: TextBatches, *, batch_size: int = 256, max_tokens: int = 32_768) -> Predicted:
     """Run `model` over `texts`, longest first, and put the results back in the texts' order."""
     model.eval()
-    rows, logits, parts = [], [], []
+    rows, logits, parts, tokens = [], [], [], []
     for batch in texts.in_order(batch_size, max_tokens):
         prediction = model(texts.gather(batch))
         rows.append(batch)
         logits.append(prediction.logits.float().cpu().numpy())
         if prediction.parts is not None:
             parts.append(prediction.parts.float().cpu().numpy())
-    order = np.concatenate(rows)
-    together = _restored(parts, order, 1) if parts else None
-    return Predicted(_restored(logits, order, 0), together, bool(getattr(model, "multi", False)))
+        if prediction.tokens is not None:
+            own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
+            tokens.append(own.float().softmax(-1).cpu().numpy())
+    order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
+    return Predicted(
+        _restored(logits, order, 0),
+        _restored(parts, order, 1) if parts else None,
+        bool(getattr(model, "multi", False)),
+        _restored(tokens, token_order(order, counts), 0) if tokens else None,
+        counts,
+    )
+
+
+def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the tokens of the texts `order` (N,) belong when the texts are in order; text n has `counts[n]` tokens."""
+    starts, many = (np.cumsum(counts) - counts)[order], counts[order]
+    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    places: NDArray[np.int64] = np.repeat(starts, many) + within
+    return places
 
 
 def _restored(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,14 +41,26 @@ def rate_of(config: TrainingConfig, view: View) -> float:
 
 
 def train_system(
-    recipe: Recipe, config: TrainingConfig, view: View, *, seed: int, path: str, report: Report | None = None
+    recipe: Recipe,
+    config: TrainingConfig,
+    view: View,
+    *,
+    seed: int,
+    path: str,
+    pretrained: Path | None = None,
+    report: Report | None = None,
 ) -> Trained:
-    """Build, train and choose on dev; `path` is the system's place in params.yaml, for messages."""
+    """Build, train and choose on dev; `path` is the system's place in params.yaml, for messages.
+
+    `pretrained` is the folder of an encoder that was pretrained on the view.
+    """
     torch.manual_seed(seed)
     device = device_of()
     frame = frame_of(view, config.max_length)
-    model: Any = recipe.build(context_of(view, config.max_length), path).to(device)
-    train, dev = (batches_of(view, split, frame, device) for split in ("train", "dev"))
+    model: Any = recipe.build(context_of(view, config.max_length, pretrained), path).to(device)
+    shown = (config.token_supervision, seed)
+    train = batches_of(view, "train", frame, device, shown=shown)
+    dev = batches_of(view, "dev", frame, device)
     depth, size = model.depth, parameters(model)
     if recipe.fitting != "gradient":
         FITS[recipe.fitting](model, train, dev, seed=seed)
@@ -60,7 +73,7 @@ def train_system(
     return Trained(
         model=model,
         rate=rate,
-        dev_accuracy=record.score[0],
+        dev_accuracy=record.accuracy,
         epoch=record.epoch,
         depth=depth,
         parameters=size,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pithy.errors import ParameterError
 from pithy.layers.types import Context
-from pithy.systems.saved import TextFrame
+from pithy.systems.saved import TextFrame, spelling_size
 from pithy.text.view import View
-from pithy.training.batches import TextBatches
+from pithy.training.batches import UNLABELLED, TextBatches
 
 
 def length_of(view: View, max_length: int) -> int:
@@ -37,22 +40,34 @@ def frame_of(view: View, max_length: int) -> TextFrame:
         unk_id=view.unk_id,
         mask_id=view.mask_id,
         vocabulary=view.vocabulary,
+        characters=view.characters,
+        token_labels=view.token_labels,
+        plain_class=_plain_class(view),
     )
 
 
-def context_of(view: View, max_length: int) -> Context:
-    """What the view fixes for every model on it; it has a mask only where it has a prompt."""
+def context_of(view: View, max_length: int, pretrained: Path | None = None) -> Context:
+    """What the view fixes for every model on it; it has a mask only where it has a prompt.
+
+    `pretrained` is the folder of an encoder that was pretrained on the view.
+    """
     prompted = view.prefix_ids.count(-1 if view.mask_id is None else view.mask_id) > 1
     return Context(
         vocabulary=view.vocabulary,
         classes=len(view.labels),
+        labels=tuple(view.labels),
         multi=view.task == "multi",
         max_length=length_of(view, max_length),
         mask_id=view.mask_id if prompted else None,
         prefix_ids=tuple(view.prefix_ids),
         pos_weight=torch.tensor(view.pos_weight()),
         label_counts=_label_counts(view),
+        token_labels=tuple(view.token_labels),
+        plain_class=_plain_class(view),
+        characters=spelling_size(view.characters),
+        vectors=None if view.vectors is None else torch.tensor(view.vectors_array()),
         checkpoint=view.checkpoint,
+        pretrained=pretrained,
     )
 
 
@@ -61,8 +76,31 @@ def _label_counts(view: View) -> torch.Tensor | None:
     return torch.from_numpy(view.split("train").labels.sum(0, dtype=np.int64)) if view.task == "multi" else None
 
 
-def batches_of(view: View, split: str, frame: TextFrame, device: torch.device | str = "cpu") -> TextBatches:
-    """One split of a view on `device`."""
+def _plain_class(view: View) -> int:
+    """The class whose texts of train have the smallest share of tokens with another label than the default."""
+    part = view.split("train")
+    if part.token_labels is None or view.task == "multi":
+        return 0
+    text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
+    of = np.asarray(part.labels)[text]
+    marked, tokens = (np.bincount(of[kept], minlength=len(view.labels)) for kept in _marked(part.token_labels))
+    return int((marked / np.maximum(tokens, 1)).argmin())
+
+
+def _marked(token_labels: NDArray[np.int16]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which tokens have another label than the default, and which have one at all."""
+    return token_labels > 0, token_labels >= 0
+
+
+def batches_of(
+    view: View,
+    split: str,
+    frame: TextFrame,
+    device: torch.device | str = "cpu",
+    *,
+    shown: tuple[float, int] = (1.0, 0),
+) -> TextBatches:
+    """One split of a view on `device`; `shown`: the share of its texts that keep their token labels, and a seed."""
     part = view.split(split)
     return TextBatches(
         part.ids,
@@ -73,8 +111,17 @@ def batches_of(view: View, split: str, frame: TextFrame, device: torch.device | 
         pad_id=frame.pad_id,
         unk_id=frame.unk_id,
         labels=part.labels,
+        token_labels=None if part.token_labels is None else _shown(part.token_labels, part.offsets, *shown),
+        spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),
         device=device,
     )
+
+
+def _shown(token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int16]:
+    """`token_labels` (T,) of `share` of the texts, drawn by `seed`; those of the others are taken away."""
+    count = len(offsets) - 1
+    kept = np.random.default_rng(seed).permutation(count) < round(share * count)
+    return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
 
 
 def cut_short(view: View, frame: TextFrame, split: str) -> int:

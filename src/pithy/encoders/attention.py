@@ -1,8 +1,11 @@
-"""Head-to-head attention in the encoders of the transformers library, by way of its attention interface."""
+"""Our own attention in the encoders of the transformers library, by way of its attention interface.
+
+Heads that weigh each other, tokens weighed by their part of speech, or both.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -10,9 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from pithy.layers.attention import spelled_out
 from pithy.layers.head_to_head import Gate, HeadToHead, Site
 from pithy.layers.masking import key_mask
+from pithy.layers.weighting import Placement, weigh
 
-NAME = "head_to_head"
-DROPOUT = 0.1  # of M̃ (Eq. 5), as BERT's own dropouts
+NAME = "pithy"
+DROPOUT = 0.1  # of M̃ (HTH, Eq. 5), as BERT's own dropouts
 # families whose attention is looked up by name: model_type and the class that holds q, k and v (MacBERT is a bert)
 FAMILIES = {
     "bert": "BertSelfAttention",
@@ -27,26 +31,32 @@ FAMILIES = {
 }
 
 
-def install(backbone: Any, gate: Gate, site: Site) -> None:
-    """Give every self-attention of `backbone` a new HeadToHead, and let it attend through it.
+def refuse_others(family: str, **settings: str) -> None:
+    """Raises ValueError for a `family` that would attend past any of the encoder's `settings` that is not none."""
+    for name, value in settings.items():
+        if value != "none" and family not in FAMILIES:
+            raise ValueError(
+                f"encoder.{name} was {value!r}: the attention of {family} cannot be replaced; "
+                f"set it to none, or take a checkpoint of {', '.join(FAMILIES)}"
+            )
+
+
+def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
+    """Let every self-attention of `backbone` attend through `attend`, with a new HeadToHead where there is a `gate`.
 
     The parts are made here, on the CPU, after the checkpoint's weights are read: none is left without a value.
-    Raises ValueError for a family that would attend past them.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    family = backbone.config.model_type
-    if family not in FAMILIES:
-        raise ValueError(
-            f"encoder.head_to_head was {gate!r}: the attention of {family} cannot be replaced; "
-            f"set it to none, or take a checkpoint of {', '.join(FAMILIES)}"
-        )
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, mask)
-    heads = backbone.config.num_attention_heads
+    config = backbone.config
     for module in list(backbone.modules()):
-        if type(module).__name__ == FAMILIES[family]:
-            module.head_to_head = HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
+        if type(module).__name__ == FAMILIES[config.model_type]:
+            heads, module.placement = config.num_attention_heads, placement
+            module.head_to_head = (
+                None if gate == "none" else HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
+            )
     backbone.set_attn_implementation(NAME)
 
 
@@ -73,18 +83,26 @@ def attend(
     scaling: float,
     dropout: float = 0.0,
     output_attentions: bool = False,
+    token_weight: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of the interface: q, k, v (B, H, L, d) to context (B, L, H, d), and the weights where asked for.
 
-    The squeeze (Eq. 1) runs over all pairs of real tokens, in a window too.
+    The squeeze (HTH, Eq. 1) runs over all pairs of real tokens, in a window too. `token_weight` (B, L) weighs the
+    tokens by part of speech.
     """
     part: Any = module.head_to_head
     valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)
-    query = part.query(query, key, valid, scaling)
+    if part is not None:
+        query = part.query(query, key, valid, scaling)
+    if token_weight is not None:
+        placement: Any = module.placement
+        key, value, attention_mask = weigh(key, value, attention_mask, token_weight, placement)
     if output_attentions:
         y, weights = spelled_out(query, key, value, attention_mask, scale=scaling, dropout=dropout)
     else:
         y = scaled_dot_product_attention(query, key, value, attention_mask, dropout_p=dropout, scale=scaling)
         weights = None
-    return part.context(y, valid).transpose(1, 2).contiguous(), weights
+    if part is not None:
+        y = part.context(y, valid)
+    return y.transpose(1, 2).contiguous(), weights

@@ -1,0 +1,104 @@
+"""The encoder of MHAL (Eq. 1, 2): word vectors beside spelled words, through a BiLSTM that may learn to guess words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from pithy.layers.bilstm import BiLstm
+from pithy.layers.embedding import TokenEmbedding
+from pithy.layers.encoder import Encoder
+from pithy.layers.initialization import glorot
+from pithy.layers.language_model import LanguageModel
+from pithy.layers.spelling import Speller
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.settings import Positive, Range, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpelledBiLstmConfig(Strict):
+    """Sizes of the paper's Table 6. `width` and `character_width` are those of one direction.
+
+    `lm_weight` is λ_LM, what the language models of words and characters weigh in the loss; 0 does without them.
+    """
+
+    embedding: Positive = 300
+    width: Positive = 300
+    character_embedding: Positive = 100
+    character_width: Positive = 100
+    spelling: Positive = 50
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # of the BiLSTM's input and of its states
+    lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
+    lm_hidden: Positive = 50
+    lm_vocabulary: Positive = 7_500
+
+    def build(self, context: Context) -> SpelledBiLstmEncoder:
+        """The encoder for the data's vocabulary and characters."""
+        return SpelledBiLstmEncoder(self, context)
+
+    def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
+        """The language model over states of both directions (`width`), where there is to be one."""
+        if self.lm_weight == 0.0:
+            return None
+        return LanguageModel(width=width, hidden=self.lm_hidden, vocabulary=vocabulary, most=self.lm_vocabulary)
+
+
+class SpelledBiLstmEncoder(Encoder):
+    """z_i = BiLSTM([w_i; c_i]) with w the word's vector and c its spelling; only w where the view does not spell.
+
+    The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
+    models' loss, summed over the batch as all of MHAL's losses are.
+    """
+
+    def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, 2 * config.width
+        self.embedding = TokenEmbedding(
+            vocabulary=context.vocabulary,
+            width=config.embedding,
+            positions="none",
+            max_length=context.max_length,
+            dropout=0.0,
+            norm=False,
+        )
+        self.speller = self._speller(context.characters) if context.characters else None
+        inputs = config.embedding + (config.spelling if self.speller else 0)
+        self.dropout = nn.Dropout(config.dropout)
+        self.words = BiLstm(inputs=inputs, width=self.width, dropout=config.dropout)
+        glorot(self.words)
+        self.word_model = config.language_model(self.width, context.vocabulary)
+        self.blocks = nn.ModuleList()
+
+    def _speller(self, characters: int) -> Speller:
+        config = self.config
+        return Speller(
+            characters=characters,
+            embedding=config.character_embedding,
+            hidden=config.character_width,
+            width=config.spelling,
+            model=config.language_model(2 * config.character_width, characters),
+        )
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """States: the words' vectors and spellings (B, L, E), then those of the BiLSTM (B, L, D)."""
+        x, cost = self.embedding(tokens), None
+        if self.speller is not None:
+            spelled, cost = self.spelled(tokens)
+            x = torch.cat([x, spelled.to(x.dtype)], -1)
+        states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
+        if self.training and self.word_model is not None:
+            once = torch.ones_like(tokens.ids[:, 0])
+            words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, once)
+            cost = self.config.lm_weight * (words if cost is None else words + cost)
+        return Encoded((x, states), tokens, cost)
+
+    def spelled(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        """Spelling of each token (B, L, S), zero on padding, and the cost of its language model."""
+        if tokens.characters is None or self.speller is None:
+            raise ValueError("this encoder reads the characters of tokens, and the batch has none")
+        vectors, cost = self.speller(tokens.characters[tokens.valid])
+        room = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
+        return room.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost

@@ -1,0 +1,81 @@
+"""A small encoder that was pretrained on the user's own texts: its folder, and how a model starts from it.
+
+about.json (steps, 0 where nothing was trained)  encoder.json (settings)  encoder.safetensors (weights)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pithy.encoders.transformer import TransformerConfig, TransformerEncoder
+from pithy.errors import DataError
+from pithy.files import read_json, sha256, write_json, write_tensors
+from pithy.layers.types import Context
+
+FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # what a model may change and still take the weights over
+POSITIONS = "embedding.position.weight"
+
+
+def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dict[str, Any]) -> None:
+    """Write a pretrained `encoder` of the view with that tokenizer.json into `folder`; `about` tells of it."""
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
+    write_tensors(folder / "encoder.safetensors", state)
+    write_json(folder / "encoder.json", asdict(encoder.config))
+    write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer)})
+
+
+def found(folder: Path, tokenizer: Path) -> Path | None:
+    """`folder` where it holds an encoder of the view with that tokenizer.json, None where nothing was pretrained.
+
+    Raises InputMissingError for a folder that is not there, DataError for one of another vocabulary.
+    """
+    about = read_json(folder / "about.json")
+    if about["steps"] == 0:
+        return None
+    if about["tokenizer"] != sha256(tokenizer):
+        raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}: run dvc repro")
+    return folder
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The settings that the encoder of `folder` was pretrained with."""
+    return dict(read_json(folder / "encoder.json"))
+
+
+def start(config: TransformerConfig, folder: Path, context: Context) -> TransformerEncoder:
+    """The encoder of `config` with the weights of `folder`; what those lack (gates, later positions) starts afresh.
+
+    Raises ValueError for settings by which the weights mean something else, DataError for weights that do not fit.
+    """
+    own = settings_of(folder)
+    for name, value in vars(config).items():
+        if name not in FREE and value != own.get(name, value):
+            raise ValueError(
+                f"encoder.small.{name} was {value!r}, and the view's encoder was pretrained with {own[name]!r}: "
+                f"remove it here, and set it under the view's pretrain where that knows it"
+            )
+    encoder = config.build(context)
+    encoder.load_state_dict(_filled(folder, encoder.state_dict()))
+    return encoder
+
+
+def _filled(folder: Path, fresh: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`fresh` weights with those of `folder` put over them; of positions as many rows as there are in both."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        state = load_file(folder / "encoder.safetensors")
+    except (FileNotFoundError, SafetensorError) as error:
+        raise DataError(f"{folder}/encoder.safetensors cannot be read ({error}): run dvc repro") from None
+    if POSITIONS in state:
+        rows = min(len(state[POSITIONS]), len(fresh[POSITIONS]))
+        state[POSITIONS] = torch.cat([state[POSITIONS][:rows], fresh[POSITIONS][rows:]])
+    strange = [name for name, tensor in state.items() if name not in fresh or tensor.shape != fresh[name].shape]
+    if strange:
+        raise DataError(f"{folder}/encoder.safetensors does not fit the view ({strange[0]}): run dvc repro")
+    return {**fresh, **state}

@@ -1,0 +1,146 @@
+"""Saved models in the transformers library: `import pithy.hf`, then its Auto classes and pipelines read their folders.
+
+AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
+pipeline("text-classification", folder)
+
+Answers are those of `pithy predict`. Nothing of the folder is run as code.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from pithy.errors import ParameterError
+from pithy.files import read_json
+from pithy.layers.types import Tokens
+from pithy.systems.saved import Saved, TextFrame, load
+from pithy.text import tokenizers
+
+Folder = str | PathLike[str]
+
+
+class PithyConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """config.json of a saved model."""
+
+    model_type = "pithy"
+
+
+class PithyTokenizer(PreTrainedTokenizerFast):
+    """The model's own tokenizer: prompt and special tokens around every text, and texts cut to what the model reads.
+
+    A text is cut unless `truncation=False` is asked for; the cut never touches prompt or special tokens.
+    """
+
+    model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012  the library's own form
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> PithyTokenizer:
+        """Read a saved model's folder; what else the library's own loader takes has no effect."""
+        path = Path(pretrained_model_name_or_path)
+        frame = TextFrame(**read_json(path / "config.json")["frame"])
+        tokenizer = tokenizers.load(path / "tokenizer.json")
+        tokenizer.post_processor = framing(frame, tokenizer)
+        return cls(
+            tokenizer_object=tokenizer,
+            model_max_length=frame.max_length,
+            pad_token=tokenizer.id_to_token(frame.pad_id),
+            unk_token=tokenizer.id_to_token(frame.unk_id),
+            split_special_tokens=True,  # a text that holds the letters "[MASK]" is not thereby a mask
+            padding_side="right",
+            truncation_side="right",
+        )
+
+    def __call__(self, *texts: Any, truncation: Any = True, **options: Any) -> Any:
+        """Token ids and attention mask of `texts`, as the library's tokenizers give them."""
+        return super().__call__(*texts, truncation=truncation, **options)
+
+
+def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:
+    """What puts the frame's prefix and suffix around a text."""
+    around = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
+    before, after = ([name] if ids else [] for name, ids in around.items())
+    special = [
+        {"id": name, "ids": around[name], "tokens": [tokenizer.id_to_token(i) for i in around[name]]}
+        for name in [*before, *after]
+    ]
+    return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special)
+
+
+class PithyForSequenceClassification(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """A saved model as the library's sequence classifiers: ids in, logits (B, C) out."""
+
+    config_class = PithyConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, config: PithyConfig, saved: Saved) -> None:
+        super().__init__(config)
+        self.model, self.frame = saved.model, saved.frame
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]  # there is no model without a folder
+        cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any
+    ) -> PithyForSequenceClassification:
+        """Read a saved model's folder as `pithy predict` does, for inference, in single precision.
+
+        What else the library's own loader takes has no effect. Raises InputMissingError and DataError for a folder
+        that is not whole or not as it was saved, ParameterError for a model that reads more than token ids.
+        """
+        folder = Path(pretrained_model_name_or_path)
+        saved = load(folder)
+        if saved.frame.characters:
+            raise ParameterError(
+                f"{folder} reads the letters of tokens, which the library's tokenizers do not give: use pithy predict"
+            )
+        config = PithyConfig.from_pretrained(folder)
+        config.id2label = dict(enumerate(saved.labels))
+        config.label2id = {label: number for number, label in enumerate(saved.labels)}
+        config.problem_type = "multi_label_classification" if saved.model.multi else "single_label_classification"
+        model = cls(config, saved)
+        model.train(False)
+        return model
+
+    def save_pretrained(self, *_: Any, **__: Any) -> None:
+        """Refused: the folder's checksums would not fit. Raises ParameterError."""
+        raise ParameterError("a pithy model is saved by the stage that trains it: copy its folder instead")
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+    ) -> SequenceClassifierOutput:
+        """Logits (B, C) of ids and mask (B, L), padded on the right, with the loss where `labels` are given."""
+        valid = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        prediction = self.model(self._filled(input_ids.long(), valid.bool()), labels)
+        return SequenceClassifierOutput(loss=prediction.loss, logits=prediction.logits)
+
+    def _filled(self, ids: Tensor, valid: Tensor) -> Tokens:
+        """Ids and mask (B, L), an unknown token in every text that has none: the models never meet an empty one."""
+        prefix, suffix = self.frame.prefix_ids, self.frame.suffix_ids
+        alone = ids.new_tensor([*prefix, self.frame.unk_id, *suffix])
+        empty = valid.sum(1) < len(alone)
+        if empty.any():
+            short = max(0, len(alone) - ids.shape[1])
+            ids, valid = pad(ids, (0, short), value=self.frame.pad_id), pad(valid, (0, short))
+            ids[empty, : len(alone)] = alone
+            valid[empty, : len(alone)] = True
+        return Tokens(ids, valid)
+
+
+AutoConfig.register("pithy", PithyConfig)
+AutoModelForSequenceClassification.register(PithyConfig, PithyForSequenceClassification)
+AutoTokenizer.register(PithyConfig, tokenizer_class=PithyTokenizer)  # type: ignore[no-untyped-call]

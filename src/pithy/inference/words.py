@@ -1,0 +1,50 @@
+"""The labels of a text's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pithy.text.words import Located
+from pithy.training.predict import Predicted
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as it stands in its text, from character `start` to `end`, with its likeliest label."""
+
+    text: str
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels: Sequence[str]) -> list[list[Word]]:
+    """The words of each text: a word is labelled by its first token, and ends where its last one does."""
+    assert predicted.tokens is not None
+    assert predicted.counts is not None
+    read = np.arange(len(tokens.ids)) - np.repeat(tokens.offsets[:-1], np.diff(tokens.offsets)) < np.repeat(
+        predicted.counts, np.diff(tokens.offsets)
+    )  # a model may read less of a text than the encoder gives
+    row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))[read]
+    number, spans = tokens.words[read], tokens.spans[read]
+    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))
+    last = np.append(first[1:], len(row)) - 1
+    best = predicted.tokens.argmax(1)
+    words: list[list[Word]] = [[] for _ in texts]
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        text, a, b = texts[row[begin]], int(spans[begin, 0]), int(spans[end, 1])
+        label = int(best[begin])
+        words[row[begin]].append(Word(text[a:b], a, b, labels[label], float(predicted.tokens[begin, label])))
+    return words
+
+
+def marked(text: str, words: Sequence[Word], default: str) -> str:
+    """`text` with its words whose label is not the `default` as [word|label]."""
+    for word in reversed(words):
+        if word.label != default:
+            text = f"{text[: word.start]}[{word.text}|{word.label}]{text[word.end :]}"
+    return text

@@ -1,0 +1,50 @@
+"""A token by its characters: the last states of a BiLSTM over them (Lample et al., 2016)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pithy.layers.initialization import glorot
+from pithy.layers.language_model import LanguageModel
+
+
+class Speller(nn.Module):
+    """tanh(W [last forward state; last backward state]): characters (T, W) → (T, `width`).
+
+    `characters` ids spell, 0 of which is none; a token without any is read as one such. Each distinct spelling is
+    read once, with those of its length, so that there is no padding to step over. `model`, where given, guesses the
+    characters.
+    """
+
+    def __init__(
+        self, *, characters: int, embedding: int, hidden: int, width: int, model: LanguageModel | None = None
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(characters, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+        self.project = nn.Linear(2 * hidden, width)
+        self.model = model
+        glorot(self)
+
+    def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Vectors (T, `width`) of T tokens, and in training the sum of the language model's cost over them."""
+        spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
+        lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
+        spellings = spellings[order]
+        last, states = self.read(spellings, lengths)
+        vectors = self.project(last).tanh()[order.argsort()[which]]
+        if self.model is None or not self.training:
+            return vectors, None
+        valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
+        return vectors, self.model(states, spellings, valid, counts[order])
+
+    def read(self, spellings: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Last states (U, 2h) of `spellings` (U, W), in order of `lengths` (U,), and the states of all characters."""
+        sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
+        last, states = [], []
+        for size, alike in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
+            y, (h, _) = self.lstm(self.embedding(alike[:, :size]))
+            states.append(y.flatten(0, 1))  # (U'·size, 2h)
+            last.append(h.transpose(0, 1).flatten(1))  # (2, U', h) → (U', 2h)
+        return torch.cat(last), torch.cat(states)

@@ -1,0 +1,69 @@
+"""pretrain: a masked language model on the view's texts, where params.yaml asks for one.
+
+    python -m pithy.stages.pretrain VIEW ENCODED OUT
+
+Without `pretrain:` in the view the folder only says so, and what learns is not even imported.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pithy.errors import arguments, guarded
+from pithy.files import atomic_folder, write_json
+from pithy.settings import PretrainSettings, select
+
+PARAMS = ("views.{key}",)
+
+
+def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None:
+    """Pretrain an encoder on the texts of a view; `out` appears whole or not at all."""
+    import torch
+
+    from pithy.encoders import warm_start
+    from pithy.text.unlabelled import local_file, write_texts
+    from pithy.text.view import View
+    from pithy.training.masked_language import pretrain
+    from pithy.training.progress import Printer
+    from pithy.training.shards import Texts
+
+    view, where = View.load(encoded), f"views.{name}.pretrain.texts"
+    further = None if settings.texts is None else local_file(settings.texts, where)
+    torch.set_num_threads(settings.threads)
+    printer = Printer(f"{name} pretrain")
+    with atomic_folder(out) as folder:
+        scratch = folder / "texts"
+        scratch.mkdir()
+        write_texts(scratch, view, further)
+        train, held = (Texts.load(scratch, part) for part in ("train", "held"))
+        done = pretrain(view, settings, train, held, printer)
+        shutil.rmtree(scratch)
+        about = {
+            "steps": done.steps,
+            "perplexity": {"before": done.before.perplexity, "after": done.after.perplexity},
+            "accuracy": {"before": done.before.accuracy, "after": done.after.accuracy},
+            "texts": len(train),
+            "tokens": len(train.ids),
+            "held_out": len(held),
+        }
+        warm_start.write(folder, done.encoder, view.tokenizer_json, about)
+    said = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
+    right = f"{100 * done.after.accuracy:.1f}% of the hidden tokens right"
+    printer.close(f"{name} pretrain: {said}, {right}; {len(train):,} texts, {len(train.ids):,} tokens")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and pretrain, or say that nothing was."""
+    name, encoded, out = arguments("VIEW", "ENCODED", "OUT")
+    settings = select(PARAMS, key=name).views[name].pretrain
+    if settings is not None:
+        return run(name, settings, Path(encoded), Path(out))
+    with atomic_folder(Path(out)) as folder:
+        write_json(folder / "about.json", {"steps": 0})
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""MHAL: each token label has an attention head, and the heads' scores label the text; in the paper's five regimes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pithy.systems.recipe import Recipe
+
+TRAIN = {
+    "optimizer": "adadelta",
+    "learning_rate": 1.0,
+    "weight_decay": 0.0,
+    "schedule": "plateau",
+    "warmup": 0.0,
+    "clip": None,
+    "batch_size": 32,
+    "epochs": 40,
+    "patience": 7,
+    "token_supervision": 1.0,
+}
+
+
+def _regime(name: str, about: str, *, sentence: float, token: float, bridges: bool, stop_on: str) -> Recipe:
+    """`bridges`: the attention loss, the queries' likeness and the language models."""
+    head: dict[str, Any] = {"kind": "attention_labeler", "sentence_weight": sentence, "token_weight": token}
+    encoder: dict[str, Any] = {"kind": "spelled_bilstm"}
+    if bridges:
+        head |= {"attention_weight": 0.01, "query_weight": 0.5}
+        encoder |= {"lm_weight": 0.1}
+    return Recipe(
+        name=name,
+        about=about,
+        paper="MHAL (2020)",
+        view="spelled",
+        encoder=encoder,
+        head=head,
+        train={**TRAIN, "stop_on": stop_on},
+    )
+
+
+RECIPES = [
+    _regime(
+        "mhal_sent",
+        "an attention head a token label, taught by the texts' labels",
+        sentence=1.0,
+        token=0.0,
+        bridges=False,
+        stop_on="sentence",
+    ),
+    _regime(
+        "mhal_tok", "the same, taught by the tokens' labels", sentence=0.0, token=1.0, bridges=False, stop_on="token"
+    ),
+    _regime("mhal_sent_tok", "the same, taught by both", sentence=1.0, token=1.0, bridges=False, stop_on="token"),
+    _regime(
+        "mhal_joint",
+        "the same, taught by both, to guess words, and with losses that tie the two together",
+        sentence=1.0,
+        token=1.0,
+        bridges=True,
+        stop_on="token",
+    ),
+    _regime(
+        "mhal_zero",
+        "labels tokens without having seen a token's label",
+        sentence=1.0,
+        token=0.0,
+        bridges=True,
+        stop_on="sentence",
+    ),
+]

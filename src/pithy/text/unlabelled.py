@@ -1,0 +1,112 @@
+"""The texts that an encoder is pretrained on, as flat arrays: those of train, and further ones without labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.text.arrays import NpyWriter
+from pithy.text.encoding import TextEncoder
+from pithy.text.tokenizers import load, vocabulary_of
+from pithy.text.view import View
+from pithy.text.word_starts import WordStarts
+
+LOCAL = Path("data/local")
+BATCH = 5_000  # texts at once
+WHOLE = 2**31  # no text is cut
+HELD_OUT = 50  # one text in so many is kept for the perplexity
+KINDS = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
+
+Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # ids (T,) and offsets (N + 1,)
+
+
+def local_file(path: str, where: str) -> Path:
+    """The file `path` of data/local, which is an input of the pipeline; `where` is its place in params.yaml.
+
+    Raises ParameterError for a place that the pipeline does not watch, InputMissingError where there is no file.
+    """
+    file = Path(path)
+    if not Path(os.path.normpath(Path.cwd() / file)).is_relative_to(Path.cwd() / LOCAL):
+        raise ParameterError(
+            f"params.yaml: {where} was {path!r}: put the file into {LOCAL}, where changes of it are seen: "
+            f"{LOCAL / file.name}"
+        )
+    if not file.is_file():
+        raise InputMissingError(f"params.yaml: {where} was {path!r}: there is no such file; put it there")
+    return file
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The texts of a UTF-8 file, one a line, blank lines left out. Raises DataError with the line."""
+    empty = True
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path} line {number} is not UTF-8 at byte {error.start}: save the file as UTF-8"
+                ) from None
+            if text:
+                empty = False
+                yield text
+    if empty:
+        raise DataError(f"{path} holds no text: one text a line is needed")
+
+
+def write_texts(folder: Path, view: View, further: Path | None) -> None:
+    """Write the texts of train and `further` ones into `folder`, streamed: `train` and `held` with KINDS each.
+
+    `ids` (T,), `starts` (T,) where a word begins, `offsets` (N + 1,). `held` gets one text in HELD_OUT.
+    """
+    tokenizer = load(view.tokenizer_json)
+    words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
+    count = 0
+    with ExitStack() as stack:
+        files = {
+            part: {
+                kind: stack.enter_context(NpyWriter(folder / f"{part}.{kind}.npy", dtype))
+                for kind, dtype in KINDS.items()
+            }
+            for part in ("train", "held")
+        }
+        for part in files.values():
+            part["offsets"].append(np.zeros(1, np.int64))
+        for ids, offsets in _batches(view, TextEncoder(tokenizer), further):
+            starts, lengths = words.of(ids, offsets), np.diff(offsets)
+            held = (count + np.arange(len(lengths))) % HELD_OUT == 0
+            for name, rows in (("train", ~held), ("held", held)):
+                _append(files[name], ids, starts, lengths, rows)
+            count += len(lengths)
+
+
+def _batches(view: View, encoder: TextEncoder, further: Path | None) -> Iterator[Batch]:
+    train = view.split("train")
+    for first in range(0, len(train), BATCH):
+        edges = train.offsets[first : first + BATCH + 1]
+        yield train.ids[edges[0] : edges[-1]], edges - edges[0]
+    lines = iter(()) if further is None else lines_of(further)
+    while texts := list(islice(lines, BATCH)):
+        encoded = encoder.encode(texts, WHOLE)
+        yield encoded.ids, encoded.offsets
+
+
+def _append(
+    files: dict[str, NpyWriter],
+    ids: NDArray[np.int32],
+    starts: NDArray[np.bool_],
+    lengths: NDArray[np.int64],
+    rows: NDArray[np.bool_],
+) -> None:
+    """Write the texts `rows` (N,) of a batch behind what is there."""
+    tokens = np.repeat(rows, lengths)
+    offsets = files["ids"].length + np.cumsum(lengths[rows])
+    for name, values in {"ids": ids[tokens], "starts": starts[tokens], "offsets": offsets}.items():
+        files[name].append(values)

@@ -1,0 +1,153 @@
+"""The forms in which vectors come.
+
+* .vec, .txt: a word and its numbers a line (word2vec, GloVe, fastText), with or without a first line of two counts.
+* .npz: the vectors (K, E), with an array of the K words or a list of them beside the file.
+* .safetensors: one tensor (K, E), the words as JSON in its metadata under `words`, or a list of them beside the file.
+
+The list beside NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (a word a line).
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pithy.errors import DataError
+from pithy.files import read_json
+
+KINDS = (".npz", ".safetensors", ".txt", ".vec")
+Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and its E numbers when they are asked for
+Table = tuple[Sequence[str], NDArray[Any]]
+
+
+def open_vectors(path: Path) -> tuple[int, Rows]:
+    """The width E of the vectors in `path`, and all of them in order; a text file is read as they are asked for.
+
+    Raises DataError for a file that is not what its name says and, once there, for a line of another width.
+    """
+    if path.suffix in {".txt", ".vec"}:
+        return _open_text(path)
+    words, table = _from_npz(path) if path.suffix == ".npz" else _from_safetensors(path)
+    if table.ndim != 2 or table.dtype.kind != "f" or len(words) != len(table):
+        raise DataError(f"{path} holds {table.dtype} {table.shape} for {len(words):,} words: a row a word is needed")
+    return table.shape[1], ((word, partial(table.__getitem__, row)) for row, word in enumerate(words))
+
+
+def _open_text(path: Path) -> tuple[int, Rows]:
+    lines = _lines(path)
+    number, first = next(lines, (0, b""))
+    parts = first.split()
+    if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+        return int(parts[1]), _parsed(lines, int(parts[1]), path)
+    if len(parts) < 2:
+        raise DataError(f"{path} holds no vectors: a word and its numbers are needed in every line")
+    return len(parts) - 1, _parsed(chain([(number, first)], lines), len(parts) - 1, path)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Number, from 1, and content of every line that is not blank."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if line := raw.replace(b"\t", b" ").rstrip():
+                yield number, line
+
+
+def _parsed(lines: Iterator[tuple[int, bytes]], width: int, path: Path) -> Rows:
+    for number, line in lines:
+        if line.count(b" ") == width:  # most lines: nothing but the word is looked at unless its vector is wanted
+            word = line[: line.find(b" ")]
+        else:
+            word = _unusual_word(line, width, f"{path} line {number}")
+        yield word.decode("utf-8", "replace"), partial(_numbers, line, width, f"{path} line {number}")
+
+
+def _unusual_word(line: bytes, width: int, where: str) -> bytes:
+    """The word of a line with blanks that do not stand between numbers. Raises DataError for another width."""
+    parts = line.split()
+    if len(parts) == width and line.startswith(b" "):
+        return b" "
+    if len(parts) == width + 1:
+        return parts[0]
+    if len(parts) > width + 1 and not _is_number(parts[-width - 1]):
+        return b" ".join(parts[:-width])
+    raise DataError(f"{where} has {len(parts) - 1} numbers, {width} are needed as in the first line")
+
+
+def _is_number(part: bytes) -> bool:
+    try:
+        float(part)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(line: bytes, width: int, where: str) -> list[float]:
+    try:
+        return [float(part) for part in line.split()[-width:]]
+    except ValueError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _from_npz(path: Path) -> Table:
+    try:
+        with np.load(path, allow_pickle=False) as bundle:
+            arrays = [bundle[name] for name in bundle.files]
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} is not a whole .npz of plain arrays ({error})") from None
+    tables = [array for array in arrays if array.ndim == 2]
+    words = [array for array in arrays if array.ndim == 1 and array.dtype.kind == "U"]
+    if len(tables) != 1 or len(words) > 1:
+        shapes = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise DataError(f"{path} holds {shapes or 'nothing'}: one array of vectors and at most one of words are needed")
+    return (words[0].tolist() if words else _words_beside(path)), tables[0]
+
+
+def _from_safetensors(path: Path) -> Table:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            names, told = list(file.keys()), (file.metadata() or {}).get("words")
+            if len(names) != 1:
+                raise DataError(f"{path} holds {len(names)} tensors: one of vectors is needed")
+            table = file.get_tensor(names[0])
+    except (SafetensorError, TypeError) as error:
+        raise DataError(f"{path} is not a safetensors file of float32 or float16 ({error})") from None
+    return (_words_beside(path) if told is None else _listed(told, path)), table
+
+
+def _words_beside(path: Path) -> Sequence[str]:
+    """The words that the rows of `path` stand for, from the file beside it."""
+    places = [path.with_suffix(".json"), path.with_suffix(".txt"), path.with_name("rows.json")]
+    there = next((place for place in places if place.is_file()), None)
+    if there is None:
+        raise DataError(
+            f"{path} does not say which words its rows are: put a list of them beside it as "
+            f"{', '.join(place.name for place in places)}"
+        )
+    if there.suffix == ".json":
+        return _listed(read_json(there), there)
+    try:
+        return there.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{there} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+
+
+def _listed(value: Any, path: Path) -> list[str]:
+    """A JSON list of words, parsed or not."""
+    try:
+        words = json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise DataError(f"{path} has words in its metadata that are not JSON ({error})") from None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DataError(f"{path} does not hold a list of words")
+    return words

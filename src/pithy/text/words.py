@@ -1,0 +1,143 @@
+"""Tokens with their places: the word that each comes from, and where in the text it stands.
+
+Letters: N texts, T their tokens, one text after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from pithy.text.characters import code_points
+
+Integers = NDArray[np.int64]
+NO_LABEL = -1
+BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
+
+
+class Located(NamedTuple):
+    """Token ids of N texts with their places, counted in the characters of the text."""
+
+    ids: NDArray[np.int32]  # (T,)
+    offsets: Integers  # (N + 1,): text n has the tokens offsets[n] : offsets[n + 1]
+    truncated: int  # texts that lost their end
+    words: NDArray[np.int32]  # (T,): number of the token's word in its text
+    spans: Integers  # (T, 2): start and end of the token
+
+
+class Whole(NamedTuple):
+    """All tokens of some texts, before any are cut off; `counts` (N,) says how many each text has."""
+
+    ids: NDArray[np.int32]
+    counts: Integers
+    words: Integers
+    spans: Integers
+
+
+def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
+    """Every character a token, and a word of its own."""
+    counts = lengths(texts)
+    place = within(counts)
+    return Whole(table[code_points(texts)], counts, place, np.stack([place, place + 1], axis=1))
+
+
+def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
+    """As `tokenizer` cuts the texts; what it keeps together before it looks for pieces is a word."""
+    found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    ids = [encoding.ids for encoding in found]
+    counts = lengths(ids)
+    size = int(counts.sum())
+    numbers = _flat((encoding.word_ids for encoding in found), np.int64, size)
+    pairs = chain.from_iterable(encoding.offsets for encoding in found)
+    return Whole(_flat(ids, np.int32, size), counts, numbers, _flat(pairs, np.int64, 2 * size).reshape(size, 2))
+
+
+def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:
+    """The first `max_length` tokens of each text; one without any becomes one unknown token, word 0."""
+    counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])
+    kept = within(counts) < max_length
+    left = np.minimum(counts, max_length)
+    holes = (np.cumsum(left) - left)[left == 0]
+    ids = np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)])[kept]
+    words = np.concatenate([np.zeros(0, np.int32), *(part.words for part in parts)], dtype=np.int32)[kept]
+    spans = np.concatenate([np.zeros((0, 2), np.int64), *(part.spans for part in parts)])[kept]
+    return Located(
+        ids=np.insert(ids, holes, unk_id),
+        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(left, 1))]),
+        truncated=int((counts > max_length).sum()),
+        words=np.insert(words, holes, 0),
+        spans=np.insert(spans, holes, 0, axis=0),
+    )
+
+
+def misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int | None:
+    """The first of `texts` that its `words`, blanks aside, do not spell; None where all do."""
+    codes, sizes = _inked(texts)
+    flat = list(chain.from_iterable(words))
+    spelled, each = _inked(flat)
+    counts = _sums(each, lengths(words))
+    if (torn := np.flatnonzero(sizes != counts)).size:
+        return int(torn[0])
+    different = np.flatnonzero(codes != spelled)
+    return int(np.searchsorted(np.cumsum(sizes), different[0], side="right")) if different.size else None
+
+
+def words_of(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: Located) -> NDArray[np.int32]:
+    """Number of the word in its text that each of the `tokens` begins in, (T,); `words` spell the texts."""
+    many, sizes = lengths(words), lengths(texts)
+    _, each = _inked(list(chain.from_iterable(words)))
+    number = np.append(np.repeat(within(many), each), 0)  # of each character that is no blank
+    inked = ~np.isin(code_points(texts), BLANKS)
+    rank = np.append(np.cumsum(inked), inked.sum()) - 1  # of the last such character up to each place
+    row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))
+    ink = _sums(inked, sizes)
+    first = (np.cumsum(ink) - ink)[row]
+    place = (np.cumsum(sizes) - sizes)[row] + tokens.spans[:, 0]
+    found: NDArray[np.int32] = np.minimum(number[np.maximum(rank[place], first)], many[row] - 1).astype(np.int32)
+    return found
+
+
+def on_first_pieces(
+    labels: NDArray[np.integer], counts: Integers, number: NDArray[np.int32], offsets: Integers
+) -> NDArray[np.int16]:
+    """The label of each word on the first token that begins in it, -1 on every other, (T,).
+
+    `labels` are those of all words, `counts` (N,) says how many words each text has, `number` (T,) in which word of its
+    text a token begins, and `offsets` (N + 1,) where each text's tokens are.
+    """
+    row = np.repeat(np.arange(len(counts)), np.diff(offsets))
+    word = (np.cumsum(counts) - counts)[row] + number
+    first = np.diff(word, prepend=-1) != 0
+    return np.where(first, labels[word], NO_LABEL).astype(np.int16)
+
+
+def lengths(sequences: Sequence[Sequence[object]]) -> Integers:
+    """Length of each of `sequences`."""
+    return np.fromiter(map(len, sequences), np.int64, len(sequences))
+
+
+def within(counts: Integers) -> Integers:
+    """0, 1, … of each group, groups of `counts` one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _inked(strings: Sequence[str]) -> tuple[NDArray[np.uint32], Integers]:
+    """The characters of all `strings` that are no blanks, and how many each has."""
+    codes = code_points(strings)
+    inked = ~np.isin(codes, BLANKS)
+    return codes[inked], _sums(inked, lengths(strings))
+
+
+def _sums(values: NDArray[Any], counts: Integers) -> Integers:
+    """Sum of each group of `values`, groups of `counts` one after the other."""
+    up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    return np.diff(up_to[np.cumsum(counts)], prepend=0)
+
+
+def _flat(sequences: Iterable[Iterable[Any]], dtype: type, size: int) -> NDArray[Any]:
+    return np.fromiter(chain.from_iterable(sequences), dtype, size)

@@ -1,0 +1,174 @@
+"""Pretraining by masked language modelling: an encoder learns to name the words that are hidden from it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
+
+from pithy.encoders.pretrained import PretrainedConfig
+from pithy.errors import ParameterError
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Tokens
+from pithy.settings import PretrainSettings
+from pithy.text.view import View
+from pithy.training.batches import Rows, TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Progress, Report
+from pithy.training.masking import Masking
+from pithy.training.optimizers import optimizer, schedule
+from pithy.training.shards import Shards, Texts
+from pithy.training.views import context_of, device_of, frame_of
+
+WARMUP, CLIP = 0.1, 1.0  # of all steps; gradient norm
+
+
+class Quality(NamedTuple):
+    """How well hidden tokens are named: perplexity, and the share that is right."""
+
+    perplexity: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A pretrained encoder, and how it did on the texts that were held out."""
+
+    encoder: Any
+    steps: int
+    before: Quality
+    after: Quality
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder under a dense layer and the token table itself as output weights (Devlin et al. 2019)."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        table = encoder.token_table
+        self.encoder = encoder
+        self.transform = nn.Sequential(
+            nn.Linear(encoder.width, table.embedding_dim), nn.GELU(), nn.LayerNorm(table.embedding_dim)
+        )
+        self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
+
+    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+        """Logits (M, V) of the M tokens that are `chosen` (B, L)."""
+        states = self.encoder(tokens).last[chosen]
+        return linear(self.transform(states), self.encoder.token_table.weight, self.bias)
+
+
+class Pretrainer:
+    """Trains a masked language model on `train` and measures it on `held`, which it never trains on."""
+
+    def __init__(
+        self, model: MaskedLanguageModel, train: Shards, held: Shards, masking: Masking, settings: PretrainSettings
+    ) -> None:
+        self.model, self.train, self.held, self.masking, self.settings = model, train, held, masking, settings
+        config = TrainingConfig(learning_rate=settings.learning_rate, warmup=WARMUP)
+        self.steps = settings.epochs * train.steps(settings.batch_size)
+        self.optimizer = optimizer(model, config, settings.learning_rate)
+        self.schedule = schedule(self.optimizer, config, self.steps)
+        self.hidden = torch.Generator().manual_seed(settings.seed)
+        self.step, self.loss = 0, 0.0
+
+    def run(self, report: Report | None) -> Quality:
+        """Train to the end; the quality is that of the last weights."""
+        order, started = np.random.default_rng(self.settings.seed), time.monotonic()
+        quality = Quality(float("inf"), 0.0)
+        for epoch in range(1, self.settings.epochs + 1):
+            for texts in self.train.shuffled(order):
+                for rows in self._batches(texts, order):
+                    self._step(texts, rows)
+                    if report is not None and self.step % 20 == 0:
+                        report(self._progress(epoch, quality, started))
+            quality = self.measure()
+            if report is not None:
+                report(self._progress(epoch, quality, started))
+        return quality
+
+    def _batches(self, texts: TextBatches, order: np.random.Generator) -> list[Rows]:
+        size = self.settings.batch_size
+        return texts.epoch(order, size, size * self.train.frame.max_length)  # so many tokens there never are
+
+    def _step(self, texts: TextBatches, rows: Rows) -> None:
+        self.model.train()
+        total, count, _ = self._judge(texts, rows, self.hidden)
+        loss = total / max(1, count)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        self.optimizer.step()
+        self.schedule.step()
+        self.step += 1
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise ParameterError(
+                f"the loss became {value} at step {self.step}: lower the view's pretrain.learning_rate"
+            )
+        self.loss = value if self.step == 1 else 0.95 * self.loss + 0.05 * value
+
+    def _judge(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
+        """Summed loss over the hidden tokens of a batch, how many they are, and how many of them are named right."""
+        tokens = texts.gather(rows)
+        assert tokens.labels is not None
+        ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
+        logits, gold = self.model(replace(tokens, ids=ids, labels=None), chosen), tokens.ids[chosen]
+        return cross_entropy(logits, gold, reduction="sum"), len(gold), (logits.argmax(1) == gold).sum()
+
+    @torch.inference_mode()
+    def measure(self) -> Quality:
+        """Perplexity and accuracy on the texts held out, the same words hidden every time."""
+        self.model.eval()
+        order, hidden = np.random.default_rng(0), torch.Generator().manual_seed(self.settings.seed)
+        loss, count, right = 0.0, 0, 0
+        for texts in self.held.shuffled(order):
+            for rows in self._batches(texts, order):
+                total, tokens, named = self._judge(texts, rows, hidden)
+                loss, count, right = loss + float(total), count + tokens, right + int(named)
+        return Quality(float(np.exp(loss / max(1, count))), right / max(1, count))
+
+    def _progress(self, epoch: int, quality: Quality, started: float) -> Progress:
+        elapsed = time.monotonic() - started
+        rate = self.step * self.settings.batch_size / max(elapsed, 1e-9)
+        left = elapsed / self.step * (self.steps - self.step)
+        return Progress(epoch, self.settings.epochs, self.step, self.steps, self.loss, quality.accuracy, rate, left)
+
+
+def pretrain(
+    view: View, settings: PretrainSettings, train: Texts, held: Texts, report: Report | None = None
+) -> Pretrained:
+    """Train the small encoder that `bert` has without a checkpoint on the texts of a view.
+
+    Raises ParameterError for settings that do not fit together.
+    """
+    path = f"params.yaml: views.{view.view}.pretrain"
+    around = len(view.prefix_ids) + len(view.suffix_ids)
+    if settings.max_length <= around:
+        raise ParameterError(
+            f"{path}.max_length was {settings.max_length}: prompt and special tokens take {around}; set more"
+        )
+    torch.manual_seed(settings.seed)
+    sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
+    try:
+        encoder = PretrainedConfig(small=sizes).build(context_of(view, settings.max_length))
+    except ValueError as error:
+        raise ParameterError(f"{path}: {error}") from None
+    device, frame = device_of(), frame_of(view, settings.max_length)
+    model = MaskedLanguageModel(encoder).to(device)
+    shards = [Shards(texts, frame, device) for texts in (train, held)]
+    trainer = Pretrainer(model, shards[0], shards[1], _masking(view, settings, device), settings)
+    before = trainer.measure()
+    return Pretrained(encoder, trainer.steps, before, trainer.run(report))
+
+
+def _masking(view: View, settings: PretrainSettings, device: torch.device) -> Masking:
+    assert view.mask_id is not None  # every tokenizer of ours has one
+    special = [view.pad_id, view.unk_id, view.mask_id, view.cls_id, view.sep_id]
+    ordinary = np.setdiff1d(np.arange(view.vocabulary), [index for index in special if index is not None])
+    return Masking(share=settings.mask_share, mask_id=view.mask_id, ordinary=torch.from_numpy(ordinary).to(device))

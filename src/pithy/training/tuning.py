@@ -1,0 +1,20 @@
+"""What is tuned on the development set once the weights are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pithy.systems.saved import TextFrame
+from pithy.text.view import View
+from pithy.training.predict import predict
+from pithy.training.thresholds import tuned_thresholds
+from pithy.training.views import batches_of, device_of
+
+
+def thresholds_of(model: Any, view: View, frame: TextFrame) -> list[float] | None:
+    """Threshold of every label (C,) with its best F1 on dev; None where a text has one label."""
+    if view.task != "multi":
+        return None
+    dev = batches_of(view, "dev", frame, device_of())
+    found: list[float] = tuned_thresholds(view.split("dev").labels > 0, predict(model, dev).probabilities).tolist()
+    return found

@@ -1,0 +1,7 @@
+"""One thread a process: tests run side by side, and threads that outnumber the cores wait for each other."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,0 +1,136 @@
+"""What docs/systems.md says of the systems, of their combination and of a new one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from pithy.layers.types import Context
+from pithy.settings import Settings, typed
+from pithy.systems.recipe import HEADS
+from pithy.systems.registry import RECIPES, recipe_of
+from pithy.systems.saved import TextFrame, load, save
+from pithy.training.batches import TextBatches
+from pithy.training.check import check
+from pithy.training.config import configure
+from pithy.training.loop import Trainer
+from pithy.training.predict import predict
+
+ROOT = Path(__file__).parents[2]
+DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
+SYSTEMS = sorted(RECIPES)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOC, re.DOTALL)
+
+
+def settings_of(block: str) -> Settings:
+    """params.yaml with the block's own sections; a checkpoint is not at hand."""
+    values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    told = yaml.safe_load(block)
+    views = values["views"] | {name: {**view, "checkpoint": None} for name, view in told.pop("views", {}).items()}
+    return typed(Settings, values | told | {"views": views})
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_is_spoken_of(name: str) -> None:
+    assert f"`{name}`" in DOC
+
+
+def test_every_family_has_its_paragraph_and_no_system_stands_in_two() -> None:
+    families = [re.findall(r"`(\w+)`", heading) for heading in re.findall(r"^### (.*)$", DOC, re.MULTILINE)]
+    assert sorted(name for family in families for name in family) == SYSTEMS
+
+
+@pytest.mark.parametrize("block", blocks("yaml"))
+def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
+    settings = settings_of(block)
+    check(settings)
+    for name in yaml.safe_load(block)["systems"]:
+        system = settings.systems[name]
+        view = settings.views[system.view]
+        context = Context(
+            vocabulary=50,
+            classes=2,
+            max_length=24,
+            labels=("no", "yes"),
+            token_labels=("O", "X"),
+            characters=9 if view.characters else 0,
+            mask_id=4 if view.prompt else None,
+            prefix_ids=(2, 5, 4, 6, 4) if view.prompt else (),
+            pos_weight=torch.ones(50),
+        )
+        model: Any = recipe_of(name, system).build(context)
+        for setting, value in {**system.encoder, **system.head}.items():
+            if setting != "kind" and hasattr(model.head.config, setting):
+                assert getattr(model.head.config, setting) == value
+
+
+@pytest.fixture
+def example() -> Iterator[str]:
+    """The page's new system, registered as long as the test takes; yields its name."""
+    code, _ = blocks("python")
+    assert len(code.splitlines()) < 60
+    before = set(RECIPES)
+    module = ModuleType("example")
+    sys.modules["example"] = module
+    try:
+        exec(code, module.__dict__)
+        (name,) = set(RECIPES) - before
+        yield name
+        del RECIPES[name]
+    finally:
+        HEADS.pop("gated", None)
+        del sys.modules["example"]
+
+
+def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    labels = np.arange(48) % 3
+    rows = [np.where(random.random(9) < 0.5, 20 + 10 * y + random.integers(0, 9), 7) for y in labels]
+    texts = TextBatches(
+        np.concatenate(rows), np.arange(0, 9 * 48 + 1, 9), prefix=[], suffix=[], max_length=16, pad_id=0, unk_id=1,
+        labels=labels,
+    )  # fmt: skip
+    recipe = RECIPES[example].changed(encoder={"embedding": 16, "filters": 12}, head={}, train={"batch_size": 16})
+    model: Any = recipe.build(Context(vocabulary=60, classes=3, max_length=16))
+    config = configure(example, recipe)
+    assert config.epochs == 10
+    Trainer(model, texts, texts, config, seed=0, rate=0.01).run()
+    assert predict(model, texts).score(labels) > 0.9
+
+    frame = TextFrame(
+        language="en", max_length=16, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=60
+    )
+    (tmp_path / "tokenizer.json").write_text("{}")
+    save(
+        tmp_path / "model", model, recipe=recipe, frame=frame, labels=["a", "b", "c"],
+        tokenizer=tmp_path / "tokenizer.json", facts={},
+    )  # fmt: skip
+    np.testing.assert_array_equal(predict(load(tmp_path / "model").model, texts).logits, predict(model, texts).logits)
+
+
+def test_the_new_system_stands_in_params_yaml_like_any_other(example: str) -> None:
+    check(settings_of(f"systems: {{{example}: {{view: token, head: {{dropout: 0.5}}}}}}"))
+
+
+def test_what_the_library_is_asked_for_is_there() -> None:
+    _, code = blocks("python")
+    exec("\n".join(line for line in code.splitlines() if "import" in line), {})
+    assert "runs/latest/model" in code
+
+
+@pytest.mark.parametrize("path", re.findall(r"`((?:src|docs)/[\w/.]*)`", DOC))
+def test_every_path_exists(path: str) -> None:
+    assert (ROOT / path).exists()

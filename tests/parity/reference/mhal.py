@@ -1,0 +1,109 @@
+"""MHAL (Pislar and Rei 2020, "Seeing both the forest and the trees: multi-head attention for joint classification on
+different compositional levels"), read equation by equation in float64 for one text without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from tests.parity.reference.common import Array, cross_entropy, linear, softmax
+from tests.parity.reference.lstm import Lstm, bilstm, sigmoid
+
+Dense = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """W_z; W_q, W_k, W_v, each all heads' below one another; W_s and W_o, which the heads share."""
+
+    join: Dense
+    query: Dense
+    key: Dense
+    value: Dense
+    text_hidden: Dense
+    text_out: Dense
+    count: int
+
+
+def dense(x: Array, layer: Dense) -> Array:
+    """tanh(W x + b)."""
+    return np.tanh(linear(x, *layer))
+
+
+def parts(z: Array, layer: Dense, count: int) -> Array:
+    """The heads' own vectors of every token: (H, L, d)."""
+    return np.stack(np.split(dense(z, layer), count, axis=1))
+
+
+def queries(z: Array, heads: Heads) -> Array:
+    """Eq. 4: q_h = 1/N Σ_i q_ih: (H, d)."""
+    return np.stack([sum(q) / len(q) for q in parts(z, heads.query, heads.count)])
+
+
+def evidence(z: Array, heads: Heads) -> Array:
+    """Eq. 5: a_ih = q_h · k_ih: (L, H)."""
+    q, keys = queries(z, heads), parts(z, heads.key, heads.count)
+    return np.array([[q[h] @ keys[h, i] for h in range(heads.count)] for i in range(len(z))])
+
+
+def text_scores(z: Array, heads: Heads) -> Array:
+    """Eq. 6–8: α_ih = σ(a_ih) / Σ_j σ(a_jh), s_h = Σ_i α_ih v_ih, o_h = W_o tanh(W_s s_h + b_s) + b_o: (H,)."""
+    a, values, scores = evidence(z, heads), parts(z, heads.value, heads.count), []
+    for h in range(heads.count):
+        alpha = sigmoid(a[:, h]) / sigmoid(a[:, h]).sum()
+        s = sum(alpha[i] * values[h, i] for i in range(len(z)))
+        scores.append(float(linear(dense(s, heads.text_hidden), *heads.text_out)[0]))
+    return np.array(scores)
+
+
+def sentence(o: Array, heads_of: Sequence[Sequence[int]]) -> Array:
+    """õ: of each class the score of its head (H = S), or the highest of its heads' (S = 2)."""
+    return np.array([max(o[h] for h in mine) for mine in heads_of])
+
+
+def attention_loss(t: Array, label: int, heads_of: Sequence[Sequence[int]], smoothing: float) -> float:
+    """Eq. 11, 12: (max_i t̃*_ik − q'_k)² + (max_i t̃_id − 1)², with t̃ (L, H) and the default d = 0."""
+    starred = [max(row[h] for h in heads_of[label]) for row in t]
+    smooth = (1 - smoothing) * 1 + smoothing / len(heads_of)
+    return float((max(starred) - smooth) ** 2 + (max(row[0] for row in t) - 1) ** 2)
+
+
+def likeness(q: Array, *, absolute: bool = False) -> float:
+    """Eq. 13: R_q = 2 / (H(H−1)) Σ_{h<i} cos(q_h, q_i)."""
+    total = 0.0
+    for first, second in combinations(q, 2):
+        cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+        total += abs(cosine) if absolute else cosine
+    return float(2 / (len(q) * (len(q) - 1)) * total)
+
+
+def token_loss(a: Array, labels: Sequence[int]) -> float:
+    """Eq. 10: −Σ_i log t̃ of the token's label; −1 stands for none."""
+    return sum(cross_entropy(softmax(row), label) for row, label in zip(a, labels, strict=True) if label >= 0)
+
+
+def spelled(characters: Sequence[int], table: Array, ahead: Lstm, back: Lstm, project: Dense) -> Array:
+    """c_i = tanh(W [last forward state; last backward state]) of a word's characters: (S,)."""
+    _, last, _ = bilstm(table[list(characters)], ahead, back)
+    return dense(last, project)
+
+
+def language_model(
+    states: Array, ids: Sequence[int], ahead: Sequence[Dense], back: Sequence[Dense], most: int
+) -> float:
+    """Rei (2017): the forward state at t gives w_{t+1}, the backward state w_{t−1}, by a tanh layer.
+
+    `ahead` and `back` are hidden layer and output layer of a direction. Words from `most` on are the one word `most`;
+    beyond the text there is the word `most` + 1.
+    """
+    known = [min(word, most) for word in ids]
+    width, border, total = states.shape[1] // 2, most + 1, 0.0
+    for i, state in enumerate(states):
+        after = known[i + 1] if i + 1 < len(known) else border
+        before = known[i - 1] if i > 0 else border
+        for half, (hidden, out), gold in ((state[:width], ahead, after), (state[width:], back, before)):
+            total += cross_entropy(softmax(linear(dense(half, hidden), *out)), gold)
+    return total

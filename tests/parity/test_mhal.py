@@ -1,0 +1,275 @@
+"""MHAL: spelling, encoder, language models, heads and every loss against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pithy.encoders.spelled_bilstm import SpelledBiLstmConfig, SpelledBiLstmEncoder
+from pithy.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
+from pithy.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
+from pithy.layers.language_model import LanguageModel
+from pithy.layers.spelling import Speller
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.systems.model import Classifier
+from tests.parity.reference import mhal as paper
+from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
+from tests.parity.reference.common import Array, cross_entropy, softmax
+from tests.parity.reference.lstm import Lstm, bilstm
+from tests.parity.reference.weights import array, lstm_of
+
+WIDTH, CHARACTERS = 8, 11
+LENGTHS = [5, 1, 9, 12, 2]
+GOLD = [0, 1, 1, 0, 1]
+IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4], [3, 7, 12, 12, 1, 6, 2, 2, 5, 9, 1, 1], [10, 4]]
+SAME = Context(
+    vocabulary=13, classes=3, max_length=12, characters=CHARACTERS, labels=("N", "O", "P"), token_labels=("O", "N", "P")
+)
+SAME_HEADS = [[1], [0], [2]]
+TWO = replace(SAME, classes=2, labels=("marked", "plain"), token_labels=("O", "A", "B", "C"), plain_class=1)
+TWO_HEADS = [[1, 2, 3], [0]]
+RULES = [pytest.param(SAME, SAME_HEADS, id="H=S"), pytest.param(TWO, TWO_HEADS, id="S=2")]
+
+
+def labeler(heads: int = 3) -> AttentionLabeler:
+    return scattered(AttentionLabeler(inputs=WIDTH, hidden=10, text_hidden=5, heads=heads))
+
+
+def heads_of(layer: AttentionLabeler) -> paper.Heads:
+    names = ("join", "query", "key", "value", "text_hidden", "text_out")
+    return paper.Heads(*(pair(getattr(layer, name)) for name in names), layer.heads)
+
+
+@pytest.mark.parametrize("heads", [2, 3, 4])
+def test_eq4_to_8_evidence_of_tokens_and_texts(heads: int) -> None:
+    layer, rows = labeler(heads), texts(LENGTHS, WIDTH)
+    got, read = layer(*padded(rows)), heads_of(layer)
+    z = [paper.dense(row, read.join) for row in rows]  # Eq. 3
+    assert z[0].shape[1] == -(-10 // heads) * heads
+    np.testing.assert_allclose(array(got.queries), np.stack([paper.queries(x, read) for x in z]), atol=1e-9)
+    assert_rows(got.tokens, [paper.evidence(x, read) for x in z], 1e-9)
+    np.testing.assert_allclose(array(got.texts), np.stack([paper.text_scores(x, read) for x in z]), atol=1e-9)
+
+
+def test_eq6_where_no_token_gives_evidence_all_have_the_same_share() -> None:
+    wide = AttentionLabeler(inputs=WIDTH, hidden=400, text_hidden=5, heads=2)
+    with torch.no_grad():
+        for part, bias in ((wide.query, 9.0), (wide.key, -9.0)):
+            part.weight.zero_()
+            part.bias.fill_(bias)  # a_ih = −200 for every token: σ(a_ih) is 0 in single precision
+    states, valid = padded(texts([1, 4], WIDTH), torch.float32)
+    states[1, :4] = states[0, 0]  # one token, and the same four times
+    scores = wide(states, valid).texts
+    assert scores.isfinite().all()
+    torch.testing.assert_close(scores[0], scores[1])
+
+
+def head_of(context: Context, **settings: Any) -> AttentionLabelerHead:
+    encoder = SpelledBiLstmConfig(embedding=4, width=WIDTH // 2).build(context)
+    return scattered(AttentionLabelerConfig(hidden=10, text_hidden=5, **settings).build(context, encoder))
+
+
+def encoded(rows: list[Array], labels: list[list[int]] | None = None) -> Encoded:
+    x, valid = padded(rows)
+    wanted = None
+    if labels is not None:
+        wanted = torch.tensor([row + [-1] * (x.shape[1] - len(row)) for row in labels])
+    return Encoded((x,), Tokens(torch.zeros(valid.shape, dtype=torch.int64), valid, labels=wanted))
+
+
+@pytest.mark.parametrize(("context", "groups"), RULES)
+def test_eq8_sentence_scores_by_the_heads_of_each_class(context: Context, groups: list[list[int]]) -> None:
+    head, rows = head_of(context), texts(LENGTHS, WIDTH)
+    read, got = heads_of(head.labeler), head(encoded(rows))
+    z = [paper.dense(row, read.join) for row in rows]
+    wanted = [paper.sentence(paper.text_scores(x, read), groups) for x in z]
+    np.testing.assert_allclose(got.logits.detach().numpy(), np.stack(wanted), atol=1e-5)
+    assert_rows(got.tokens.softmax(-1), [softmax(paper.evidence(x, read)) for x in z], 1e-5)
+
+
+def test_two_heads_need_no_maximum() -> None:
+    both = replace(TWO, token_labels=("O", "X"))
+    named = replace(both, labels=("X", "O"))
+    rows = encoded(texts(LENGTHS, WIDTH))
+    torch.testing.assert_close(head_of(both)(rows).logits, head_of(named)(rows).logits)
+
+
+def token_labels(context: Context) -> list[list[int]]:
+    generator = np.random.default_rng(3)
+    return [generator.integers(-1, len(context.token_labels), length).tolist() for length in LENGTHS]
+
+
+@pytest.mark.parametrize(("context", "groups"), RULES)
+@pytest.mark.parametrize("absolute", [False, True])
+def test_eq9_to_13_losses_are_summed_by_their_weights(
+    context: Context, groups: list[list[int]], absolute: bool
+) -> None:
+    weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
+    head, rows, gold = head_of(context, **weights, absolute=absolute), texts(LENGTHS, WIDTH), token_labels(context)
+    read, total = heads_of(head.labeler), 0.0
+    for row, label, labels in zip(rows, GOLD, gold, strict=True):
+        z = paper.dense(row, read.join)
+        a, o = paper.evidence(z, read), paper.sentence(paper.text_scores(z, read), groups)
+        total += 0.9 * cross_entropy(softmax(o), label) + 0.7 * paper.token_loss(a, labels)
+        total += 0.5 * paper.attention_loss(softmax(a), label, groups, 0.15)
+        total += 0.3 * paper.likeness(paper.queries(z, read), absolute=absolute)
+    loss = head(encoded(rows, gold), torch.tensor(GOLD)).loss
+    assert loss is not None and float(loss.detach()) == pytest.approx(total, abs=1e-4)
+
+
+def test_eq10_has_nothing_to_say_of_texts_without_token_labels() -> None:
+    head, rows = head_of(SAME, sentence_weight=0.0), texts(LENGTHS, WIDTH)
+    unlabelled = [[-1] * length for length in LENGTHS]
+    for batch in (encoded(rows), encoded(rows, unlabelled)):
+        assert float(head(batch, torch.tensor(GOLD)).loss.detach()) == 0.0
+
+
+def test_eq11_is_zero_for_a_sure_token_of_each_wanted_kind() -> None:
+    groups = torch.tensor([[False, True, True], [True, False, False]])
+    smooth = 1 - 0.15 + 0.15 / 2
+    p = torch.tensor([[[1.0, 0.0, 0.0], [1 - smooth, 0.0, smooth], [0.4, 0.3, 0.3]]])
+    valid = torch.ones(1, 3, dtype=torch.bool)
+    assert float(attention_loss(p, valid, torch.tensor([0]), groups, 0.15)) == pytest.approx(0.0, abs=1e-12)
+    plain = attention_loss(p, valid, torch.tensor([1]), groups, 0.15)
+    assert float(plain) == pytest.approx((1 - smooth) ** 2, abs=1e-7)
+
+
+def test_eq12_of_one_head_a_class_is_that_head() -> None:
+    scores = torch.randn(4, 3)
+    groups = torch.eye(3, dtype=torch.bool)[[1, 2, 0]]
+    assert torch.equal(strongest(scores, groups), scores[:, [1, 2, 0]])
+
+
+def test_eq13_at_its_limits() -> None:
+    one = torch.tensor([[[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]])
+    opposite = torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])
+    crossed = torch.eye(3).unsqueeze(0)
+    for queries, wanted in ((one, 1.0), (opposite, -1.0), (crossed, 0.0)):
+        assert float(query_likeness(queries, absolute=False)) == pytest.approx(wanted, abs=1e-6)
+        assert float(query_likeness(queries, absolute=True)) == pytest.approx(abs(wanted), abs=1e-6)
+
+
+SPELLINGS = [[2, 3, 4], [5], [2, 3, 4], [10, 9, 8, 7, 6], [3, 2], [5]]
+
+
+def directions(lstm: torch.nn.LSTM) -> tuple[Lstm, Lstm]:
+    def one(suffix: str) -> Lstm:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        inputs, states, first, second = (array(getattr(lstm, f"{name}_l0{suffix}")) for name in names)
+        return Lstm(inputs, states, first + second)
+
+    return one(""), one("_reverse")
+
+
+def spelling_reading(speller: Speller, characters: list[int]) -> Array:
+    return paper.spelled(characters, array(speller.embedding.weight), *directions(speller.lstm), pair(speller.project))
+
+
+def speller(model: LanguageModel | None = None) -> Speller:
+    return scattered(Speller(characters=CHARACTERS, embedding=5, hidden=4, width=6, model=model))
+
+
+def character_ids(spellings: list[list[int]], width: int = 5) -> torch.Tensor:
+    return torch.tensor([row + [0] * (width - len(row)) for row in spellings])
+
+
+@pytest.mark.parametrize("width", [5, 9])
+def test_spelling_by_the_last_states(width: int) -> None:
+    part = speller()
+    got, cost = part(character_ids(SPELLINGS, width))
+    wanted = np.stack([spelling_reading(part, row) for row in SPELLINGS])
+    np.testing.assert_allclose(array(got), wanted, atol=1e-9)
+    assert cost is None
+
+
+def test_a_token_without_characters_is_spelled_by_none() -> None:
+    part = speller()
+    got, _ = part(character_ids([[], [3]]))
+    np.testing.assert_allclose(array(got), np.stack([spelling_reading(part, row) for row in ([0], [3])]), atol=1e-9)
+    only, _ = part(character_ids([[]], 1))
+    torch.testing.assert_close(only[0], got[0])
+
+
+def language_model(vocabulary: int, most: int) -> LanguageModel:
+    return scattered(LanguageModel(width=WIDTH, hidden=3, vocabulary=vocabulary, most=most))
+
+
+def cost_reading(model: LanguageModel, states: Array, ids: list[int]) -> float:
+    ahead, back = ([pair(guess.hidden), pair(guess.out)] for guess in (model.ahead, model.back))
+    return paper.language_model(states, ids, ahead, back, model.other)
+
+
+@pytest.mark.parametrize("most", [4, 13, 7_500], ids=["others", "all", "fewer words than known"])
+def test_language_model_of_both_directions(most: int) -> None:
+    model = language_model(13, most)
+    rows, tokens = texts([len(ids) for ids in IDS], WIDTH), padded_ids(IDS, pad_id=4)
+    states, valid = padded(rows)
+    counts = torch.tensor([1, 2, 1, 3, 1])
+    wanted = sum(int(n) * cost_reading(model, row, ids) for n, row, ids in zip(counts, rows, IDS, strict=True))
+    assert float(model(states[valid], tokens.ids, valid, counts).detach()) == pytest.approx(wanted, rel=1e-6)
+
+
+def spelled_tokens() -> tuple[Tokens, list[list[list[int]]]]:
+    generator = np.random.default_rng(5)
+    words = {word: generator.integers(1, CHARACTERS, 1 + word % 4).tolist() for word in range(13)}
+    tokens = padded_ids(IDS, pad_id=4)
+    spellings = [[words[word] for word in ids] for ids in IDS]
+    characters = torch.full((*tokens.ids.shape, 4), 9)
+    for i, row in enumerate(spellings):
+        for j, word in enumerate(row):
+            characters[i, j] = torch.tensor(word + [0] * (4 - len(word)))
+    return replace(tokens, characters=characters), spellings
+
+
+def encoder_of(context: Context, **settings: Any) -> SpelledBiLstmEncoder:
+    sizes = {"embedding": 6, "width": 5, "character_embedding": 4, "character_width": 3, "spelling": 4}
+    return scattered(SpelledBiLstmConfig(**sizes, dropout=0.0, **settings).build(context))
+
+
+def states_reading(encoder: SpelledBiLstmEncoder, ids: list[int], spellings: list[list[int]]) -> Array:
+    x = array(encoder.embedding.token.weight)[ids]
+    if encoder.speller is not None:
+        spelled = np.stack([spelling_reading(encoder.speller, word) for word in spellings])
+        x = np.concatenate([x, spelled], axis=1)
+    return bilstm(x, lstm_of(encoder.words.ahead), lstm_of(encoder.words.back))[0]
+
+
+@pytest.mark.parametrize("characters", [CHARACTERS, 0], ids=["spelled", "not spelled"])
+def test_eq1_2_states_of_words_and_spellings(characters: int) -> None:
+    encoder = encoder_of(replace(SAME, characters=characters))
+    tokens, spellings = spelled_tokens()
+    wanted = [states_reading(encoder, ids, words) for ids, words in zip(IDS, spellings, strict=True)]
+    got = encoder(tokens)
+    assert_rows(got.last, wanted, 1e-9)
+    assert got.cost is None and got.last.shape[-1] == encoder.width == 10
+
+
+def character_cost(encoder: SpelledBiLstmEncoder, word: list[int]) -> float:
+    assert encoder.speller is not None and encoder.speller.model is not None
+    states, _, _ = bilstm(array(encoder.speller.embedding.weight)[word], *directions(encoder.speller.lstm))
+    return cost_reading(encoder.speller.model, states, word)
+
+
+def test_language_models_cost_of_every_word_and_every_token_s_characters() -> None:
+    encoder = encoder_of(SAME, lm_weight=0.1, lm_hidden=3, lm_vocabulary=8).train()
+    assert encoder.word_model is not None
+    tokens, spellings = spelled_tokens()
+    total = 0.0
+    for ids, words in zip(IDS, spellings, strict=True):
+        total += cost_reading(encoder.word_model, states_reading(encoder, ids, words), ids)
+        total += sum(character_cost(encoder, word) for word in words)
+    cost = encoder(tokens).cost
+    assert cost is not None and float(cost.detach()) == pytest.approx(0.1 * total, rel=1e-6)
+    assert encoder.eval()(tokens).cost is None
+
+
+def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:
+    encoder = encoder_of(SAME, lm_weight=0.1, lm_hidden=3)
+    head = AttentionLabelerConfig(hidden=9, attention_weight=0.01, query_weight=0.5).build(SAME, encoder)
+    model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
+    alone, cost = head(encoder(tokens), torch.tensor(GOLD)).loss, encoder(tokens).cost
+    torch.testing.assert_close(model(tokens, torch.tensor(GOLD)).loss, alone + cost, check_dtype=False)

@@ -1,0 +1,156 @@
+"""Saved models as models of the transformers library: the answers are those of the predictor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+import pithy.hf  # noqa: F401  registers what is tested
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.inference.predictor import Predictor
+from pithy.layers.types import Context
+from pithy.systems.registry import RECIPES
+from pithy.systems.saved import TextFrame, save
+from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word
+
+LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+WORDS = [*SPECIALS, "the", "food", "was", "bad", "good", "not", ",", "[", "]", "mask"]
+TOKENIZERS: dict[str, Tokenizer] = {
+    "word": by_word(WORDS),
+    "character": by_character([*SPECIALS, *"这家店的菜真好吃不，"]),
+    "piece": by_piece([*WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]),
+}
+PROMPT = [2, 5, 4, 7, 4, 6]
+TEXTS = [
+    "the food was good",
+    "bad",
+    "",
+    "   ",
+    "这家店的菜真好吃",
+    "the [MASK] food [SEP] was [PAD] unheardof",
+    "the food was not good, " * 20,
+]
+CASES = [
+    ("textcnn", "word", []),
+    ("transformer_f", "character", []),
+    ("dmsp", "word", []),
+    ("bert", "piece", [2]),
+    ("bert_pta", "piece", PROMPT),
+    ("bert_hth_pta", "piece", PROMPT),
+    ("cnle", "word", []),
+    ("random", "word", []),
+    ("xlnet", "piece", [2]),
+]
+
+
+def folder_of(
+    recipe: str, tokenizer: str, prefix: list[int], folder: Path, *, multi: bool = False, characters: str = ""
+) -> Path:
+    """A saved model with random weights."""
+    torch.manual_seed(0)
+    kind = TOKENIZERS[tokenizer]
+    frame = TextFrame(
+        language="en", max_length=16, prefix_ids=prefix, suffix_ids=[3] if prefix else [], pad_id=0, unk_id=1,
+        mask_id=4 if prefix == PROMPT else None, vocabulary=kind.get_vocab_size(),
+        characters=characters,
+    )  # fmt: skip
+    context = Context(
+        vocabulary=frame.vocabulary, classes=3, max_length=16, multi=multi, mask_id=frame.mask_id,
+        prefix_ids=tuple(prefix), pos_weight=torch.ones(frame.vocabulary),
+    )  # fmt: skip
+    model = RECIPES[recipe].build(context)
+    for weight in model.parameters():  # far from even, so that answers differ
+        torch.nn.init.normal_(weight, std=0.3)
+    path = folder / "tokenizer.json"
+    kind.save(str(path))
+    save(
+        folder / "model", model, recipe=RECIPES[recipe], frame=frame, labels=["bad", "fine", "good"], tokenizer=path,
+        facts={}, thresholds=[0.3, 0.5, 0.6] if multi else None,
+    )  # fmt: skip
+    return folder / "model"
+
+
+@pytest.mark.parametrize(("recipe", "tokenizer", "prefix"), CASES)
+def test_model_and_tokenizer_give_the_predictor_s_probabilities(
+    recipe: str, tokenizer: str, prefix: list[int], tmp_path: Path
+) -> None:
+    folder = folder_of(recipe, tokenizer, prefix, tmp_path)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    read = AutoTokenizer.from_pretrained(folder)
+    expected = Predictor(folder).probabilities(TEXTS)
+    with torch.inference_mode():
+        together = model(**read(TEXTS, padding=True, return_tensors="pt")).logits
+        alone = torch.cat([model(**read(text, return_tensors="pt")).logits for text in TEXTS])
+    np.testing.assert_allclose(together.softmax(-1), expected, atol=1e-5)
+    np.testing.assert_allclose(alone.softmax(-1), expected, atol=1e-5)
+
+
+def test_the_tokenizer_frames_and_cuts_the_text_as_the_predictor_does(tmp_path: Path) -> None:
+    folder = folder_of("bert_pta", "piece", PROMPT, tmp_path)
+    read, predictor = AutoTokenizer.from_pretrained(folder), Predictor(folder)
+    assert set(read("the food")) == {"input_ids", "attention_mask"}
+    texts = [text for text in TEXTS if text.strip()]
+    batches = predictor.batches(texts)
+    for row, text in enumerate(texts):
+        ids = read(text)["input_ids"]
+        assert ids == batches.gather(np.array([row])).ids[0].tolist()
+        assert ids[: len(PROMPT)] == PROMPT and ids[-1] == 3 and len(ids) <= 16
+    assert len(read(TEXTS[-1], truncation=False)["input_ids"]) > 16
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_a_pipeline_names_the_label_that_the_predictor_names(tmp_path: Path, multi: bool) -> None:
+    folder = folder_of("textcnn", "word", [], tmp_path, multi=multi)
+    shown: Any = pipeline("text-classification", str(folder), device="cpu")(TEXTS, top_k=None, batch_size=3)
+    for answer, row in zip(shown, Predictor(folder).probabilities(TEXTS), strict=True):
+        assert {each["label"]: pytest.approx(each["score"], abs=1e-5) for each in answer} == dict(
+            zip(["bad", "fine", "good"], row.tolist(), strict=True)
+        )
+    best: Any = pipeline("text-classification", str(folder), device="cpu")("the food was good")
+    assert best[0]["label"] == shown[0][0]["label"]
+
+
+def test_labels_and_the_kind_of_problem_are_the_folder_s(tmp_path: Path) -> None:
+    config = AutoModelForSequenceClassification.from_pretrained(
+        folder_of("textcnn", "word", [], tmp_path, multi=True)
+    ).config
+    assert config.id2label == {0: "bad", 1: "fine", 2: "good"}
+    assert config.label2id == {"bad": 0, "fine": 1, "good": 2}
+    assert (config.num_labels, config.problem_type) == (3, "multi_label_classification")
+
+
+def test_the_loss_is_the_model_s_own(tmp_path: Path) -> None:
+    folder = folder_of("textcnn", "word", [], tmp_path)
+    model, read = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    out = model(**read(TEXTS[:2], padding=True, return_tensors="pt"), labels=torch.tensor([0, 2]))
+    torch.testing.assert_close(out.loss, torch.nn.functional.cross_entropy(out.logits, torch.tensor([0, 2])))
+
+
+def test_a_folder_that_was_changed_is_refused_as_everywhere(tmp_path: Path) -> None:
+    folder = folder_of("textcnn", "word", [], tmp_path)
+    (folder / "labels.json").write_text(json.dumps(["good", "fine", "bad"]))
+    with pytest.raises(DataError, match=r"labels\.json is not the file that the model was saved with"):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+    (folder / "labels.json").unlink()
+    with pytest.raises(InputMissingError, match=r"labels\.json is missing"):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+def test_a_model_that_spells_its_tokens_is_refused(tmp_path: Path) -> None:
+    folder = folder_of("textcnn", "word", [], tmp_path, characters="abc")
+    with pytest.raises(ParameterError, match="use pithy predict"):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+def test_saving_by_the_library_is_refused(tmp_path: Path) -> None:
+    folder = folder_of("textcnn", "word", [], tmp_path)
+    with pytest.raises(ParameterError, match="copy its folder"):
+        AutoModelForSequenceClassification.from_pretrained(folder).save_pretrained(tmp_path / "other")
+    assert AutoConfig.from_pretrained(folder).system == "textcnn"

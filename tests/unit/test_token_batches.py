@@ -1,0 +1,83 @@
+"""Token labels and spellings on their way from flat arrays to batches and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pithy.errors import ParameterError
+from pithy.layers.types import Prediction, Tokens
+from pithy.training.batches import UNLABELLED, TextBatches
+from pithy.training.predict import dev_score, predict
+
+LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is cut
+
+
+def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> TextBatches:
+    tokens = sum(LENGTHS)
+    spelling = np.concatenate([[0], np.cumsum(np.arange(tokens) % 4)])  # some tokens have no character
+    return TextBatches(
+        np.arange(10, 10 + tokens, dtype=np.int32),
+        np.concatenate([[0], np.cumsum(LENGTHS)]),
+        prefix=prefix,
+        suffix=suffix,
+        max_length=6 + len(prefix) + len(suffix),
+        pad_id=0,
+        unk_id=1,
+        labels=np.array([0, 1, 0, 1, 0]),
+        token_labels=np.arange(tokens) % 3 if labelled else None,
+        spelling=(np.arange(2, 2 + spelling[-1], dtype=np.int32), spelling),
+    )
+
+
+class Echo(nn.Module):
+    """Says of every token the label that it is told, and of every text its first class."""
+
+    def forward(self, tokens: Tokens) -> Prediction:
+        assert tokens.labels is not None
+        logits = torch.tensor([[1.0, 0.0]]).repeat(len(tokens.ids), 1)
+        return Prediction(logits, tokens=8.0 * nn.functional.one_hot(tokens.labels.clamp(min=0), 3).float())
+
+
+@pytest.mark.parametrize(("prefix", "suffix"), [([], []), ([7, 8], [9])])
+def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix: list[int]) -> None:
+    texts = batches(prefix, suffix)
+    got = texts.gather(np.array([4, 0, 1, 2]))
+    assert got.labels is not None
+    assert got.characters is not None
+    own = texts.own_tokens(np.array([4, 0, 1, 2]), got.ids.shape)
+    assert own.sum(1).tolist() == [6, 3, 1, 5]
+    assert (got.labels[~own] == UNLABELLED).all()
+    assert (got.characters[~own] == 0).all()
+    known = own & (got.ids >= 10)
+    number = got.ids - 10  # of the token in the corpus
+    assert torch.equal(got.labels[known], number[known] % 3)
+    assert torch.equal((got.characters > 0).sum(-1)[known], number[known] % 4)
+    first = torch.tensor(np.concatenate([[0], np.cumsum(np.arange(18) % 4)]))[number.clamp(min=0)] + 2
+    spelled = known & (number % 4 > 0)
+    assert torch.equal(got.characters[..., 0][spelled], first[spelled])
+    assert got.labels[2][own[2]].tolist() == [UNLABELLED]  # the empty text's unknown token
+
+
+def test_predictions_of_tokens_come_back_in_the_order_of_the_texts() -> None:
+    texts = batches([7, 8], [9])
+    predicted = predict(Echo(), texts, batch_size=2)
+    assert predicted.counts is not None
+    assert predicted.tokens is not None
+    assert predicted.counts.tolist() == [3, 1, 5, 1, 6]
+    labels = texts.read_labels()
+    assert labels is not None
+    assert labels.tolist() == [0, 1, 2, UNLABELLED, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+    known = labels >= 0
+    assert predicted.tokens.argmax(1)[known].tolist() == labels[known].tolist()
+    assert dev_score(predicted, texts, "token") == 1.0
+    assert dev_score(predicted, texts, "sentence") == pytest.approx(0.6)
+    assert dev_score(predicted, texts, "mean") == pytest.approx(0.8)
+
+
+def test_stopping_on_tokens_needs_labels_of_tokens() -> None:
+    predicted = predict(Echo(), batches([], []))
+    with pytest.raises(ParameterError, match=r"train\.stop_on needs token labels, and the data have none"):
+        dev_score(predicted, batches([], [], labelled=False), "token")
