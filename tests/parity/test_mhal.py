@@ -210,6 +210,7 @@ def test_language_model_of_both_directions(most: int) -> None:
     states, valid = padded(rows)
     counts = torch.tensor([1, 2, 1, 3, 1])
     wanted = sum(int(n) * cost_reading(model, row, ids) for n, row, ids in zip(counts, rows, IDS, strict=True))
+    wanted /= 2 * sum(int(n) * len(ids) for n, ids in zip(counts, IDS, strict=True))
     assert float(model(states[valid], tokens.ids, valid, counts).detach()) == pytest.approx(wanted, rel=1e-6)
 
 
@@ -258,12 +259,16 @@ def test_language_models_cost_of_every_word_and_every_token_s_characters() -> No
     encoder = encoder_of(SAME, lm_weight=0.1, lm_hidden=3, lm_vocabulary=8).train()
     assert encoder.word_model is not None
     tokens, spellings = spelled_tokens()
-    total = 0.0
-    for ids, words in zip(IDS, spellings, strict=True):
-        total += cost_reading(encoder.word_model, states_reading(encoder, ids, words), ids)
-        total += sum(character_cost(encoder, word) for word in words)
+    word_costs = [
+        cost_reading(encoder.word_model, states_reading(encoder, ids, words), ids)
+        for ids, words in zip(IDS, spellings, strict=True)
+    ]
+    spelled = [word for words in spellings for word in words]
+    words = sum(word_costs) / sum(map(len, IDS))
+    characters = sum(character_cost(encoder, word) for word in spelled) / sum(map(len, spelled))
     cost = encoder(tokens).cost
-    assert cost is not None and float(cost.detach()) == pytest.approx(0.1 * total, rel=1e-6)
+    assert cost is not None
+    assert float(cost.detach()) == pytest.approx(0.1 * len(IDS) * (words + characters) / 4, rel=1e-6)
     assert encoder.eval()(tokens).cost is None
 
 

@@ -37,7 +37,7 @@ class LanguageModel(nn.Module):
         glorot(self)
 
     def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
-        """Sum of both directions' costs over the `valid` tokens of `ids` (B, L), a scalar.
+        """Mean cost of a guess, both directions', over the `valid` tokens of `ids` (B, L), a scalar.
 
         `states` (T, D) of these tokens, row after row, are the forward direction's, then the backward one's; row b
         counts `counts` (B,) times.
@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
         ahead, back = states.chunk(2, -1)
         weight = counts.unsqueeze(1).expand_as(ids)[valid]
         cost: Tensor = self.ahead(ahead, after[valid], weight) + self.back(back, before[valid], weight)
-        return cost
+        return cost / (2 * weight.sum())
 
 
 def neighbours(ids: Tensor, valid: Tensor, border: int) -> tuple[Tensor, Tensor]:

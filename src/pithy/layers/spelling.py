@@ -28,7 +28,7 @@ class Speller(nn.Module):
         glorot(self)
 
     def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Vectors (T, `width`) of T tokens, and in training the sum of the language model's cost over them."""
+        """Vectors (T, `width`) of T tokens, and in training the language model's mean cost of a guess."""
         spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
         lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
         spellings = spellings[order]
