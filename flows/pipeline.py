@@ -20,6 +20,7 @@ from tasks.publish import Run, RunFailedError
 from tasks.request import Request
 from tasks.transcript import ERROR
 
+WIDTH = 120  # characters of the comparison where it does not go to a terminal
 IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -88,7 +89,7 @@ def report(run: Run, root: Path) -> int:
 
         from pithy.evaluation.terminal import comparison_table
 
-        Console().print(comparison_table(run.summary))
+        Console(width=None if sys.stdout.isatty() else WIDTH).print(comparison_table(run.summary))
         print(f"report: {folder / 'report.html'}")
         print(f'model:  {folder / "model"}  (try it: pithy predict {folder / "model"} "a text")')
     return 0

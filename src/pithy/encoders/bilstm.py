@@ -33,14 +33,7 @@ class BiLstmEncoder(Encoder):
     def __init__(self, config: BiLstmConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(
-            vocabulary=context.vocabulary,
-            width=config.width,
-            positions="none",
-            max_length=context.max_length,
-            dropout=config.dropout,
-            norm=False,
-        )
+        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
         self.blocks = nn.ModuleList(
             BiLstm(inputs=config.width, width=2 * config.width, dropout=config.dropout) for _ in range(config.depth)
         )

@@ -36,14 +36,7 @@ class ConvolutionEncoder(Encoder):
     def __init__(self, config: ConvolutionConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
-        self.embedding = TokenEmbedding(
-            vocabulary=context.vocabulary,
-            width=config.embedding,
-            positions="none",
-            max_length=context.max_length,
-            dropout=config.dropout,
-            norm=False,
-        )
+        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding, dropout=config.dropout)
         self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
         self.blocks = nn.ModuleList()
 

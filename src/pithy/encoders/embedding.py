@@ -31,14 +31,7 @@ class EmbeddingEncoder(Encoder):
     def __init__(self, config: EmbeddingConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(
-            vocabulary=context.vocabulary,
-            width=config.width,
-            positions="none",
-            max_length=context.max_length,
-            dropout=config.dropout,
-            norm=False,
-        )
+        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:

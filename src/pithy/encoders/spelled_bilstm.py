@@ -57,14 +57,7 @@ class SpelledBiLstmEncoder(Encoder):
     def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, 2 * config.width
-        self.embedding = TokenEmbedding(
-            vocabulary=context.vocabulary,
-            width=config.embedding,
-            positions="none",
-            max_length=context.max_length,
-            dropout=0.0,
-            norm=False,
-        )
+        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding)
         self.speller = self._speller(context.characters) if context.characters else None
         inputs = config.embedding + (config.spelling if self.speller else 0)
         self.dropout = nn.Dropout(config.dropout)

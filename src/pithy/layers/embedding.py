@@ -24,10 +24,17 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class TokenEmbedding(nn.Module):
-    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D)."""
+    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D); positions need a `max_length`."""
 
     def __init__(
-        self, *, vocabulary: int, width: int, positions: Positions, max_length: int, dropout: float, norm: bool
+        self,
+        *,
+        vocabulary: int,
+        width: int,
+        dropout: float = 0.0,
+        positions: Positions = "none",
+        max_length: int = 0,
+        norm: bool = False,
     ) -> None:
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)

@@ -6,8 +6,8 @@ from typing import Any
 
 from pithy.systems.recipe import Recipe
 
-# The paper's Adadelta (optimizer: adadelta, learning_rate: 1.0, schedule: plateau, clip: null, epochs: 200, patience: 7)
-# takes several times as many epochs where no vectors are given (docs/log.md).
+# The paper's own is adadelta at a learning_rate of 1.0 without clip, 200 epochs and a patience of 7: several times as
+# many epochs where no vectors are given (docs/log.md).
 TRAIN = {
     "optimizer": "adam",
     "learning_rate": 2e-3,
