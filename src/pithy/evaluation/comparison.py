@@ -21,6 +21,7 @@ from pithy.evaluation.significance import Verdict, verdicts
 from pithy.evaluation.summary import Corpus, Row, Summary
 from pithy.evaluation.tokens import Labelled
 
+NAMED = 6  # ties that the verdict names
 FEW_SEEDS = 5  # with fewer, a difference between systems can be one between seeds
 
 
@@ -160,7 +161,8 @@ def _rivals(chosen: Row, others: Sequence[Row], tied: Sequence[Row], cheapest: R
         return ""
     if cheapest is None:
         return "It beats every other system on the development set by more than chance."
-    tie = f"{listed([row.system for row in tied])} {'is' if len(tied) == 1 else 'are'} tied with it"
+    who = listed([row.system for row in tied]) if len(tied) <= NAMED else f"{len(tied)} of the {len(others)} others"
+    tie = f"{who} {'is' if len(tied) == 1 else 'are'} tied with it"
     if cheapest.flops >= chosen.flops:
         return f"{tie}, but not cheaper."
     cost = f"{amount(cheapest.flops)} FLOPs a text against {amount(chosen.flops)}"
