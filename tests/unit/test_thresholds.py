@@ -9,17 +9,38 @@ from sklearn import metrics as sklearn
 from pithy.training.thresholds import tuned_thresholds
 
 
-def test_the_best_f1_of_every_label_is_found() -> None:
+def drawn() -> tuple[np.ndarray, np.ndarray]:
+    """Three labels whose probabilities, with ties, lie at different heights, and a rare fourth."""
     generator = np.random.default_rng(2)
-    gold = generator.random((200, 3)) < [0.1, 0.4, 0.7]
-    chances = np.round(np.clip(0.3 * gold + generator.random((200, 3)) * 0.5, 0, 1), 2)  # with ties
+    gold = generator.random((400, 4)) < [0.1, 0.4, 0.7, 0.005]
+    chances = np.clip(0.3 * gold + generator.random((400, 4)) * 0.5, 0, 1) * [0.3, 0.6, 1.0, 1.0]
+    return gold, np.round(chances, 2)
+
+
+def micro_f1(gold: np.ndarray, chances: np.ndarray, cuts: np.ndarray | float) -> float:
+    return float(sklearn.f1_score(gold, chances > cuts, average="micro", zero_division=0))
+
+
+def test_no_threshold_of_a_frequent_label_can_move_and_raise_micro_f1() -> None:
+    gold, chances = drawn()
     cuts = tuned_thresholds(gold, chances)
+    reached = micro_f1(gold, chances, cuts)
     for c in range(3):
-        reached = sklearn.f1_score(gold[:, c], chances[:, c] > cuts[c])
-        assert reached == pytest.approx(max(sklearn.f1_score(gold[:, c], chances[:, c] > t) for t in chances[:, c]))
+        for other in np.unique(chances[:, c]):
+            moved = cuts.copy()
+            moved[c] = other
+            assert micro_f1(gold, chances, moved) <= reached + 1e-9
+    assert reached > max(micro_f1(gold, chances, t) for t in np.unique(chances)) + 0.03
 
 
-def test_a_label_without_a_gold_row_keeps_the_middle() -> None:
+def test_a_rare_label_takes_the_best_threshold_of_all_labels_together() -> None:
+    gold, chances = drawn()
+    together = max(micro_f1(gold, chances, t) for t in np.unique(chances))
+    assert gold[:, 3].sum() == 2
+    assert micro_f1(gold, chances, tuned_thresholds(gold, chances)[3]) == pytest.approx(together)
+
+
+def test_no_gold_row_leaves_the_middle() -> None:
     assert tuned_thresholds(np.zeros((4, 1), bool), np.array([[0.1], [0.2], [0.6], [0.9]])) == 0.5
 
 
