@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,15 @@ def task_runs(run: Run) -> dict[str, Any]:
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
+    last = time.monotonic() + 30  # the server records what tasks tell it in batches, a second or more later
     with get_client(sync_client=True) as client:
-        found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
-    return {each.name: each for each in found}
+        while True:
+            found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
+            shown = {each.name: each for each in found}
+            ended = all(each.state_name in {*states(run).values()} for each in found)
+            if (ended and shown.keys() == run.stages.keys()) or time.monotonic() > last:
+                return shown
+            time.sleep(0.2)
 
 
 def test_a_run_completes_and_the_next_is_cached(toy: Toy) -> None:
