@@ -3,39 +3,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from text_samples import EN, ZH, encoded_in
+from text_samples import EN, ZH
 from tokenizers import Tokenizer, models
 
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import sha256
-from pithy.settings import EncodeSettings, PosTableSettings
+from pithy.settings import EncodeSettings
 from pithy.settings import View as ViewSettings
 from pithy.stages import encode
 from pithy.text import rows as rows_module
 from pithy.text.encoding import encode_texts
-from pithy.text.pos_table import build, save
 from pithy.text.tokenizers import SPECIALS, load, vocabulary_of
 from pithy.text.view import View
-
-
-@pytest.fixture(scope="module")
-def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pos")
-    save(build(PosTableSettings()), folder, {})
-    return folder
-
-
-@pytest.fixture
-def encoded(tmp_path: Path, pos: Path) -> Any:
-    """Encode rows in a view; every call works in the same folder."""
-
-    return partial(encoded_in, tmp_path, pos)
 
 
 def texts_of(view: View, split: str) -> list[str]:

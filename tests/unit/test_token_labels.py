@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,10 +20,9 @@ from pithy.corpus.readers import read_corpus
 from pithy.corpus.source import File, load_source
 from pithy.corpus.validation import Validated, validate
 from pithy.errors import DataError, ParameterError
-from pithy.settings import DownloadSettings, PosTableSettings, ValidateSettings
+from pithy.settings import DownloadSettings, ValidateSettings
 from pithy.settings import View as ViewSettings
 from pithy.text.encoding import TextEncoder
-from pithy.text.pos_table import build, save
 from pithy.text.rows import Corpus
 from pithy.text.spelling import Speller
 from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
@@ -161,18 +159,6 @@ def test_joint_corpora_become_views(name: str, content: str, tmp_path: Path, pos
     assert names[0] == "O"
     assert [names[label] for label in part.token_labels] == [label for row in rows["test"] for label in row[3]]
     assert sum(label != "O" for row in rows["test"] for label in row[3]) == 1
-
-
-@pytest.fixture(scope="module")
-def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pos")
-    save(build(PosTableSettings()), folder, {})
-    return folder
-
-
-@pytest.fixture
-def encoded(tmp_path: Path, pos: Path) -> Any:
-    return partial(encoded_in, tmp_path, pos)
 
 
 def words_of(view: View, split: str) -> list[str]:

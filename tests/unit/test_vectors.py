@@ -17,10 +17,9 @@ from pithy.corpus.fetch import Fetcher
 from pithy.corpus.readers import read_corpus
 from pithy.corpus.source import load_source
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.settings import DownloadSettings, PosTableSettings
+from pithy.settings import DownloadSettings
 from pithy.settings import View as ViewSettings
 from pithy.text.characters import by_frequency, count_characters
-from pithy.text.pos_table import build, save
 from pithy.text.vectors import coverage, read_vectors, vectors_file
 
 ROOT = Path(__file__).parents[2]
@@ -162,13 +161,6 @@ def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
         vectors_file("data/local/x.vec", "v")
     (tmp_path / "data/local/x.vec").symlink_to(tmp_path / "x.vec")
     assert vectors_file("./data/local/x.vec", "v").is_file()
-
-
-@pytest.fixture(scope="module")
-def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pos")
-    save(build(PosTableSettings()), folder, {})
-    return folder
 
 
 def test_a_view_carries_its_vectors(

@@ -43,11 +43,7 @@ class Predictor:
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """`texts` as the model reads them."""
-        frame = self.saved.frame
-        if self.speller is None:
-            encoded = self.encoder.encode(texts, frame.max_length)
-            return self._batches(encoded.ids, encoded.offsets)
-        return self._spelled(texts, self.encoder.locate(texts, frame.max_length))
+        return self._read(texts)[0]
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Probabilities (N, C) of `texts`, columns in the order of the model's labels."""
@@ -59,38 +55,27 @@ class Predictor:
         """One answer a text."""
         if not texts:
             return []
-        labels, token_labels = self.saved.labels, self.saved.frame.token_labels
-        predicted = predict(self.saved.model, self.batches(texts))
+        labels, frame = self.saved.labels, self.saved.frame
+        batches, tokens = self._read(texts)
+        predicted = predict(self.saved.model, batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
-            words = words_of(texts, self.encoder.locate(texts, self.saved.frame.max_length), predicted, token_labels)
+            tokens = self.encoder.locate(texts, frame.max_length) if tokens is None else tokens
+            words = words_of(texts, tokens, predicted, frame.token_labels)
         return [
             Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found)
             for row, found in zip(predicted.probabilities, words, strict=True)
         ]
 
-    def _spelled(self, texts: Sequence[str], tokens: Located) -> TextBatches:
-        assert self.speller is not None
-        spelling = self.speller.spell(texts, tokens)
-        return self._batches(tokens.ids, tokens.offsets, (spelling.characters, spelling.offsets))
-
-    def _batches(
-        self,
-        ids: NDArray[np.int32],
-        offsets: NDArray[np.int64],
-        spelling: tuple[NDArray[np.int32], NDArray[np.int64]] | None = None,
-    ) -> TextBatches:
+    def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None]:
+        """`texts` as the model reads them, with their tokens' places where it spells them."""
         frame = self.saved.frame
-        return TextBatches(
-            ids,
-            offsets,
-            prefix=frame.prefix_ids,
-            suffix=frame.suffix_ids,
-            max_length=frame.max_length,
-            pad_id=frame.pad_id,
-            unk_id=frame.unk_id,
-            spelling=spelling,
-        )
+        if self.speller is None:
+            encoded = self.encoder.encode(texts, frame.max_length)
+            return TextBatches.framed(frame, encoded.ids, encoded.offsets), None
+        tokens = self.encoder.locate(texts, frame.max_length)
+        spelling = self.speller.spell(texts, tokens)
+        return TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling), tokens
 
     def _named(self, row: NDArray[np.float32]) -> str:
         if self.saved.model.multi:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pithy.text.arrays import within
 from pithy.text.words import Located
 from pithy.training.predict import Predicted
 
@@ -26,10 +27,10 @@ def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels
     """The words of each text: a word is labelled by its first token, and ends where its last one does."""
     assert predicted.tokens is not None
     assert predicted.counts is not None
-    read = np.arange(len(tokens.ids)) - np.repeat(tokens.offsets[:-1], np.diff(tokens.offsets)) < np.repeat(
-        predicted.counts, np.diff(tokens.offsets)
-    )  # a model may read less of a text than the encoder gives
-    row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))[read]
+    counts = np.diff(tokens.offsets)
+    row = np.repeat(np.arange(len(texts)), counts)
+    read = within(counts) < predicted.counts[row]  # a model may read less of a text than the encoder gives
+    row = row[read]
     number, spans = tokens.words[read], tokens.spans[read]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))
     last = np.append(first[1:], len(row)) - 1

@@ -22,7 +22,8 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     import torch
 
     from pithy.encoders import warm_start
-    from pithy.text.unlabelled import local_file, write_texts
+    from pithy.text.local import local_file
+    from pithy.text.unlabelled import write_texts
     from pithy.text.view import View
     from pithy.training.masked_language import pretrain
     from pithy.training.progress import Printer

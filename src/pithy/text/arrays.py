@@ -1,4 +1,4 @@
-"""Flat .npy files that grow while they are written, so that memory does not grow with the rows."""
+"""Flat arrays: places within their groups, and .npy files that grow while they are written, so that memory does not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
+
+
+def within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    """0, 1, … of each group, groups of `counts` one after the other."""
+    places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places
 
 
 class NpyWriter:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.text.arrays import within
 from pithy.text.characters import CODE_POINTS, by_frequency, code_points, count_characters
 from pithy.text.rows import Corpus
-from pithy.text.words import Located, lengths, within
+from pithy.text.words import Located, lengths
 
 UNKNOWN, FIRST = 1, 2  # ids of a character; 0 stands for none
 LONGEST = 20  # characters kept of a token

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
@@ -11,36 +10,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.errors import DataError
 from pithy.text.arrays import NpyWriter
 from pithy.text.encoding import TextEncoder
 from pithy.text.tokenizers import load, vocabulary_of
 from pithy.text.view import View
 from pithy.text.word_starts import WordStarts
 
-LOCAL = Path("data/local")
 BATCH = 5_000  # texts at once
 WHOLE = 2**31  # no text is cut
 HELD_OUT = 50  # one text in so many is kept for the perplexity
 KINDS = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
 
 Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # ids (T,) and offsets (N + 1,)
-
-
-def local_file(path: str, where: str) -> Path:
-    """The file `path` of data/local, which is an input of the pipeline; `where` is its place in params.yaml.
-
-    Raises ParameterError for a place that the pipeline does not watch, InputMissingError where there is no file.
-    """
-    file = Path(path)
-    if not Path(os.path.normpath(Path.cwd() / file)).is_relative_to(Path.cwd() / LOCAL):
-        raise ParameterError(
-            f"params.yaml: {where} was {path!r}: put the file into {LOCAL}, where changes of it are seen: "
-            f"{LOCAL / file.name}"
-        )
-    if not file.is_file():
-        raise InputMissingError(f"params.yaml: {where} was {path!r}: there is no such file; put it there")
-    return file
 
 
 def lines_of(path: Path) -> Iterator[str]:

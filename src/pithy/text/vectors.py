@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.errors import DataError, ParameterError
+from pithy.text.local import local_file
 from pithy.text.vector_files import KINDS, open_vectors
 
-HOME = Path("data/local")  # below the repository's root
 Vectors = NDArray[np.float32]
 
 
 def vectors_file(path: str, view: str) -> Path:
     """The file that `views.VIEW.vectors` names. Raises ParameterError or InputMissingError."""
-    where, file = f"params.yaml: views.{view}.vectors was {path!r}", Path(path)
-    if file.suffix not in KINDS:
-        raise ParameterError(f"{where}: a file that ends in {', '.join(KINDS)} is needed")
-    plain = Path(os.path.normpath(file.absolute()))  # a link below data/local may lead anywhere
-    if not plain.is_relative_to(HOME.absolute()):
-        raise ParameterError(f"{where}: put the file into {HOME} and say {HOME / file.name}")
-    if not file.is_file():
-        raise InputMissingError(f"{where}: there is no such file; put it there, or take the setting out")
-    return file
+    setting = f"views.{view}.vectors"
+    if Path(path).suffix not in KINDS:
+        raise ParameterError(f"params.yaml: {setting} was {path!r}: a file that ends in {', '.join(KINDS)} is needed")
+    return local_file(path, setting)
 
 
 def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:

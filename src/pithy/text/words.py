@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from pithy.text.arrays import within
 from pithy.text.characters import code_points
 
 Integers = NDArray[np.int64]
@@ -119,11 +120,6 @@ def on_first_pieces(
 def lengths(sequences: Sequence[Sequence[object]]) -> Integers:
     """Length of each of `sequences`."""
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
-
-
-def within(counts: Integers) -> Integers:
-    """0, 1, … of each group, groups of `counts` one after the other."""
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _inked(strings: Sequence[str]) -> tuple[NDArray[np.uint32], Integers]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pithy.layers.types import Tokens
+from pithy.systems.saved import TextFrame
+from pithy.text.arrays import within
 
 Rows = NDArray[np.int64]
 UNLABELLED = -1
@@ -75,6 +77,20 @@ class TextBatches:
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.device = pad_id, torch.device(device)
 
+    @classmethod
+    def framed(cls, frame: TextFrame, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
+        """The texts as a model with that `frame` reads them; `more` goes to the class."""
+        return cls(
+            ids,
+            offsets,
+            prefix=frame.prefix_ids,
+            suffix=frame.suffix_ids,
+            max_length=frame.max_length,
+            pad_id=frame.pad_id,
+            unk_id=frame.unk_id,
+            **more,
+        )
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -85,9 +101,9 @@ class TextBatches:
         before, after = len(self.prefix), len(self.suffix)
         width = int(self.lengths[rows].max())
         place = torch.arange(width, device=self.device)  # (L,)
-        within = place - before
-        inside = (within >= 0) & (within < counts[:, None])  # (B, L)
-        flat = (starts[:, None] + within).clamp(0, len(self.ids) - 1)
+        own = place - before
+        inside = (own >= 0) & (own < counts[:, None])  # (B, L)
+        flat = (starts[:, None] + own).clamp(0, len(self.ids) - 1)
         ids = torch.where(inside, self.ids[flat], self.pad_id)
         ids[:, :before] = self.prefix
         if after:
@@ -116,10 +132,8 @@ class TextBatches:
         if self.token_labels is None:
             return None
         counts = self.counts.cpu().numpy()
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: NDArray[np.int64] = self.token_labels.cpu().numpy()[
-            np.repeat(self.starts.cpu().numpy(), counts) + within
-        ]
+        places = np.repeat(self.starts.cpu().numpy(), counts) + within(counts)
+        found: NDArray[np.int64] = self.token_labels.cpu().numpy()[places]
         return found
 
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:

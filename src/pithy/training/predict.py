@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pithy.errors import ParameterError
+from pithy.text.arrays import within
 from pithy.training.batches import TextBatches
 
 Array = NDArray[np.float32]
@@ -108,8 +109,7 @@ def predict(model: nn.Module, texts: TextBatches, *, batch_size: int = 256, max_
 def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where the tokens of the texts `order` (N,) belong when the texts are in order; text n has `counts[n]` tokens."""
     starts, many = (np.cumsum(counts) - counts)[order], counts[order]
-    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: NDArray[np.int64] = np.repeat(starts, many) + within
+    places: NDArray[np.int64] = np.repeat(starts, many) + within(many)
     return places
 
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pithy.systems.saved import TextFrame
+from pithy.text.arrays import within
 from pithy.training.batches import UNLABELLED, TextBatches
 
 SHARD = 4_000_000  # tokens that are read into memory at once
@@ -66,14 +67,10 @@ class Shards:
         offsets = self.pieces[first : last + 1]
         ids = np.array(self.texts.ids[offsets[0] : offsets[-1]])
         words = numbered(self.texts.starts[offsets[0] : offsets[-1]], offsets - offsets[0])
-        return TextBatches(
+        return TextBatches.framed(
+            self.frame,
             ids,
             offsets - offsets[0],
-            prefix=self.frame.prefix_ids,
-            suffix=self.frame.suffix_ids,
-            max_length=self.frame.max_length,
-            pad_id=self.frame.pad_id,
-            unk_id=self.frame.unk_id,
             token_labels=np.where(ids == self.frame.unk_id, UNLABELLED, words),
             device=self.device,
         )
@@ -86,8 +83,7 @@ class Shards:
 def pieces(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
     """`offsets` (N + 1,) of texts, with a further one at every `room` tokens of a text, (P + 1,)."""
     counts = -(-np.diff(offsets) // room)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = np.repeat(offsets[:-1], counts) + room * within
+    starts = np.repeat(offsets[:-1], counts) + room * within(counts)
     return np.append(starts, offsets[-1]).astype(np.int64)
 
 

@@ -83,13 +83,8 @@ def _plain_class(view: View) -> int:
         return 0
     text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
     of = np.asarray(part.labels)[text]
-    marked, tokens = (np.bincount(of[kept], minlength=len(view.labels)) for kept in _marked(part.token_labels))
+    marked, tokens = (np.bincount(of[part.token_labels >= least], minlength=len(view.labels)) for least in (1, 0))
     return int((marked / np.maximum(tokens, 1)).argmin())
-
-
-def _marked(token_labels: NDArray[np.int16]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tokens have another label than the default, and which have one at all."""
-    return token_labels > 0, token_labels >= 0
 
 
 def batches_of(
@@ -102,14 +97,10 @@ def batches_of(
 ) -> TextBatches:
     """One split of a view on `device`; `shown`: the share of its texts that keep their token labels, and a seed."""
     part = view.split(split)
-    return TextBatches(
+    return TextBatches.framed(
+        frame,
         part.ids,
         part.offsets,
-        prefix=frame.prefix_ids,
-        suffix=frame.suffix_ids,
-        max_length=frame.max_length,
-        pad_id=frame.pad_id,
-        unk_id=frame.unk_id,
         labels=part.labels,
         token_labels=None if part.token_labels is None else _shown(part.token_labels, part.offsets, *shown),
         spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),

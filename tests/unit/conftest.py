@@ -1,0 +1,27 @@
+"""What several tests of encoded views share."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from text_samples import encoded_in
+
+from pithy.settings import PosTableSettings
+from pithy.text.pos_table import build, save
+
+
+@pytest.fixture(scope="session")
+def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A part-of-speech table without a corpus."""
+    folder = tmp_path_factory.mktemp("pos")
+    save(build(PosTableSettings()), folder, {})
+    return folder
+
+
+@pytest.fixture
+def encoded(tmp_path: Path, pos: Path) -> Any:
+    """Encode rows in a view; every call works in the same folder."""
+    return partial(encoded_in, tmp_path, pos)
