@@ -18,9 +18,9 @@ BATCH = 64
 MAX_TOKENS = 16_384
 
 
-def pad_share(texts: TextBatches, seed: int) -> float:
+def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:
     """Percent of the tokens of one epoch that are padding."""
-    epoch = texts.epoch(np.random.default_rng(seed), BATCH, MAX_TOKENS)
+    epoch = texts.epoch(np.random.default_rng(seed), batch, MAX_TOKENS)
     processed = sum(len(rows) * int(texts.lengths[rows].max()) for rows in epoch)
     return 100 * (1 - int(texts.lengths.sum()) / processed)
 

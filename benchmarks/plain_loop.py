@@ -53,7 +53,8 @@ def train(model: nn.Module, part: Split, pad_id: int, config: TrainingConfig) ->
         optimizer.zero_grad()
         loss = model(tokens, labels).loss
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        if config.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
         rates.step()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import torch
 
-from benchmarks.corpora import encoded
-from benchmarks.timing import Plan, Reach, Row, process
+from benchmarks.corpora import encoded, minilm
+from benchmarks.timing import Plan, Reach, Row, SkippedError, process
 from pithy.systems.registry import RECIPES
 from pithy.systems.saved import save
 from pithy.text.view import View
@@ -35,17 +36,31 @@ def untrained(view: View, folder: Path) -> None:
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts={})
 
 
+def until_first_step(plan: Plan, system: str, view: Path, reach: float) -> Row:
+    """Seconds of a train stage up to its first step."""
+    folders = [f"data/encoded/{view.name}", f"data/pretrained/{view.name}", "data/models/unfinished"]
+    stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", system, *folders]
+    [ours] = plan.alternate(lambda: process(stage, view.parents[2]))
+    return Row(f"train stage, {system}: process start to first step", "s", ours["s"], reach=Reach("≤", reach))
+
+
+def pretrained_rows(plan: Plan) -> list[Row]:
+    """The same from a checkpoint, where there is one."""
+    try:
+        return [until_first_step(plan, "bert", minilm(plan.scratch), 4)]
+    except SkippedError as why:
+        print(f"start_up: no row of bert: {why}", file=sys.stderr)
+        return []
+
+
 def rows(plan: Plan) -> list[Row]:
     """Seconds from the start of the process."""
-    encoded_view = encoded(plan.scratch, 840, 200)  # as large as the pocket corpus
-    work, model = encoded_view.parents[2], plan.scratch / "untrained"
-    untrained(View.load(encoded_view), model)
-    folders = [str(encoded_view), "data/pretrained/token", "data/models/unfinished"]
-    stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", SYSTEM, *folders]
+    view, model = encoded(plan.scratch, 840, 200), plan.scratch / "untrained"  # as large as the pocket corpus
+    untrained(View.load(view), model)
     answer = ["-m", "pithy.cli", "predict", str(model), "这家店的服务很好"]
-    [training] = plan.alternate(lambda: process(stage, work))
-    [predicting] = plan.alternate(lambda: process(answer, work))
+    [predicting] = plan.alternate(lambda: process(answer, view.parents[2]))
     return [
-        Row(f"train stage, {SYSTEM}: process start to first step", "s", training["s"], reach=Reach("≤", 2)),
+        until_first_step(plan, SYSTEM, view, 2),
+        *pretrained_rows(plan),
         Row(f"pithy predict, {SYSTEM}: process start to answer", "s", predicting["s"]),
     ]

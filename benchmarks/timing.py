@@ -46,20 +46,28 @@ class Reach:
         return f"{self.sign} {self.bound:g}{' ×' if self.of == 'ratio' else ''}"
 
 
+class SkippedError(Exception):
+    """A family cannot run here; the message says what it needs."""
+
+
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; `ratio` is ours over the peer's, so the unit says which way is better."""
+    """A line of the table; `ratio` is ours over the peer's, so the unit says which way is better.
+
+    `limit` is our share of what the machine can do at all, where it is known.
+    """
 
     work: str
     unit: str
     ours: Measured
     peer: Measured | None = None
     reach: Reach | None = None
+    limit: float | None = None
 
     @property
     def ratio(self) -> float | None:
-        """Median over median."""
-        return self.ours.median / self.peer.median if self.peer else None
+        """Median over median; None where there is no peer, or nothing of it to compare with."""
+        return self.ours.median / self.peer.median if self.peer and self.peer.median else None
 
     @property
     def reached(self) -> bool | None:
@@ -81,6 +89,7 @@ class Row:
             "ratio": _short(self.ratio) if self.ratio is not None else None,
             "reach": str(self.reach) if self.reach else None,
             "reached": self.reached,
+            "limit": _short(self.limit) if self.limit is not None else None,
             "ours_range": [_short(min(self.ours.runs)), _short(max(self.ours.runs))],
             "peer_range": [_short(min(peer.runs)), _short(max(peer.runs))] if peer else None,
             "runs": len(self.ours.runs),
@@ -121,17 +130,21 @@ def apart(function: Callable[..., T], *arguments: Any) -> T:
         return pool.submit(function, *arguments).result()
 
 
+def environment(code: Path = ROOT) -> dict[str, str]:
+    """What a process sees that works on the code of `code`: it, and this interpreter's programs, first."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PYTHONPATH": str(code / "src"), "PATH": path, "DVC_NO_ANALYTICS": "1"}
+
+
 def process(command: Sequence[str], folder: Path, code: Path = ROOT) -> dict[str, float]:
     """Run a Python command in `folder` on the code of `code`: its wall time (s) and its peak memory (GB).
 
     The system counts no less than the peak of the process that calls this: keep that one small where memory matters.
     """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    own = {"PYTHONPATH": str(code / "src"), "PATH": path, "DVC_NO_ANALYTICS": "1"}
     with TemporaryFile() as output:
         start = time.perf_counter()
         child = subprocess.Popen(
-            [sys.executable, *command], cwd=folder, env={**os.environ, **own}, stdout=output, stderr=output
+            [sys.executable, *command], cwd=folder, env=environment(code), stdout=output, stderr=output
         )
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start

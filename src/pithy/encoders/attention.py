@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
-from pithy.layers.attention import spelled_out
+from pithy.layers.attention import attended, spelled_out
 from pithy.layers.head_to_head import Gate, HeadToHead, Site
 from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
@@ -101,8 +100,7 @@ def attend(
     if output_attentions:
         y, weights = spelled_out(query, key, value, attention_mask, scale=scaling, dropout=dropout)
     else:
-        y = scaled_dot_product_attention(query, key, value, attention_mask, dropout_p=dropout, scale=scaling)
-        weights = None
+        y, weights = attended(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
     if part is not None:
         y = part.context(y, valid)
     return y.transpose(1, 2).contiguous(), weights

@@ -11,12 +11,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pithy.encoders.attention import install, refuse_others
+from pithy.encoders.attention import FAMILIES, install, refuse_others
 from pithy.encoders.families import Family, Small, small_config
 from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
 from pithy.encoders.warm_start import settings_of, start
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+from pithy.layers.dropout import quicken
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
 from pithy.layers.types import Context, Encoded, Tokens
@@ -135,8 +136,9 @@ class PretrainedEncoder(Encoder):
         refuse_others(config.model_type, **own.plugged)
         self.register_buffer("pos_weight", pos_table(own.pos_weight, context))
         self.pos_weight: Tensor | None
-        if set(own.plugged.values()) != {"none"}:
+        if config.model_type in FAMILIES:
             install(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
+        quicken(backbone)
         self.config: PretrainedConfig = own
         self.backbone, self.width = backbone, config.hidden_size
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pithy.layers.bilstm import BiLstm
+from pithy.layers.dropout import Dropout
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.initialization import glorot
@@ -60,7 +61,7 @@ class SpelledBiLstmEncoder(Encoder):
         self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding)
         self.speller = self._speller(context.characters) if context.characters else None
         inputs = config.embedding + (config.spelling if self.speller else 0)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.words = BiLstm(inputs=inputs, width=self.width, dropout=config.dropout)
         glorot(self.words)
         self.word_model = config.language_model(self.width, context.vocabulary)
@@ -94,6 +95,9 @@ class SpelledBiLstmEncoder(Encoder):
         """Spelling of each token (B, L, S), zero on padding, and the cost of its language model."""
         if tokens.characters is None or self.speller is None:
             raise ValueError("this encoder reads the characters of tokens, and the batch has none")
+        if torch.compiler.is_exporting():
+            each, _ = self.speller(tokens.characters.flatten(0, 1))
+            return each.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
         vectors, cost = self.speller(tokens.characters[tokens.valid])
         room = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
         return room.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost

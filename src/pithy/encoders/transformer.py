@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pithy.layers.attention import DotProductAttention
 from pithy.layers.correlation import CorrelationAttention
+from pithy.layers.dropout import Dropout
 from pithy.layers.embedding import Positions, TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import HeadToHead, Site
@@ -82,7 +83,7 @@ class Block(nn.Module):
             nn.Linear(config.width, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.width)
         )
         self.norm_attention, self.norm_hidden = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
         """One layer on `x` (B, L, D)."""

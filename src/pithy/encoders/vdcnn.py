@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pithy.layers.batch_norm import MaskedBatchNorm
 from pithy.layers.convolution import convolved
+from pithy.layers.dropout import Dropout
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.pooling import halved, k_max
@@ -77,7 +78,7 @@ class VdcnnEncoder(Encoder):
         self.hidden = nn.Sequential(
             nn.Linear(config.k * config.filters[-1], config.hidden),
             nn.ReLU(),
-            nn.Dropout(config.dropout),
+            Dropout(config.dropout),
             nn.Linear(config.hidden, config.hidden),
             nn.ReLU(),
         )

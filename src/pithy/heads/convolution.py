@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pithy.heads.linear import Fusion, check_fusion, fused
 from pithy.layers.convolution import Convolutions
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.masking import masked_max
 from pithy.layers.objective import classification_loss
@@ -38,7 +39,7 @@ class ConvolutionHead(nn.Module):
         super().__init__()
         self.config, self.fusion = config, config.fusion
         self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from pithy.heads.linear import Fusion, check_fusion, fused
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
@@ -39,7 +40,7 @@ class InteractionHead(nn.Module):
     def __init__(self, config: InteractionConfig, context: Context, width: int) -> None:
         super().__init__()
         self.config = config
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classes = nn.Linear(width, context.classes, bias=False)  # T
         self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
         self.second = nn.Linear(self.first.out_features, 1)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, normalize
 
 from pithy.heads.linear import Fusion, check_fusion, fused
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
@@ -45,7 +46,7 @@ class LabelAttentionHead(nn.Module):
         self.window = nn.Parameter(torch.full((2 * config.radius + 1,), 1.0))  # W₁
         self.bias = nn.Parameter(torch.zeros(context.classes))  # b₁
         self.classify = nn.Sequential(
-            nn.Dropout(config.dropout),
+            Dropout(config.dropout),
             nn.Linear(width, config.hidden),
             nn.ReLU(),
             nn.Linear(config.hidden, context.classes),

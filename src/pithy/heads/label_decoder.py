@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from pithy.layers.bilstm import BiLstm
 from pithy.layers.co_attention import CoAttention
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.label_decoder import LabelDecoder, Scene, search
 from pithy.layers.types import Context, Encoded, Prediction
@@ -63,7 +64,7 @@ class LabelDecoderHead(nn.Module):
         self.co_attention = CoAttention(width=width, heads=config.heads, hidden=config.hidden, dropout=config.dropout)
         self.text_bilstm, self.label_bilstm = (BiLstm(inputs=width, width=width) for _ in range(2))
         self.decoder = LabelDecoder(inputs=inputs, width=width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         counts = torch.zeros(context.classes) if context.label_counts is None else context.label_counts
         rank = counts.argsort(descending=True, stable=True).argsort()
         self.register_buffer("rank", rank)  # 0 is the most frequent label

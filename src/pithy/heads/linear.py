@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 from torch import Tensor, nn
 
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.hook_fusion import fuse
 from pithy.layers.masking import masked_max, masked_mean
@@ -53,7 +54,7 @@ class LinearHead(nn.Module):
         super().__init__()
         self.config, self.pool, self.fusion = config, config.pool, config.fusion
         self.attention = AttentionPool(width=width) if config.pool == "attention" else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(width, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from pithy.heads.linear import Fusion, check_fusion, fused
+from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.soft_prompt import SoftPrompt
 from pithy.layers.types import Context, Encoded, Prediction, Tokens
@@ -54,7 +55,7 @@ class PromptHead(nn.Module):
         assert context.mask_id is not None
         self.config, self.gamma, self.fusion = config, config.gamma, config.fusion
         self.mask_id = context.mask_id
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.label = nn.Linear(encoder.width, context.classes)
         self.complement = nn.Linear(encoder.width, context.classes)
         self.prompt = SoftPrompt(context.prefix_ids, context.mask_id, encoder.token_table) if config.soft else None

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.inference.runtime import OnnxModel
 from pithy.inference.words import Word, words_of
 from pithy.systems.saved import Saved, load
 from pithy.text.encoding import TextEncoder
@@ -33,10 +34,10 @@ class Answer:
 
 
 class Predictor:
-    """Loads a model's folder once and answers for as many texts as come."""
+    """Loads a model's folder, an exported one too, once and answers for as many texts as come."""
 
     def __init__(self, folder: Path) -> None:
-        self.saved: Saved = load(folder)
+        self.saved: Saved = load(folder, OnnxModel)
         self.encoder = TextEncoder(load_tokenizer(folder / "tokenizer.json"))
         characters = self.saved.frame.characters
         self.speller = Speller(characters) if characters else None

@@ -6,9 +6,9 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
+from pithy.layers.dropout import drop
 from pithy.layers.head_to_head import HeadToHead
 from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
@@ -36,16 +36,27 @@ class DotProductAttention(nn.Module):
         """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L), weighed by `weight` (B, L)."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # 3 × (B, H, L, d)
+        scale = 1 / math.sqrt(width // self.heads)
         if self.head_to_head is not None:
-            q = self.head_to_head.query(q, k, valid, 1 / math.sqrt(width // self.heads))
+            q = self.head_to_head.query(q, k, valid, scale)
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
-        y = scaled_dot_product_attention(q, k, v, mask, dropout_p=self.dropout if self.training else 0.0)
+        y = attended(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
         if self.head_to_head is not None:
             y = self.head_to_head.context(y, valid)
         out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
         return out
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float) -> Tensor:
+    """softmax(scale · q kᵀ) v (B, H, L, d), the weights under `dropout`.
+
+    No fused kernel of a CPU has dropout: the library, too, then builds the L×L matrix, and its noise takes longer.
+    """
+    if dropout and not q.is_cuda:
+        return spelled_out(q, k, v, mask, scale=scale, dropout=dropout)[0]
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
 
 
 def spelled_out(

@@ -16,9 +16,11 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:  # type: ignore[override]
         """Normalize `x` (B, C, L) at its `valid` positions (B, L)."""
+        if not self.training:
+            return super().forward(x) * valid.unsqueeze(1).to(x.dtype)
         columns = x.transpose(1, 2)  # (B, L, C)
         rows = columns[valid]  # (T, C)
-        fresh = self.training and len(rows) > 1
+        fresh = len(rows) > 1
         rows = batch_norm(
             rows, self.running_mean, self.running_var, self.weight, self.bias, fresh, self.momentum or 0.0, self.eps
         )

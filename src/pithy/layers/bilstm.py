@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pithy.layers import onnx
+from pithy.layers.dropout import Dropout
+
 
 def reversed_texts(x: Tensor, lengths: Tensor) -> Tensor:
     """The first `lengths` (B,) tokens of each row of `x` (B, L, D) back to front; padding stays where it is."""
@@ -19,6 +22,9 @@ def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tens
     The tokens that every row has go through the fused kernel; from there on a row that has ended keeps its state.
     Batches hold texts of like length, so that this is three times as fast as packed sequences on a CPU.
     """
+    if torch.compiler.is_exporting():
+        y, h, c = onnx.lstm(lstm, x, lengths)
+        return y, h[0], c[0]
     common = int(lengths.min())
     y, (h, c) = lstm(x[:, :common])
     states, h, c = [y], h[0], c[0]
@@ -40,7 +46,7 @@ class BiLstm(nn.Module):
         self.inputs, self.width = inputs, width
         self.ahead = nn.LSTM(inputs, width // 2, batch_first=True)
         self.back = nn.LSTM(inputs, width // 2, batch_first=True)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, valid: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """States (B, L, D) of `x` (B, L, I), and the last hidden and cell state (B, D) of both directions.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from pithy.layers.dropout import Dropout
 from pithy.layers.masking import key_mask
 
 
@@ -38,7 +39,7 @@ class Fusion(nn.Module):
     def __init__(self, *, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.attention = CrossAttention(width=width, heads=heads)
-        self.hidden = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width))
+        self.hidden = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), Dropout(dropout), nn.Linear(hidden, width))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:

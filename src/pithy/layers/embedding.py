@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from pithy.layers.dropout import Dropout
 from pithy.layers.types import Tokens
 
 Positions = Literal["none", "sinusoidal", "learned"]
@@ -47,7 +48,7 @@ class TokenEmbedding(nn.Module):
         self.register_buffer("wave", table, persistent=False)
         self.wave: Tensor | None
         self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Vectors (B, L, D) of `tokens`."""

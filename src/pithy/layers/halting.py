@@ -32,7 +32,7 @@ class Halting(nn.Module):
         out, cost = torch.zeros_like(state), torch.zeros_like(total)
         states: list[Tensor] = []
         for t in range(1, steps + 1):
-            if not running.any():
+            if not torch.compiler.is_exporting() and not running.any():  # a graph takes all steps, to the same end
                 return [*states, *states[-1:] * (steps - len(states))], cost
             state = torch.where(running.unsqueeze(-1), step(state, t), state)
             states.append(out + (1 - total).unsqueeze(-1) * state)  # the last step takes the remainder

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from pithy.layers.dropout import Dropout
+
 Gate = Literal["paper", "residual"]
 Site = Literal["scores", "context"]
 
@@ -38,7 +40,7 @@ class HeadToHead(nn.Module):
         self.site = site
         self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)
         self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def factors(self, m: Tensor) -> Tensor:
         """What each head is multiplied by, (B, H), for the squeezed `m` (B, H)."""

@@ -18,5 +18,10 @@ def masked_max(x: Tensor, valid: Tensor) -> Tensor:
 
 
 def key_mask(valid: Tensor) -> Tensor | None:
-    """(B, 1, 1, L) mask of the keys that may be attended; None where every token is valid (the faster kernel)."""
-    return None if bool(valid.all()) else valid[:, None, None, :]
+    """(B, 1, 1, L) mask of the keys that may be attended; None where every token is valid (the faster kernel).
+
+    A graph, exported or captured, takes one way for every batch and always has the mask.
+    """
+    mask = valid[:, None, None, :]
+    captured = valid.is_cuda and torch.cuda.is_current_stream_capturing()
+    return mask if captured or torch.compiler.is_exporting() or not bool(valid.all()) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import max_pool1d, pad
+from torch.nn.functional import max_pool2d, pad
 
 
 def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -13,7 +13,8 @@ def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     A row of n positions keeps ⌈n/2⌉ of them. Johnson and Zhang (2017), Conneau et al. (2017).
     """
     lowest = torch.finfo(x.dtype).min
-    pooled = max_pool1d(x.masked_fill(~valid.unsqueeze(1), lowest), 3, stride=2, padding=1)
+    rows = x.masked_fill(~valid.unsqueeze(1), lowest).unsqueeze(2)  # (B, C, 1, L): max_pool1d has no traced length
+    pooled = max_pool2d(rows, (1, 3), stride=(1, 2), padding=(0, 1)).squeeze(2)
     kept = valid[:, ::2]
     return pooled.masked_fill(~kept.unsqueeze(1), 0.0), kept
 
@@ -23,7 +24,7 @@ def k_max(x: Tensor, valid: Tensor, k: int) -> Tensor:
 
     Of equal values the first ones are taken.
     """
-    short = max(0, k - x.shape[2])
+    short = k if torch.compiler.is_exporting() else max(0, k - x.shape[2])  # a graph is for texts of every length
     x, valid = pad(x, (0, short)), pad(valid, (0, short))
     ranked = x.masked_fill(~valid.unsqueeze(1), torch.finfo(x.dtype).min).argsort(dim=2, descending=True, stable=True)
     places = ranked[..., :k].sort(2).values  # padding ranks last and stands last

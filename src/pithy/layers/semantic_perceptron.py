@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
+from pithy.layers.dropout import Dropout
 from pithy.layers.hashing import mix
 
 Order = Literal["random", "expectation", "none"]
@@ -37,7 +38,7 @@ class SemanticPerceptron(nn.Module):
     def __init__(self, *, width: int, hidden: int, dropout: float, order: Order) -> None:
         super().__init__()
         self.order = order
-        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width), nn.Dropout(dropout))
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width), Dropout(dropout))
 
     def transformed(self, x0: Tensor, valid: Tensor, layer: int, draw: int) -> Tensor:
         """F_t(x⁰) (B, L, D): a new order a row while training, a fixed one a layer, draw and length otherwise."""

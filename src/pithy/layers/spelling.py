@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pithy.layers import onnx
 from pithy.layers.initialization import glorot
 from pithy.layers.language_model import LanguageModel
 
@@ -29,6 +30,8 @@ class Speller(nn.Module):
 
     def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
         """Vectors (T, `width`) of T tokens, and in training the language model's mean cost of a guess."""
+        if torch.compiler.is_exporting():
+            return self.read_each(characters), None
         spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
         lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
         spellings = spellings[order]
@@ -38,6 +41,13 @@ class Speller(nn.Module):
             return vectors, None
         valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
         return vectors, self.model(states, spellings, valid, counts[order])
+
+    def read_each(self, characters: Tensor) -> Tensor:
+        """As `forward`, every token's spelling by itself, for an exported graph: (T, W) → (T, `width`)."""
+        lengths = (characters > 0).sum(1).clamp(min=1)
+        _, h, _ = onnx.lstm(self.lstm, self.embedding(characters), lengths)
+        vectors: Tensor = self.project(h.transpose(0, 1).flatten(1)).tanh()
+        return vectors
 
     def read(self, spellings: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Last states (U, 2h) of `spellings` (U, W), in order of `lengths` (U,), and the states of all characters."""

@@ -1,10 +1,13 @@
 """train: train the system, one model a seed.
 
-python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
+    python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
+
+Under torchrun the processes train together, and the first one writes.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -17,6 +20,7 @@ from pithy.systems.recipe import Recipe
 from pithy.systems.registry import recipe_of
 from pithy.systems.saved import save
 from pithy.text.view import View
+from pithy.training import parallel
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
@@ -31,8 +35,10 @@ def train_seed(
 ) -> None:
     """Train one seed and write its folder."""
     printer = Printer(f"{name} seed {seed}")
-    path = f"systems.{name}"
-    trained = train_system(recipe, config, view, seed=seed, path=path, pretrained=pretrained, report=printer)
+    path, report = f"systems.{name}", None if parallel.rank() else printer
+    trained = train_system(recipe, config, view, seed=seed, path=path, pretrained=pretrained, report=report)
+    if parallel.rank():
+        return
     facts = {
         "dataset": view.corpus,
         "data": view.fingerprint(),
@@ -72,7 +78,7 @@ def main() -> None:
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):
         print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
-    with atomic_folder(Path(out)) as folder:
+    with parallel.joined(), nullcontext(Path(out)) if parallel.rank() else atomic_folder(Path(out)) as folder:
         for seed in settings.seeds:
             train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
 

@@ -1,11 +1,14 @@
 """A saved model: a folder with config, weights, tokenizer, labels, card and manifest. No pickle anywhere.
 
 config.json  model.safetensors  tokenizer.json  labels.json  card.md  manifest.json
+
+An exported model has model.onnx in place of model.safetensors.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 
 FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
+GRAPH = "model.onnx"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,24 +125,30 @@ def _parts(model: nn.Module) -> dict[str, Any]:
     }
 
 
-def load(folder: Path) -> Saved:
+def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
     """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with.
 
+    `graph` opens the graph of an exported model, which is refused without.
     Raises InputMissingError for what is not there, DataError for what is not as it was saved.
     """
-    _check(folder)
+    exported = GRAPH in _check(folder)
+    if exported and graph is None:
+        raise ParameterError(f"{folder} is an exported model, good for answers only: name the one it was exported from")
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if config.get("model_type") != "pithy" or config.get("format") != FORMAT:
         raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
     try:
-        return _built(folder, config, labels)
+        frame, multi = TextFrame(**config["frame"]), config["task"] == "multi"
+        model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
+        thresholds = config.get("thresholds", [0.5] * len(labels))
+        return Saved(folder, config["system"], model, labels, frame, thresholds)
     except (KeyError, TypeError, RuntimeError, ParameterError) as error:  # saved when a part had other settings
         reason = str(error).partition("\n")[0]
         raise DataError(f"{folder} does not fit this version of pithy ({reason}): train the model again") from None
 
 
-def _check(folder: Path) -> None:
-    """Whether the folder is whole and every file as it was saved."""
+def _check(folder: Path) -> set[str]:
+    """The files that the folder was saved with: it must be whole and every one of them as it was."""
     if not folder.is_dir():
         raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
     for name in ("config.json", "manifest.json"):
@@ -153,11 +163,11 @@ def _check(folder: Path) -> None:
             raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
         if sha256(folder / name) != digest:
             raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
+    return set(digests)
 
 
-def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
+def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[str]) -> nn.Module:
     """The model that `config` describes, with its weights."""
-    frame = TextFrame(**config["frame"])
     recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
     context = Context(
         vocabulary=frame.vocabulary,
@@ -174,8 +184,7 @@ def _built(folder: Path, config: dict[str, Any], labels: list[str]) -> Saved:
     )
     model = recipe.build(context, "config.json")
     model.load_state_dict(_state(folder / "model.safetensors"))
-    thresholds = config.get("thresholds", [0.5] * len(labels))
-    return Saved(folder, config["system"], model.eval(), labels, frame, thresholds)
+    return model.eval()
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:

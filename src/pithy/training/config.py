@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pithy.settings import OpenShare, Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
+from pithy.training.precision import Precision
 from pithy.training.predict import Judged
 
 
@@ -33,7 +34,7 @@ class TrainingConfig(Strict):
     stop_on: Judged = "sentence"  # what that gain is of: the texts' score, the tokens' micro-F1, or their mean
     token_supervision: Share = 1.0  # of the training texts show their token labels
     evaluations: Positive = 1  # an epoch
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Precision = "auto"  # of the matrix products: bf16 where the processor has it
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
 
 

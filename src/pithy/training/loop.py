@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from pithy.errors import ParameterError
+from pithy.training import parallel
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.config import TrainingConfig
 from pithy.training.optimizers import optimizer, schedule, slow_down
-from pithy.training.predict import dev_score, predict
+from pithy.training.precision import products
+from pithy.training.predict import dev_score
 
 STALE, DECAY = 3, 0.9  # schedule `plateau`: after so many evaluations without a gain the rate is multiplied (MHAL)
 
@@ -67,6 +67,7 @@ class Trainer:
         report: Report | None = None,
     ) -> None:
         self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
+        parallel.start(model, seed)
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(train.epoch(np.random.default_rng(seed), config.batch_size, config.max_tokens))
         self.steps = config.epochs * self.per_epoch
@@ -101,10 +102,12 @@ class Trainer:
 
     def _step(self, rows: Rows) -> None:
         self.model.train()
-        with autocast(self.config, self.train.device):
-            loss = self.model(self.train.gather(rows), self.train.targets(rows)).loss
+        rows, weight = parallel.share(rows, self.model)
+        with products(self.config.precision, self.train.device):
+            loss = self.model(self.train.gather(rows), self.train.targets(rows)).loss * weight
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        loss = parallel.total(self.model, loss)
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
@@ -118,9 +121,9 @@ class Trainer:
     def _evaluate(self, epoch: int) -> None:
         """Score dev, let a depth controller act on its layers, and remember the best weights."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
-        predicted = predict(self.model, self.dev)
+        predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if predicted.parts is not None and self.model.adapt(predicted.scores(labels)):
-            predicted = predict(self.model, self.dev)
+            predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
@@ -141,9 +144,3 @@ class Trainer:
         left = elapsed / self.step * (self.steps - self.step)
         dev = max((line["dev"] for line in self.record.history), default=0.0)
         self.report(Progress(epoch, self.config.epochs, self.step, self.steps, self.loss, dev, rate, left))
-
-
-def autocast(config: TrainingConfig, device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 for the matrix products where asked for, and on a GPU by default; weights stay float32."""
-    wanted = config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
-    return torch.autocast(device.type, dtype=torch.bfloat16) if wanted else nullcontext()

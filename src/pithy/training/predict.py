@@ -13,7 +13,9 @@ from torch import nn
 from pithy.errors import ParameterError
 from pithy.text.arrays import within
 from pithy.training.batches import TextBatches
+from pithy.training.precision import Precision, products
 
+MANY = 4_096  # tokens from which on lowered weights pay
 Array = NDArray[np.float32]
 Judged = Literal["sentence", "token", "mean"]  # by what a model is: its texts' labels, its tokens', or both
 
@@ -83,19 +85,32 @@ def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float
 
 
 @torch.inference_mode()
-def predict(model: nn.Module, texts: TextBatches, *, batch_size: int = 256, max_tokens: int = 32_768) -> Predicted:
-    """Run `model` over `texts`, longest first, and put the results back in the texts' order."""
+def predict(
+    model: nn.Module,
+    texts: TextBatches,
+    *,
+    precision: Precision = "auto",
+    batch_size: int = 256,
+    max_tokens: int = 32_768,
+) -> Predicted:
+    """Run `model` over `texts`, longest first, and put the results back in the texts' order.
+
+    `auto` leaves few texts in float32: to lower the weights would take longer than to use them.
+    """
     model.eval()
+    if precision == "auto" and texts.lengths.sum() < MANY:
+        precision = "fp32"
     rows, logits, parts, tokens = [], [], [], []
-    for batch in texts.in_order(batch_size, max_tokens):
-        prediction = model(texts.gather(batch))
-        rows.append(batch)
-        logits.append(prediction.logits.float().cpu().numpy())
-        if prediction.parts is not None:
-            parts.append(prediction.parts.float().cpu().numpy())
-        if prediction.tokens is not None:
-            own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
-            tokens.append(own.float().softmax(-1).cpu().numpy())
+    with products(precision, texts.device):  # around all batches: the weights are lowered once
+        for batch in texts.in_order(batch_size, max_tokens):
+            prediction = model(texts.gather(batch))
+            rows.append(batch)
+            logits.append(prediction.logits.float().cpu().numpy())
+            if prediction.parts is not None:
+                parts.append(prediction.parts.float().cpu().numpy())
+            if prediction.tokens is not None:
+                own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
+                tokens.append(own.float().softmax(-1).cpu().numpy())
     order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
     return Predicted(
         _restored(logits, order, 0),

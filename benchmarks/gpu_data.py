@@ -1,0 +1,126 @@
+"""What the GPU benchmarks work on: synthetic encoded texts, models without a checkpoint, a clock, a card's peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from pithy.encoders.pretrained import PretrainedConfig
+from pithy.heads.linear import LinearConfig
+from pithy.layers.types import Context
+from pithy.systems.model import Classifier
+from pithy.systems.recipe import ENCODERS, HEADS
+from pithy.systems.registry import RECIPES
+from pithy.text.view import Split
+from pithy.training.batches import TextBatches
+from pithy.training.views import device_of
+
+VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # as many entries as the Chinese BERT's
+BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+# dense bf16 with fp32 sums, TFLOP/s, as the makers print it; the first name that a card's contains counts
+PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L4": 121}
+DEVICE = device_of()
+
+
+def split(rows: int, length: int, *, shortest: float = 0.5, seed: int = 0) -> Split:
+    """Texts from `shortest` · `length` to `length` tokens in which the class decides a quarter of the tokens."""
+    random = np.random.default_rng(seed)
+    counts = random.integers(max(1, int(shortest * length)), length + 1, rows)
+    labels = random.integers(0, CLASSES, rows)
+    ids = random.integers(CLASSES + 2, VOCABULARY, counts.sum())
+    told = random.random(len(ids)) < 0.25
+    return Split(
+        ids=np.where(told, 2 + np.repeat(labels, counts), ids).astype(np.int32),
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        labels=labels,
+        rows=np.arange(rows),
+        in_train=None,
+    )
+
+
+def texts_of(part: Split, length: int, kind: type[TextBatches] = TextBatches) -> TextBatches:
+    """A split on the device, as our loop reads it."""
+    return kind(
+        part.ids,
+        part.offsets,
+        prefix=[],
+        suffix=[],
+        max_length=length,
+        pad_id=PAD,
+        unk_id=UNK,
+        labels=part.labels,
+        device=DEVICE,
+    )
+
+
+def context(length: int) -> Context:
+    """What the synthetic data fix about a model."""
+    return Context(vocabulary=VOCABULARY, classes=CLASSES, max_length=length, pos_weight=torch.ones(VOCABULARY))
+
+
+def bert_config(length: int, *, tiny: bool) -> dict[str, Any]:
+    """A BERT of base size, as the transformers library writes its config."""
+    sizes = SMALL if tiny else BASE
+    return {"model_type": "bert", "vocab_size": VOCABULARY, "max_position_embeddings": length, **sizes}
+
+
+def bert(length: int, *, tiny: bool) -> Classifier:
+    """The system `bert` with fresh weights."""
+    torch.manual_seed(0)
+    data = context(length)
+    encoder = PretrainedConfig(backbone=bert_config(length, tiny=tiny)).build(data)
+    return Classifier(encoder, LinearConfig(pool="first", dropout=0.1).build(data, encoder)).to(DEVICE)
+
+
+def system(name: str, length: int) -> Classifier:
+    """A registered system with fresh weights; its settings need no check, and so no pydantic."""
+    torch.manual_seed(0)
+    data, recipe = context(length), RECIPES[name]
+    encoder_settings, head_settings = dict(recipe.encoder), dict(recipe.head)
+    encoder = ENCODERS[encoder_settings.pop("kind")](**encoder_settings).build(data)
+    return Classifier(encoder, HEADS[head_settings.pop("kind")](**head_settings).build(data, encoder)).to(DEVICE)
+
+
+def wait() -> None:
+    """Until the device has done what it was given."""
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long `work` takes, the device's part included."""
+    wait()
+    start = perf_counter()
+    work()
+    wait()
+    return perf_counter() - start
+
+
+def peak_memory() -> float:
+    """The most memory that this process has taken, of the card where there is one, GB."""
+    if DEVICE.type == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e9
+    return getrusage(RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def device_name() -> str:
+    """The card's name."""
+    return torch.cuda.get_device_name() if DEVICE.type == "cuda" else "cpu"
+
+
+def peak(*, tiny: bool) -> tuple[float, str]:
+    """FLOP/s of dense bf16 products, and where the number is from: the maker, or our own products of 8192 × 8192."""
+    for name, teraflops in PEAKS.items():
+        if name.lower() in device_name().lower():
+            return teraflops * 1e12, "the maker's peak"
+    size, repeats = (256, 2) if tiny else (8192, 20)
+    a = torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16)
+    a @ a
+    best = min(seconds(lambda: [a @ a for _ in range(repeats)]) for _ in range(5))
+    return 2 * size**3 * repeats / best, f"measured products of {size} × {size}"

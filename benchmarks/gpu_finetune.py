@@ -1,0 +1,175 @@
+"""Fine-tuning at BERT-base size in bf16: our loop against transformers' Trainer, and what share of the card's peak.
+
+The Trainer pads every text to L, as its example scripts do; once at the scripts' defaults (8 texts a batch, fp32) and
+once with our batch and bf16.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
+from benchmarks.timing import Measured, Plan, Reach, Row, apart
+from pithy.layers.types import Tokens
+from pithy.text.view import Split
+from pithy.training.batches import Rows, TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+
+LENGTHS = (32, 64, 128)
+TOKENS = 16_384  # of our batch
+STEPS = 100
+DEFAULT_BATCH = 8  # of the Trainer
+
+
+class TimedBatches(TextBatches):
+    """Batches that remember when the device began and ended to gather each."""
+
+    spans: list[tuple[Any, Any]]
+
+    def gather(self, rows: Rows) -> Tokens:
+        """As its base."""
+        start = _mark()
+        tokens = super().gather(rows)
+        self.spans.append((start, _mark()))
+        return tokens
+
+    def spent(self) -> float:
+        """Seconds of all spans."""
+        if DEVICE.type == "cuda":
+            return sum(start.elapsed_time(end) for start, end in self.spans) / 1000
+        return float(sum(end - start for start, end in self.spans))
+
+
+def _mark() -> Any:
+    if DEVICE.type != "cuda":
+        return perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def flops(model: Any, part: Split) -> float:
+    """Of a pass forward and backward over the texts' real tokens, embeddings and heads left out.
+
+    Six a weight and token, and 12 · N · D · l² for the two products of an attention over l tokens.
+    """
+    blocks = model.encoder.blocks
+    weights = sum(p.numel() for p in blocks.parameters())
+    lengths = np.diff(part.offsets).astype(np.float64)
+    return float(6 * weights * lengths.sum() + 12 * len(blocks) * model.encoder.width * (lengths**2).sum())
+
+
+def our_config(length: int, batch: int) -> TrainingConfig:
+    """One epoch in bf16."""
+    tokens = batch * length
+    return TrainingConfig(epochs=1, batch_size=batch, max_tokens=tokens, learning_rate=5e-5, precision="bf16")
+
+
+def train_ours(model: nn.Module, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
+    """A whole run: an epoch, a look at a few texts of dev, the best weights put back."""
+    Trainer(model, train, dev, config, seed=0).run()
+
+
+def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> Any:
+    """transformers' Trainer on the texts, padded to `length`."""
+    from transformers import BertConfig, BertForSequenceClassification, PrinterCallback, TrainingArguments
+    from transformers import Trainer as TheirTrainer
+
+    sizes = {name: value for name, value in bert_config(length, tiny=plan.tiny).items() if name != "model_type"}
+    config = BertConfig(**sizes, pad_token_id=PAD, num_labels=CLASSES)
+    arguments = TrainingArguments(
+        output_dir=str(plan.scratch / "trainer"),
+        per_device_train_batch_size=batch,
+        num_train_epochs=1,
+        bf16=bf16,
+        save_strategy="no",
+        report_to="none",
+        logging_strategy="no",
+        disable_tqdm=True,
+        use_cpu=DEVICE.type == "cpu",
+    )
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1  # one card, as ours
+    trainer = TheirTrainer(BertForSequenceClassification(config), arguments, train_dataset=examples(part, length))
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def examples(part: Split, length: int) -> Any:
+    """Each text padded to `length`, as a tokenizer's `padding="max_length"` gives it."""
+    ids, valid = np.full((len(part), length), PAD), np.zeros((len(part), length), np.int64)
+    for row, (start, end) in enumerate(pairwise(part.offsets)):
+        ids[row, : end - start], valid[row, : end - start] = part.ids[start:end], 1
+    tensors = zip(torch.from_numpy(ids), torch.from_numpy(valid), part.labels.tolist(), strict=True)
+    return [{"input_ids": text, "attention_mask": mask, "labels": label} for text, mask, label in tensors]
+
+
+def length_rows(plan: Plan, length: int) -> list[Row]:
+    """Texts a second, share of the peak and time on data at one length."""
+    batch, part = texts_for(plan, length)
+    few = split(DEFAULT_BATCH * (2 if plan.tiny else 2 * STEPS), length)
+    model, train, dev = bert(length, tiny=plan.tiny), texts_of(part, length), texts_of(split(8, length, seed=1), length)
+    config = our_config(length, batch)
+    default = theirs(plan, few, length, batch=DEFAULT_BATCH, bf16=False)
+    same = theirs(plan, part, length, batch=batch, bf16=True)
+    limit, origin = peak(tiny=plan.tiny)
+
+    def ours() -> dict[str, float]:
+        taken = seconds(lambda: train_ours(model, train, dev, config))
+        return {"texts/s": len(part) / taken, "%": 100 * flops(model, part) / taken / limit}
+
+    def peer(trainer: Any) -> dict[str, float]:
+        return {"texts/s": trainer.train().metrics["train_samples_per_second"]}  # its setting up left out
+
+    ours(), peer(default), peer(same)  # the first runs choose kernels and take memory
+    mine, first, second = plan.alternate(ours, lambda: peer(default), lambda: peer(same))
+    work, rate = f"BERT base, texts of {length // 2} to {length} tokens", mine["texts/s"]
+    share, reach = f"{work}, FLOPs on real tokens over {origin}", Reach("≥", 50) if length == LENGTHS[-1] else None
+    return [
+        Row(f"{work} / Trainer at its scripts' defaults", "texts/s", rate, first["texts/s"], Reach("≥", 3, "ratio")),
+        Row(f"{work} / Trainer with bf16 and our batch", "texts/s", rate, second["texts/s"]),
+        Row(share, "%", mine["%"], reach=reach),
+        data_row(work, model, part, dev, config),
+    ]
+
+
+def texts_for(plan: Plan, length: int) -> tuple[int, Split]:
+    """The size of our batch, and texts for an epoch of them."""
+    batch, steps = (4, 2) if plan.tiny else (TOKENS // length, STEPS)
+    return batch, split(batch * steps, length)
+
+
+def data_row(work: str, model: nn.Module, part: Split, dev: TextBatches, config: TrainingConfig) -> Row:
+    """The share of a run in which the device gathers batches or waits for them."""
+    timed = texts_of(part, config.max_tokens // config.batch_size, TimedBatches)
+    assert isinstance(timed, TimedBatches)
+    timed.spans = []
+    taken = seconds(lambda: train_ours(model, timed, dev, config))
+    return Row(f"{work}, time on data", "%", Measured((100 * timed.spent() / taken,)), reach=Reach("≤", 3))
+
+
+def memory_of(plan: Plan, length: int, whose: Literal["ours", "theirs"]) -> float:
+    """Peak memory of training with our batch in bf16, GB; call it in a process of its own."""
+    batch, part = texts_for(plan, length)
+    if whose == "theirs":
+        theirs(plan, part, length, batch=batch, bf16=True).train()
+    else:
+        dev = texts_of(split(8, length, seed=1), length)
+        train_ours(bert(length, tiny=plan.tiny), texts_of(part, length), dev, our_config(length, batch))
+    return peak_memory()
+
+
+def rows(plan: Plan) -> list[Row]:
+    """Every length, and the memory of the longest."""
+    lengths = LENGTHS[-1:] if plan.tiny else LENGTHS
+    found = [row for length in lengths for row in length_rows(plan, length)]
+    ours, peer = (Measured((apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))
+    work = f"BERT base, {TOKENS:,} tokens a batch, peak memory / Trainer with bf16 and our batch"
+    return [*found, Row(work, "GB", ours, peer)]

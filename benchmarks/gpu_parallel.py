@@ -1,0 +1,68 @@
+"""Data parallel at BERT-base size: two processes on two GPUs against one, the same batches.
+
+    torchrun --nproc-per-node 2 -m benchmarks.gpu_parallel [--tiny]
+
+prints the texts a second of one run; without a GPU it runs at tiny sizes on the CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from benchmarks.timing import ROOT, Plan, Row, SkippedError
+
+LENGTH = 128
+
+
+def measure(*, tiny: bool) -> dict[str, float]:
+    """One run of every process together, after a short one."""
+    from benchmarks.gpu_data import bert, seconds, split, texts_of
+    from benchmarks.gpu_finetune import STEPS, TOKENS, our_config, train_ours
+
+    batch, steps = (4, 2) if tiny else (TOKENS // LENGTH, STEPS)
+    model, dev = bert(LENGTH, tiny=tiny), texts_of(split(8, LENGTH, seed=1), LENGTH)
+    first, part = (split(batch * count, LENGTH) for count in (2, steps))
+    config = our_config(LENGTH, batch)
+    train_ours(model, texts_of(first, LENGTH), dev, config)
+    return {"texts/s": len(part) / seconds(lambda: train_ours(model, texts_of(part, LENGTH), dev, config))}
+
+
+def launched(processes: int, *, tiny: bool) -> dict[str, float]:
+    """The same in processes of its own."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *launcher, "-m", "benchmarks.gpu_parallel", *(["--tiny"] if tiny else [])]
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "src"), str(ROOT)]))
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, cwd=Path.cwd(), env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def rows(plan: Plan) -> list[Row]:
+    """One row where there are two GPUs. Raises SkippedError where there are not."""
+    if torch.cuda.device_count() < 2 and not (plan.tiny and not torch.cuda.is_available()):
+        raise SkippedError("two processes need two GPUs")
+    two, one = plan.alternate(lambda: launched(2, tiny=plan.tiny), lambda: launched(1, tiny=plan.tiny), rounds=3)
+    return [Row(f"BERT base, L = {LENGTH}: two processes / one", "texts/s", two["texts/s"], one["texts/s"])]
+
+
+def main() -> None:
+    """Run in the process group of the launcher; the first process prints."""
+    from pithy.training import parallel
+
+    with parallel.joined():
+        told = measure(tiny="--tiny" in sys.argv)
+        if not parallel.rank():
+            print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Small models on resident data: captured steps, our loop, and a plain loop with a DataLoader that pads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.gpu_data import DEVICE, PAD, seconds, split, system, texts_of
+from benchmarks.plain_loop import Batch, examples_of, padded_batches
+from benchmarks.timing import Measured, Plan, Row
+from pithy.layers.types import Tokens
+from pithy.systems.registry import RECIPES
+from pithy.text.view import Split
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.graphs import Steps
+from pithy.training.loop import Trainer
+from pithy.training.optimizers import optimizer, schedule
+from pithy.training.precision import products
+from pithy.training.predict import predict
+
+SYSTEMS = ("textcnn", "dmsp", "transformer")
+LENGTH, BATCH, STEPS = 32, 64, 1_000
+
+
+class Captured:
+    """A model under training by captured steps; several epochs use the same graphs."""
+
+    def __init__(self, model: nn.Module, texts: TextBatches, config: TrainingConfig, epochs: int) -> None:
+        self.texts, self.config, self.order = texts, config, np.random.default_rng(0)
+        self.optimizer = optimizer(model, config, config.learning_rate)
+        self.schedule = schedule(self.optimizer, config, epochs * len(texts) // config.batch_size)
+        self.steps = Steps(model, texts, self.optimizer, config)
+
+    def epoch(self) -> int:
+        """Train an epoch; how many steps it took."""
+        batches = self.texts.epoch(self.order, self.config.batch_size, self.config.max_tokens)
+        for rows in batches:
+            self.steps(rows)
+            self.schedule.step()
+        return len(batches)
+
+
+def moved(batches: Any) -> Iterator[Batch]:
+    """The batches of a DataLoader, one after the other, on the device."""
+    for tokens, labels in batches:
+        yield Tokens(tokens.ids.to(DEVICE), tokens.valid.to(DEVICE)), labels.to(DEVICE)
+
+
+def plain_epoch(model: nn.Module, batches: Any, config: TrainingConfig, rates: Any) -> int:
+    """An epoch as a tutorial writes it, in the same precision; how many steps it took."""
+    model.train()
+    for tokens, labels in moved(batches):
+        with products(config.precision, DEVICE):
+            loss = model(tokens, labels).loss
+        rates.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip or 1.0)
+        rates.optimizer.step()
+        rates.step()
+        loss.item()
+    return len(batches)
+
+
+def accuracy(model: nn.Module, dev: TextBatches) -> float:
+    """Share of right answers, %."""
+    return 100 * predict(model, dev).score(dev.targets(np.arange(len(dev))).cpu().numpy())
+
+
+def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row]:
+    """Steps a second of all three, and whether the captured ones learn."""
+    config = TrainingConfig(**{**RECIPES[name].train, "epochs": 1, "batch_size": BATCH, "max_length": LENGTH})
+    texts, dev = texts_of(part, LENGTH), texts_of(dev_part, LENGTH)
+    few = texts_of(split(8, LENGTH, seed=2), LENGTH)
+    model, other = system(name, LENGTH), system(name, LENGTH)
+    captured = Captured(model, texts, config, 1 if plan.tiny else 8)
+    start = perf_counter()
+    captured.epoch()
+    first = perf_counter() - start
+    batches = padded_batches(examples_of(part), PAD, BATCH, shuffle=True, length=LENGTH)
+    plain = torch.optim.AdamW(other.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    rates = schedule(plain, replace(config, schedule="constant"), len(batches))
+    plain_epoch(other, batches, config, rates)
+    learnt = accuracy(model, dev), accuracy(other, dev)
+
+    def looped() -> int:
+        trainer = Trainer(system(name, LENGTH), texts, few, config, seed=0)
+        trainer.run()
+        return trainer.step
+
+    def rate(epoch: Callable[[], int]) -> dict[str, float]:
+        done: list[int] = []
+        taken = seconds(lambda: done.append(epoch()))
+        return {"steps/s": done[0] / taken, "s": taken}
+
+    mine, loop, slow = plan.alternate(
+        lambda: rate(captured.epoch),
+        lambda: rate(looped),
+        lambda: rate(lambda: plain_epoch(other, batches, config, rates)),
+    )
+    work = f"{name}, {BATCH} texts of {LENGTH // 4} to {LENGTH} tokens"
+    return [
+        Row(f"{work}, captured steps / plain loop", "steps/s", mine["steps/s"], slow["steps/s"]),
+        Row(f"{work}, our loop / plain loop", "steps/s", loop["steps/s"], slow["steps/s"]),
+        Row(f"{work}, first captured epoch less another", "s", Measured((first - mine["s"].median,))),
+        Row(f"{work}, dev accuracy after an epoch, captured / plain", "%", *(Measured((value,)) for value in learnt)),
+    ]
+
+
+def rows(plan: Plan) -> list[Row]:
+    """Every system; one whose step reads from the device cannot be captured, and is left out aloud."""
+    part = split(BATCH * (3 if plan.tiny else STEPS), LENGTH, shortest=0.25)
+    dev, found = split(plan.size(2_000), LENGTH, shortest=0.25, seed=1), []
+    for name in SYSTEMS:
+        try:
+            found += system_rows(plan, name, part, dev)
+        except RuntimeError as error:
+            if "captur" not in str(error):
+                raise
+            print(f"{name}: left out, its step cannot be captured: {error}", file=sys.stderr)
+    return found

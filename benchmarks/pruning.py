@@ -1,0 +1,79 @@
+"""Depth-pruned against full: what the prune stage's controller makes of a trained Transformer, on two data sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from benchmarks.corpora import ENGLISH, chosen, encoded, staged
+from benchmarks.timing import Measured, Plan, Reach, Row
+from pithy.pruning.depth import prune
+from pithy.settings import PruneSettings
+from pithy.systems.registry import RECIPES
+from pithy.text.view import View
+from pithy.training.batches import TextBatches
+from pithy.training.config import configure
+from pithy.training.loop import Trainer
+from pithy.training.predict import predict
+from pithy.training.views import batches_of, context_of, frame_of
+
+SYSTEM, EPOCHS = "transformer", 3
+TITLES = 10_000  # at most, to train on
+
+
+def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
+    """Train, prune, then answer for dev with both depths in turn."""
+    recipe = RECIPES[SYSTEM]
+    config = replace(configure(SYSTEM, recipe), epochs=EPOCHS)
+    frame, part = frame_of(view, config.max_length), view.split("train")
+    count = min(len(part), plan.size(TITLES))
+    part = chosen(part, np.random.default_rng(0).choice(len(part), count, replace=False))
+    train = TextBatches.framed(frame, part.ids, part.offsets, labels=part.labels)
+    dev = batches_of(view, "dev", frame)
+    torch.manual_seed(0)
+    full = recipe.build(context_of(view, config.max_length), SYSTEM)
+    Trainer(full, train, dev, config, seed=0).run()
+    pruned = prune(
+        full,
+        train,
+        dev,
+        classes=len(view.labels),
+        settings=PruneSettings(),
+        config=config,
+        rate=config.learning_rate,
+        seed=0,
+    )
+
+    def answer(model: torch.nn.Module) -> dict[str, float]:
+        start = perf_counter()
+        predict(model, dev)
+        return {"texts/s": len(dev) / (perf_counter() - start)}
+
+    mine, other = plan.alternate(lambda: answer(pruned.model), lambda: answer(full))
+    depths = f"{pruned.model.depth} of {full.depth} layers"
+    lost = Measured((100 * (pruned.dev_before - pruned.dev_after) if pruned.accepted else 0.0,))
+    return [
+        Row(
+            f"{SYSTEM}, {name}, pruned to {depths} / full",
+            "texts/s",
+            mine["texts/s"],
+            other["texts/s"],
+            Reach("≥", 1.25, "ratio"),
+        ),
+        Row("the same, dev points lost", "points", lost, reach=Reach("≤", 0.2)),
+    ]
+
+
+def rows(plan: Plan) -> list[Row]:
+    """Inference and accuracy at both depths."""
+    torch.set_num_threads(1)
+    reviews = staged(plan.scratch, ENGLISH, "token", tokenizer="token")
+    news = encoded(plan.scratch, plan.size(10_000), plan.size(10_000))
+    return [
+        row
+        for name, folder in ((ENGLISH, reviews), ("titles", news))
+        for row in source_rows(plan, name, View.load(folder))
+    ]

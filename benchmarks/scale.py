@@ -1,0 +1,132 @@
+"""How the time of training grows with rows, classes, length and system, from measured points.
+
+    python -m benchmarks.scale [--tiny]
+
+prints the points, and for each system the exponents of a fit by least squares on logarithms: seconds of one pass over
+the texts ∝ rows^a · classes^b · length^c. An exponent of 1 is proportional growth. Synthetic texts, one thread; about
+five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from pithy.layers.types import Context
+from pithy.systems.registry import RECIPES
+from pithy.training import linear
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+
+SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
+AXES = {"rows": (1_000, 4_000, 16_000), "classes": (2, 20, 200), "length": (16, 64, 256)}
+CENTRE = {"rows": 4_000, "classes": 20, "length": 64}
+VOCABULARY, DEV = 5_000, 200
+TOKENS = 80_000  # an epoch of a gradient system is timed on as many texts as hold about so many, and scaled up
+OFF = ((1_000, 200, 256), (16_000, 2, 16), (1_000, 2, 64), (16_000, 200, 16))  # points off the axes
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement."""
+
+    system: str
+    rows: int
+    classes: int
+    length: int
+    seconds: float
+
+
+def grid(*, tiny: bool) -> Iterator[tuple[int, int, int]]:
+    """Rows, classes and length: along each axis through the centre, and a few points off the axes."""
+    points = {tuple({**CENTRE, axis: value}.values()) for axis, values in AXES.items() for value in values} | set(OFF)
+    for rows, classes, length in sorted(points):
+        yield (max(2 * classes, rows // 50), classes, length // 8) if tiny else (rows, classes, length)
+
+
+def texts(rows: int, classes: int, length: int, seed: int) -> TextBatches:
+    """Texts of half the length to all of it in which the class decides a quarter of the tokens."""
+    random = np.random.default_rng(seed)
+    counts = random.integers(max(1, length // 2), length + 1, rows)
+    labels = random.permutation(np.arange(rows) % classes)
+    ids = random.integers(classes + 2, VOCABULARY, counts.sum())
+    told = random.random(len(ids)) < 0.25
+    return TextBatches(
+        np.where(told, 2 + np.repeat(labels, counts), ids),
+        np.concatenate([[0], np.cumsum(counts)]),
+        prefix=[],
+        suffix=[],
+        max_length=length,
+        pad_id=0,
+        unk_id=1,
+        labels=labels,
+    )
+
+
+def measured(system: str, rows: int, classes: int, length: int) -> Point:
+    """An epoch by gradient with a look at a few texts of dev, or all of the machine's fit."""
+    recipe = RECIPES[system]
+    torch.manual_seed(0)
+    model: Any = recipe.build(
+        Context(vocabulary=VOCABULARY, classes=classes, max_length=length, pos_weight=torch.ones(VOCABULARY)), system
+    )
+    if recipe.fitting != "gradient":
+        train, dev = texts(rows, classes, length, 0), texts(max(DEV, classes), classes, length, 1)
+        start = perf_counter()
+        linear.fit(model, train, dev, seed=0)
+        return Point(system, rows, classes, length, perf_counter() - start)
+    some = min(rows, max(256, TOKENS // length))
+    train, dev = texts(some, classes, length, 0), texts(8, classes, length, 1)
+    config = TrainingConfig(**{**recipe.train, "epochs": 1, "max_length": length})
+    start = perf_counter()
+    Trainer(model, train, dev, config, seed=0).run()
+    return Point(system, rows, classes, length, (perf_counter() - start) * rows / some)
+
+
+def fit(points: list[Point]) -> tuple[np.ndarray, float]:
+    """Exponents of rows, classes and length, and the fit's error: the standard deviation of measured over fitted.
+
+    The error is a factor less one: 0.1 means that a point lies 10% off, as a rule.
+    """
+    x = np.log([[point.rows, point.classes, point.length] for point in points])
+    y = np.log([point.seconds for point in points])
+    columns = np.column_stack([np.ones(len(x)), x])
+    found, *_ = np.linalg.lstsq(columns, y, rcond=None)
+    rest = y - columns @ found
+    return found[1:], float(np.exp(np.sqrt((rest**2).sum() / max(1, len(y) - columns.shape[1]))) - 1)
+
+
+def table(points: list[Point]) -> str:
+    """The fits, then the points, as Markdown."""
+    lines = ["| system | rows | classes | length | error of the fit |", "| --- | --- | --- | --- | --- |"]
+    for system in SYSTEMS:
+        exponents, error = fit([point for point in points if point.system == system])
+        lines.append(f"| {system} | {' | '.join(f'{e:.2f}' for e in exponents)} | {error:.0%} |")
+    lines += ["", "| system | rows | classes | length | s |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| {p.system} | {p.rows:,} | {p.classes} | {p.length} | {p.seconds:.3g} |" for p in points]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Measure how the time of training grows.")
+    parser.add_argument("--tiny", action="store_true", help="small texts, to see that it works")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    points = list(grid(tiny=asked.tiny))
+    found = []
+    for system in SYSTEMS:
+        measured(system, *points[0])  # what is imported and warmed up at the first run
+        found += [measured(system, *point) for point in points]
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

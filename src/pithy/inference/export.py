@@ -1,0 +1,81 @@
+"""A saved model as an ONNX graph: a folder that answers as the model does, without its code.
+
+model.onnx stands in the place of the weights; all else is the model's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from pithy.errors import InputMissingError, ParameterError
+from pithy.files import atomic_folder, read_json, sha256, write_json, write_text
+from pithy.inference.graph import refusal, write_graph
+from pithy.inference.quantize import quantize
+from pithy.systems.model import parameters
+from pithy.systems.saved import CHECKED, GRAPH, Saved, load
+
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+REFUSED = {  # kinds of encoder and head
+    "linear_svm": "it has no layers, and is fast as it is",
+    "chance": "it only guesses",
+    "label_decoder": "it searches for its labels, one after another",
+}
+LARGEST = 2**31 - 2**20  # bytes of weights in one ONNX file
+
+
+def export(folder: Path, out: Path, *, int8: bool = False) -> None:
+    """Write the model of `folder` as a graph to the new folder `out`, its weights in 8 bits with `int8`.
+
+    Raises ParameterError for a model that is no graph, for one that 8 bits do not make faster on this machine, and
+    where `out` is there already; InputMissingError where a package is not installed.
+    """
+    if out.exists():
+        raise ParameterError(f"{out} is there already: name a new folder, or delete it")
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise InputMissingError(f"an export needs {', '.join(missing)}, not installed here: pip install 'pithy[onnx]'")
+    saved = load(folder)
+    _refuse(saved)
+    with atomic_folder(out) as new, _quiet():
+        write_graph(saved, new / GRAPH)
+        if int8:
+            quantize(saved, new / GRAPH)
+        _complete(new, folder, "int8" if int8 else "fp32")
+
+
+def _refuse(saved: Saved) -> None:
+    """Raises ParameterError for a model that cannot be exported, by what it is."""
+    parts = read_json(saved.folder / "config.json")["parts"]
+    for part in parts.values():
+        if part["kind"] in REFUSED:
+            raise refusal(saved, REFUSED[part["kind"]])
+    if 4 * parameters(saved.model) > LARGEST:
+        raise refusal(saved, "its weights take more than the 2 GB of an ONNX file")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what exporter and quantizer have to say to those who build them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _complete(new: Path, folder: Path, precision: str) -> None:
+    """Put beside the graph of `new` all else of the model's `folder`."""
+    copied = [name for name in CHECKED if name != "model.safetensors"]
+    for name in copied:
+        shutil.copyfile(folder / name, new / name)
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
+    digests = {name: sha256(new / name) for name in (GRAPH, *copied)}
+    write_json(new / "manifest.json", {**read_json(folder / "manifest.json"), "graph": precision, "sha256": digests})

@@ -1,0 +1,58 @@
+"""A graph with weights of 8 bits, where that makes it faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from pithy.errors import ParameterError
+from pithy.inference.graph import stand_in
+from pithy.inference.runtime import OnnxModel
+from pithy.layers.types import Tokens
+from pithy.systems.saved import Saved
+
+TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # of operators; a convolution of 8 bits is slower than one of floats
+BATCH = (32, 24)  # texts of up to so many tokens
+ROUNDS = 9
+
+
+def quantize(saved: Saved, path: Path) -> None:
+    """Put the weights of the graph `path` into 8 bits; the numbers that meet them are scaled anew for each batch.
+
+    Seven of the eight bits are used, so that sums overflow on no processor, with or without VNNI.
+    Raises ParameterError where the graph does not become faster on this machine.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    whole, small = onnx.load(path), path.with_suffix(".int8")
+    del whole.graph.value_info[:]  # the shapes of the traced batch, which the quantizer finds by itself
+    quantize_dynamic(
+        whole,
+        small,
+        op_types_to_quantize=TYPES,
+        per_channel=True,
+        reduce_range=True,
+        weight_type=QuantType.QInt8,
+    )
+    fast, slow = milliseconds(saved, small, path)
+    if fast >= slow:
+        raise ParameterError(
+            f"int8 is slower than fp32 for {saved.system} on this machine ({fast:.2g} ms against {slow:.2g} ms): "
+            "export without --int8"
+        )
+    small.replace(path)
+
+
+def milliseconds(saved: Saved, *paths: Path) -> list[float]:
+    """What the graphs `paths` take for the same batch, each in its turn: medians."""
+    tokens, models = stand_in(saved, *BATCH), [OnnxModel(path, multi=saved.model.multi) for path in paths]
+    runs = [[_timed(model, tokens) for model in models] for _ in range(ROUNDS + 1)]
+    return [median(times) for times in zip(*runs[1:], strict=True)]  # the first run warms up
+
+
+def _timed(model: OnnxModel, tokens: Tokens) -> float:
+    start = perf_counter()
+    model(tokens)
+    return 1000 * (perf_counter() - start)

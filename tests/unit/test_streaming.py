@@ -1,0 +1,122 @@
+"""Corpora larger than a batch: what comes out does not depend on how many rows are read at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as budget
+from hypothesis import strategies as st
+
+from pithy.corpus import rows as batches
+from pithy.corpus import survey
+from pithy.corpus.index import STEP, Values
+from pithy.corpus.keys import loose_text
+from pithy.corpus.readers import pieces, read_corpus
+from pithy.corpus.source import File, Source
+from pithy.corpus.validation import Validated, validate
+from pithy.errors import DataError
+from pithy.settings import ValidateSettings
+
+TEXTS = st.text(st.sampled_from("abA .好，"), max_size=3)
+ROWS = st.lists(st.tuples(TEXTS, st.sampled_from("xyz"), st.sampled_from(["train", None])), min_size=25, max_size=60)
+DROP = ValidateSettings(on_empty="drop", on_conflict="drop", on_duplicate="drop", dev=0.2, test=0.2)
+
+
+def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Validated | str:
+    """What validation makes of `rows`, or what it says against them."""
+    frame = pl.LazyFrame(rows, schema={"text": pl.String, "label": pl.String, "split": pl.String}, orient="row")
+    about = {"name": "toy", "language": "en", "task": "single", "labels": [], "distinct": None, "files": []}
+    numbered = frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
+    try:
+        return validate(numbered, SimpleNamespace(**about), choices)  # type: ignore[arg-type]
+    except DataError as error:
+        return str(error)
+
+
+def same(one: Validated | str, other: Validated | str) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    parts = (part.collect().equals(other.parts[name].collect()) for name, part in one.parts.items())
+    return all(parts) and json.dumps(one.report) == json.dumps(other.report)
+
+
+@given(ROWS, st.booleans())
+@budget(max_examples=12, deadline=None)
+def test_the_size_of_a_batch_changes_nothing(rows: list[tuple[Any, ...]], capped: bool) -> None:
+    choices = ValidateSettings(on_empty="report", max_train_rows=8) if capped else DROP
+    whole = judged(rows, choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "BATCH", 7)
+        assert same(judged(rows, choices), whole)
+
+
+@given(ROWS)
+@budget(max_examples=12, deadline=None)
+def test_texts_of_one_hash_are_told_apart(rows: list[tuple[Any, ...]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(survey, "loose_text", loose_text().str.len_bytes)
+        collided = judged(rows)
+    assert same(collided, judged(rows))
+
+
+def test_the_parquet_files_hold_the_rows_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH", 7)
+    monkeypatch.setattr(batches, "ROW_GROUP", 5)
+    result = judged([(f"text {place}", "xy"[place % 2], None) for place in range(60)])
+    assert isinstance(result, Validated)
+    for name, part in result.parts.items():
+        part.write(tmp_path / name)
+        written = pl.read_parquet(tmp_path / name)
+        assert written.equals(part.collect())
+        assert written["row"].is_sorted()
+        assert written.height == result.corpus["rows"][name]
+
+
+def test_labels_are_counted_over_many_steps() -> None:
+    rows = 2 * STEP + 3
+    values = Values(rows)
+    values.add(0, pl.repeat("x", rows - 1, eager=True))
+    values.add(rows - 1, pl.Series(["y"]))
+    assert values.counts(values.codes >= 0) == {"x": rows - 1, "y": 1}
+    assert values.first((values.codes == 1).nonzero()[0]).tolist() == [1, 0]
+
+
+def source(read: dict[str, Any]) -> Source:
+    given = {"name": "toy", "about": "", "language": "en", "task": "single", "licence": ""}
+    return Source(**given, files=[File(path="x", local="x")], read=read)  # type: ignore[arg-type]
+
+
+CSV = 'text,label\n"a\nb",1\n\n  c,2\n"say ""d""\n\n",3\ne,\n\nf,4\n' * 5
+
+
+@pytest.mark.parametrize("size", [3, 8, 20, 1000])
+@pytest.mark.parametrize("read", [{"reader": "csv"}, {"reader": "csv", "first": 5}], ids=["all", "first"])
+def test_a_csv_is_read_in_pieces(
+    size: int, read: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x").write_text(CSV, encoding="utf-8")
+    whole = read_corpus(source(read), tmp_path)
+    monkeypatch.setattr(pieces, "PIECE", size)
+    assert read_corpus(source(read), tmp_path).equals(whole)
+
+
+@pytest.mark.parametrize("size", [3, 20, 1000])
+def test_json_lines_are_read_in_pieces(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"text": "a", "label": 1}, {"text": "b", "label": 2.5}, {"label": "x", "text": "c", "late": [1]}]
+    (tmp_path / "x").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    whole = read_corpus(source({"reader": "jsonl"}), tmp_path)
+    monkeypatch.setattr(pieces, "PIECE", size)
+    assert read_corpus(source({"reader": "jsonl"}), tmp_path).equals(whole)
+
+
+def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_text("text,label\n" + "a,1\n" * 50 + "a,1,2\n", encoding="utf-8")
+    monkeypatch.setattr(pieces, "PIECE", 40)
+    with pytest.raises(DataError, match="line 52 has 3 values for 2 columns"):
+        read_corpus(source({"reader": "csv"}), tmp_path)
