@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,10 @@ from hypothesis import strategies as st
 
 from pithy.corpus import faults
 from pithy.corpus.checks import class_faults, conflicts, duplicates, judge, unseen_labels
+from pithy.corpus.index import OUT
+from pithy.corpus.rows import Rows
 from pithy.corpus.schema import corpus_schema, row_faults
+from pithy.corpus.survey import Survey, survey
 from pithy.errors import DataError
 
 REPORT = dict.fromkeys(faults.SETTINGS, "report")
@@ -34,6 +39,21 @@ def corpus(*rows: tuple[object, ...], columns: str = "text label split") -> pl.D
     return frame.with_columns(
         row=pl.int_range(pl.len(), dtype=pl.Int64), file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 2
     )
+
+
+def looked(frame: pl.DataFrame, labels: Sequence[str] = ()) -> Survey:
+    tokens = "tokens" in frame.columns
+    return survey(Rows(frame.drop("row").lazy()), "single", labels, tokens=tokens)
+
+
+def small_classes(frame: pl.DataFrame, labels: Sequence[str], least: int) -> pl.DataFrame:
+    seen = looked(frame)
+    return class_faults(seen, seen.index.split, labels, least)
+
+
+def unseen(frame: pl.DataFrame) -> pl.DataFrame:
+    seen = looked(frame)
+    return unseen_labels(seen, seen.index.split)
 
 
 def broken(found: pl.DataFrame) -> list[tuple[int, str]]:
@@ -137,15 +157,15 @@ def test_the_order_of_labels_makes_no_conflict() -> None:
 
 def test_classes_need_rows() -> None:
     frame = corpus(("x", "a", "train"), ("y", "a", "train"), ("z", "b", "train"), ("w", "b", "dev"))
-    small = class_faults(frame, ["a", "b", "c"], 2)
+    small = small_classes(frame, ["a", "b", "c"], 2)
     assert small["value"].to_list() == ["b: 1 of 2 rows", "c: 0 of 2 rows"]
-    assert class_faults(frame.filter(pl.col("label") == "a"), ["a", "b"], 2)["rule"].to_list() == [faults.ONE_CLASS]
-    assert class_faults(frame.tail(1), ["a", "b"], 2)["rule"].to_list() == [faults.NO_TRAIN]
+    assert small_classes(frame.filter(pl.col("label") == "a"), ["a", "b"], 2)["rule"].to_list() == [faults.ONE_CLASS]
+    assert small_classes(frame.tail(1), ["a", "b"], 2)["rule"].to_list() == [faults.NO_TRAIN]
 
 
 def test_a_label_that_train_lacks_is_shown_once() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "dev"), ("z", "b", "test"))
-    assert unseen_labels(frame).select("line", "value").rows() == [(3, "b")]
+    assert unseen(frame).select("line", "value").rows() == [(3, "b")]
 
 
 def test_a_token_label_that_train_lacks_is_shown_once() -> None:
@@ -156,14 +176,13 @@ def test_a_token_label_that_train_lacks_is_shown_once() -> None:
         ("p", "a", "test", ["p"], ["P"]),
         columns=columns,
     )
-    assert unseen_labels(frame).select("line", "value", "rule").rows() == [(3, "P", faults.UNSEEN_TOKEN_LABEL)]
+    assert unseen(frame).select("line", "value", "rule").rows() == [(3, "P", faults.UNSEEN_TOKEN_LABEL)]
 
 
 def test_all_faults_stand_in_one_message() -> None:
     frame = corpus(("", "a", "train"), ("x", "aa", "train"), ("y\0", "a", "train"), ("z", "a", "train"))
-    found = row_faults(frame, corpus_schema("single", ["a", "b"]))
     with pytest.raises(DataError) as error:
-        judge(frame, found, ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
+        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
     first, *details = str(error.value).split("\n")
     assert first.startswith("4 faults in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × one class only")
     assert "validate.on_empty" in first
@@ -178,9 +197,8 @@ def test_all_faults_stand_in_one_message() -> None:
 
 def test_a_long_list_of_faults_is_cut_with_every_rule_in_it() -> None:
     frame = corpus(*(("", "a", "train") for _ in range(50)), ("z", "zz", "train"), ("b", "b", "train"))
-    found = row_faults(frame, corpus_schema("single", ["a", "b"]))
     with pytest.raises(DataError) as error:
-        judge(frame, found, ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
+        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
     lines = str(error.value).split("\n")
     assert len(lines) == 1 + faults.SHOWN + 2
     assert 'a.tsv:52 label="zz" unknown label' in lines
@@ -198,16 +216,15 @@ def test_dropped_rows_are_counted_and_gone() -> None:
         ("more", "b", "train"),
         ("leak", "b", "test"),
     )
-    found = row_faults(frame, corpus_schema("single", ["a", "b"]))
-    verdict = judge(frame, found, ["a", "b"], 1, dict.fromkeys(faults.SETTINGS, "drop"))
-    assert verdict.kept["row"].to_list() == [1, 6, 7]
+    verdict = judge(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(faults.SETTINGS, "drop"))
+    assert np.flatnonzero(verdict.kept != OUT).tolist() == [1, 6, 7]
     assert verdict.dropped == {faults.EMPTY: 1, faults.DUPLICATE: 1, faults.CONFLICT: 2, faults.LEAK: 1}
 
 
 def test_what_is_only_reported_stays() -> None:
     frame = corpus(("x", "a", "train"), ("x", "b", "train"), ("x", "b", "train"), ("x", "b", "dev"))
-    verdict = judge(frame, row_faults(frame, corpus_schema("single", [])), ["a", "b"], 1, REPORT)
-    assert verdict.kept.height == 4
+    verdict = judge(looked(frame), ["a", "b"], 1, REPORT)
+    assert verdict.kept.tolist() == [0, 0, 0, 1]
     assert verdict.dropped == {}
     assert faults.counts(verdict.faults) == {faults.DUPLICATE: 1, faults.CONFLICT: 3, faults.LEAK: 3}
 
@@ -215,4 +232,4 @@ def test_what_is_only_reported_stays() -> None:
 def test_a_class_emptied_by_a_drop_is_refused() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "train"), ("z", "b", "train"), ("x", "a", "dev"))
     with pytest.raises(DataError, match="one class only"):
-        judge(frame, row_faults(frame, corpus_schema("single", [])), ["a", "b"], 1, REPORT | {faults.LEAK: "drop"})
+        judge(looked(frame), ["a", "b"], 1, REPORT | {faults.LEAK: "drop"})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pithy.corpus.keys import LOOSE, loose_text
-from pithy.corpus.leakage import in_train, leak_faults, leaks
+from pithy.corpus.leakage import in_train, leak_faults, leaks, repeats
 
 TEXTS = st.lists(st.text(st.sampled_from("aAé, .。！好\u3000\n"), max_size=3), max_size=12)
 
@@ -19,9 +19,13 @@ def part(*texts: str, label: str = "x", split: str = "train") -> pl.DataFrame:
     return frame.with_columns(**places, **{LOOSE: loose_text()})
 
 
+def counted(**parts: pl.DataFrame) -> list[dict[str, object]]:
+    return leaks(parts, {name: part.height for name, part in parts.items()})
+
+
 def test_leaks_are_counted_a_pair() -> None:
     train = pl.concat([part("Good!", "bad"), part("odd", label="y")])
-    found = leaks({"train": train, "dev": part("good", " bad\n", "new"), "test": part("odd", "ＢＡＤ。", "new")})
+    found = counted(train=train, dev=part("good", " bad\n", "new"), test=part("odd", "ＢＡＤ。", "new"))
     assert found == [
         {"rows_of": "test", "also_in": "train", "rows": 3, "exact": 1, "same_label": 0, "normalised": 2},
         {"rows_of": "dev", "also_in": "train", "rows": 3, "exact": 1, "same_label": 1, "normalised": 2},
@@ -30,7 +34,17 @@ def test_leaks_are_counted_a_pair() -> None:
 
 
 def test_an_absent_split_has_no_leaks() -> None:
-    assert leaks({"train": part("a"), "dev": part(), "test": part()}) == []
+    assert counted(train=part("a"), dev=part(), test=part()) == []
+
+
+def test_rows_whose_text_is_their_own_need_only_be_counted() -> None:
+    shared = {"train": part("a"), "dev": part(), "test": part("a")}
+    [pair] = leaks(shared, {"train": 3, "dev": 0, "test": 2})
+    assert (pair["rows"], pair["exact"]) == (2, 1)
+
+
+def test_repeats_do_not_depend_on_white_space_around() -> None:
+    assert [repeats(part("a", " a", "b")), repeats(part("a")), repeats(part())] == [1, 0, 0]
 
 
 def test_texts_of_nothing_but_marks_are_told_apart() -> None:
@@ -54,5 +68,5 @@ def test_in_train_by_hand(train: list[str], test: list[str]) -> None:
 @given(TEXTS, TEXTS)
 @settings(max_examples=60, deadline=None)
 def test_loose_counts_hold_the_exact_ones(train: list[str], test: list[str]) -> None:
-    for pair in leaks({"train": part(*train), "dev": part(), "test": part(*test)}):
+    for pair in counted(train=part(*train), dev=part(), test=part(*test)):
         assert 0 <= pair["same_label"] <= pair["exact"] <= pair["normalised"] <= pair["rows"]  # type: ignore[operator]

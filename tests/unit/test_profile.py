@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,15 +22,24 @@ def part(*texts: str, label: str = "x", start: int = 0) -> pl.DataFrame:
     return frame.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64) + start)
 
 
+CLASSES = {"train": {"x": 2, "y": 1, "z": 0}}
+
+
+def described(parts: dict[str, pl.DataFrame], batch: int = 2) -> dict[str, Any]:
+    """What the profile says of `parts`, which it sees a few rows at a time."""
+    batches = {name: part.iter_slices(batch) for name, part in parts.items()}
+    return profile(batches, CLASSES, dict.fromkeys(parts, 0), "en")
+
+
 def test_a_small_corpus_in_numbers() -> None:
     parts = {
         "train": pl.concat([part("Good food", "good food "), part("😀 👍🏽", label="y", start=2)]),
         "dev": part("bad food", start=3),
         "test": part("", start=4),
     }
-    numbers = profile(parts, ["x", "y", "z"], "en")
+    numbers = described(parts)
     assert numbers["rows"] == {"train": 3, "dev": 1, "test": 1}
-    assert numbers["classes"]["train"] == {"x": 2, "y": 1, "z": 0}
+    assert numbers["classes"] == CLASSES
     assert numbers["imbalance"] is None
     assert numbers["emoji_only"] == {"train": 1, "dev": 0, "test": 0}
     assert numbers["longest"]["row"] == 1
@@ -36,16 +47,18 @@ def test_a_small_corpus_in_numbers() -> None:
     assert numbers["length"]["tokens"]["max"] == 3
 
 
-def test_repeats_do_not_depend_on_white_space_around() -> None:
-    parts = {"train": part("a", " a", "b"), "dev": part("a"), "test": part("a")}
-    assert profile(parts, ["x"], "en")["repeats"] == {"train": 1, "dev": 0, "test": 0}
+def test_the_size_of_a_batch_changes_nothing() -> None:
+    texts = ["a bb", "ccc", "", "ccc dd dd", "e", "ccc dd e!"]
+    parts = {name: part(*texts) for name in ("train", "dev", "test")}
+    assert described(parts, 1) == described(parts, 2) == described(parts, 6)
 
 
 def test_chinese_is_counted_by_character() -> None:
     counts = dict(token_counts(pl.Series(["好的, 好"]), "zh").iter_rows())
     assert counts == {"好": 2, "的": 1, ",": 1}
     parts = {"train": part("好的"), "dev": part("好坏"), "test": part("的")}
-    assert vocabulary(parts, "zh") == {"unit": "character", "train": 2, "unknown": {"dev": 0.5, "test": 0.0}}
+    counted = {name: token_counts(part["text"], "zh") for name, part in parts.items()}
+    assert vocabulary(counted, "zh") == {"unit": "character", "train": 2, "unknown": {"dev": 0.5, "test": 0.0}}
 
 
 def test_english_is_counted_by_word_in_lower_case() -> None:
@@ -61,9 +74,12 @@ def test_a_very_long_text_is_counted_in_its_own_piece() -> None:
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=50), st.lists(st.integers(0, 30), max_size=50))
 @settings(max_examples=60, deadline=None)
 def test_every_text_is_in_one_bin(train: list[int], dev: list[int]) -> None:
-    counts = histogram({"train": pl.Series(train, dtype=pl.UInt32), "dev": pl.Series(dev, dtype=pl.UInt32)})
+    counts = histogram({"train": np.bincount(train), "dev": np.bincount(np.array(dev, dtype=int))})
     edges = counts["edges"]
     assert len(edges) <= 22
+    assert [counts[key] for key in ("p5", "p50", "p95", "p99", "max")] == [
+        int(np.quantile(train + dev, share)) for share in (0.05, 0.5, 0.95, 0.99, 1)
+    ]
     for name, lengths in (("train", train), ("dev", dev)):
         expected = [sum(edge <= length < after for length in lengths) for edge, after in pairwise(edges)]
         assert counts["counts"][name] == [*expected, sum(length >= edges[-1] for length in lengths)]
@@ -74,7 +90,8 @@ def test_every_text_is_in_one_bin(train: list[int], dev: list[int]) -> None:
 def test_the_page_is_well_formed_whatever_the_texts_are(texts: list[str], label: str) -> None:
     parts = {name: part(*texts, label=label) for name in ("train", "dev", "test")}
     place = {"file": label, "line": 1, "value": texts[0]}
-    report = profile(parts, [label], "en") | {
+    counts = {name: {label: len(texts)} for name in parts}
+    report = profile({name: [part] for name, part in parts.items()}, counts, dict.fromkeys(parts, 0), "en") | {
         "name": label,
         "language": "en",
         "task": "single",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pithy.corpus.keys import LOOSE, loose_text
-from pithy.corpus.splits import cap, cut
+from pithy.corpus import splits
+from pithy.corpus.index import OUT, Values, names_of, split_codes
+from pithy.corpus.keys import LOOSE, label_column, loose_text
 from pithy.errors import DataError, ParameterError
 
 ROWS = st.lists(
@@ -23,6 +26,25 @@ def corpus(rows: list[tuple[str, object]], split: str = "train") -> pl.DataFrame
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     columns = {"split": pl.lit(split), "row": pl.int_range(pl.len(), dtype=pl.Int64), LOOSE: loose_text()}
     return frame.with_columns(**columns)
+
+
+def values(frame: pl.DataFrame) -> Values:
+    """The labels in two batches."""
+    numbers, half = Values(frame.height), frame.height // 2
+    for start, batch in ((0, frame.head(half)), (half, frame.tail(frame.height - half))):
+        numbers.add(start, batch[label_column(frame.columns)])
+    return numbers
+
+
+def cut(frame: pl.DataFrame, **settings: Any) -> tuple[pl.DataFrame, list[str]]:
+    """`frame` with its new splits, and what was done."""
+    repeated = frame.filter(pl.col(LOOSE).is_duplicated()).select("row", LOOSE)
+    split, notes = splits.cut(split_codes(frame["split"]), values(frame), repeated, **settings)
+    return frame.with_columns(names_of(split)), notes
+
+
+def cap(train: pl.DataFrame, rows: int, seed: int) -> pl.DataFrame:
+    return train.filter(pl.Series(splits.cap(split_codes(train["split"]), values(train), rows, seed) != OUT))
 
 
 def numbered(count: int, labels: str = "xy") -> pl.DataFrame:

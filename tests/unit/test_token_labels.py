@@ -52,7 +52,7 @@ def judged(
     texts = [*joined[:-1], text or joined[-1]]
     frame = frame.with_columns(pl.Series("text", texts), file=pl.lit("a.conll"), line=pl.int_range(pl.len()) + 1)
     source = SimpleNamespace(name="toy", language="en", task=task, labels=list(labels), distinct=None, files=[])
-    return validate(frame, source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]
+    return validate(frame.lazy(), source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]
 
 
 SPLITS = [
@@ -70,7 +70,7 @@ def test_texts_are_labelled_by_their_tokens_where_only_those_are_labelled() -> N
     about = result.corpus
     assert (about["task"], about["tokens_only"], about["labels"]) == ("single", True, ["plain", "marked"])
     assert about["token_labels"] == ["B", "A", "C"], "the most frequent of train first, though C leads in all splits"
-    assert result.parts["train"]["label"].to_list() == ["marked", "plain", "marked"]
+    assert result.parts["train"].collect()["label"].to_list() == ["marked", "plain", "marked"]
     assert any("plain where every token has the label B" in note for note in about["notes"])
 
 
@@ -133,7 +133,7 @@ def test_a_source_of_token_labels_needs_a_reader_of_them() -> None:
     frame = pl.DataFrame({"text": ["a"], "split": ["train"], "file": ["x.csv"], "line": [1]})
     source = SimpleNamespace(name="toy", task="tokens", labels=[], distinct=None, files=[])
     with pytest.raises(ParameterError, match=r"toy\.yaml: task was 'tokens', and its reader gives no tokens"):
-        validate(frame, source, ValidateSettings())  # type: ignore[arg-type]
+        validate(frame.lazy(), source, ValidateSettings())  # type: ignore[arg-type]
 
 
 CONLL = "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\nIt PRP B-NP O\n"
@@ -152,9 +152,9 @@ def test_joint_corpora_become_views(name: str, content: str, tmp_path: Path, pos
     for file in files:
         (tmp_path / file.path).write_text(content)
     source = replace(load_source(name, ROOT / "data/sources"), files=files, splits=splits, rows={})
-    result = validate(read_corpus(source, tmp_path), source, ValidateSettings(min_per_class=1))
+    result = validate(read_corpus(source, tmp_path).lazy(), source, ValidateSettings(min_per_class=1))
     names = result.corpus["token_labels"]
-    rows = {name: part.select(COLUMNS).rows() for name, part in result.parts.items()}
+    rows = {name: part.collect().select(COLUMNS).rows() for name, part in result.parts.items()}
     part = encoded_in(tmp_path, pos, rows, "en", token_labels=names).split("test")
     assert names[0] == "O"
     assert [names[label] for label in part.token_labels] == [label for row in rows["test"] for label in row[3]]
@@ -297,11 +297,11 @@ def test_the_words_of_sst(tmp_path: Path, pos: Path) -> None:
     source, fetcher = load_source("sst", ROOT / "data/sources"), Fetcher(tmp_path / "arrivals", DownloadSettings())
     for file in source.files:
         fetcher.fetch(file, tmp_path / "raw")
-    result = validate(read_corpus(source, tmp_path / "raw"), source, ValidateSettings())
+    result = validate(read_corpus(source, tmp_path / "raw").lazy(), source, ValidateSettings())
     counts = {"O": 140_415, "N": 8_925, "P": 14_223}
     assert result.report["token_classes"]["train"] == counts
     assert result.report["token_classes"]["test"] == {"O": 36_325, "N": 2_313, "P": 3_767}
-    rows = {split: frame.select(COLUMNS).rows() for split, frame in result.parts.items()}
+    rows = {split: part.collect().select(COLUMNS).rows() for split, part in result.parts.items()}
     view = encoded_in(tmp_path, pos, rows, "en", token_labels=list(counts))
     found = np.bincount(view.split("train").token_labels + 1)  # type: ignore[operator]
     assert found[1:].tolist() == list(counts.values()), "every word has a token, and its label is on it"

@@ -108,9 +108,9 @@ def source(**changes: object) -> SimpleNamespace:
     return SimpleNamespace(**about | changes)
 
 
-def corpus(*rows: tuple[object, ...]) -> pl.DataFrame:
+def corpus(*rows: tuple[object, ...]) -> pl.LazyFrame:
     frame = pl.DataFrame(rows, schema={"text": pl.String, "label": pl.String, "split": pl.String}, orient="row")
-    return frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
+    return frame.lazy().with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
 
 
 SPLIT = (
@@ -125,8 +125,8 @@ SPLIT = (
 
 def test_leaks_are_flagged_row_by_row_and_said() -> None:
     result = validate(corpus(*SPLIT), source(), ValidateSettings(min_per_class=1))
-    assert result.parts["dev"]["in_train"].to_list() == [True]
-    assert result.parts["test"]["in_train"].to_list() == [False, True]
+    assert result.parts["dev"].collect()["in_train"].to_list() == [True]
+    assert result.parts["test"].collect()["in_train"].to_list() == [False, True]
     assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (1, 1)
     assert "1 of 2 test rows stand word for word in train too; 0 of them with the same label." in result.corpus["notes"]
     assert "dev has no row of 1 label: a." in result.corpus["notes"]
@@ -135,7 +135,7 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
 def test_dropping_leaks_takes_them_out_of_train() -> None:
     rows = [*SPLIT, ("v", "b", "train")]
     result = validate(corpus(*rows), source(), ValidateSettings(min_per_class=1, on_leak="drop"))
-    assert result.parts["train"]["text"].to_list() == ["w", "v"]
+    assert result.parts["train"].collect()["text"].to_list() == ["w", "v"]
     assert result.corpus["test_in_train"] == 0
     assert [pair["exact"] for pair in result.report["leaks"]["found"]] == [1, 1, 0]
     assert [pair["exact"] for pair in result.report["leaks"]["left"]] == [0, 0, 0]
@@ -170,11 +170,11 @@ def test_labels_that_are_numbers_are_ordered_as_numbers() -> None:
 
 def test_many_labels_a_row_and_further_columns_go_along() -> None:
     rows = [(f"t{place}", ["a", "b"][: place % 3], ["x"]) for place in range(30)]
-    frame = pl.DataFrame(rows, schema=["text", "labels", "topics"], orient="row").with_columns(
+    frame = pl.LazyFrame(rows, schema=["text", "labels", "topics"], orient="row").with_columns(
         split=pl.lit(None, pl.String), file=pl.lit("a.jsonl"), line=pl.int_range(pl.len())
     )
     result = validate(frame, source(task="multi"), ValidateSettings())
-    assert result.parts["train"].schema == {
+    assert result.parts["train"].collect().schema == {
         "row": pl.Int64,
         "text": pl.String,
         "labels": pl.List(pl.String),
@@ -201,7 +201,7 @@ def mirrored(tmp_path: Path) -> Callable[[str], Validated]:
         fetcher = Fetcher(tmp_path / "arrivals", DownloadSettings())
         for file in about.files:
             fetcher.fetch(file, tmp_path / name)
-        return validate(read_corpus(about, tmp_path / name), about, ValidateSettings())
+        return validate(read_corpus(about, tmp_path / name).lazy(), about, ValidateSettings())
 
     return validated
 
@@ -244,7 +244,7 @@ def test_nasty_texts_end_in_sound_splits_or_in_one_clear_error(texts: list[str],
         assert any("\0" in text for text in texts)
         assert "NUL byte" in str(error)
         return
-    numbers = pl.concat(part["row"] for part in result.parts.values())
+    numbers = pl.concat(part.collect()["row"] for part in result.parts.values())
     assert numbers.is_unique().all()
     assert result.corpus["dev_in_train"] == result.corpus["test_in_train"] == 0
     assert json.loads(json.dumps(result.report)) == result.report

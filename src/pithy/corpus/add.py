@@ -94,7 +94,7 @@ def _read(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataF
 
 def _rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
     kind, read = READERS[values["reader"]]
-    return read(file, kind(**{key: value for key, value in values.items() if key != "reader"}))
+    return pl.concat(read(file, kind(**{key: value for key, value in values.items() if key != "reader"})))
 
 
 def _language(frame: pl.DataFrame) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from pithy.corpus import faults
@@ -10,18 +12,19 @@ from pithy.corpus.keys import LOOSE, exact_text, label_key
 PAIRS = (("test", "train"), ("dev", "train"), ("test", "dev"))
 
 
-def leaks(parts: dict[str, pl.DataFrame]) -> list[dict[str, object]]:
-    """For each pair of splits (with a column `#loose`), the rows of the first whose text also stands in the second.
+def leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> list[dict[str, object]]:
+    """For each pair of splits, the rows of the first whose text also stands in the second.
 
+    `parts` (with a column `#loose`) may leave out rows whose text no other row has; `rows` counts all of each split.
     `exact`: the same text but for white space around it; `same_label`: and the same label too; `normalised`: the same
     but for case, width, punctuation and white space.
     """
-    pairs = [pair for pair in PAIRS if all(parts[name].height for name in pair)]
-    keyed = {name: _keys(parts[name]) for name in sorted({name for pair in pairs for name in pair})}
+    keyed = {name: _keys(part) for name, part in parts.items()}
     return [
-        {"rows_of": one, "also_in": other, "rows": parts[one].height}
+        {"rows_of": one, "also_in": other, "rows": rows[one]}
         | {key: int(keyed[one][key].is_in(keyed[other][key].unique().implode()).sum()) for key in keyed[one].columns}
-        for one, other in pairs
+        for one, other in PAIRS
+        if rows[one] and rows[other]
     ]
 
 
@@ -33,6 +36,11 @@ def in_train(part: pl.DataFrame, train: pl.DataFrame) -> pl.Series:
     """One Boolean a row of `part`: its text, white space around it aside, is also in `train`."""
     seen = train.select(exact_text().unique()).to_series()
     return part.select(in_train=exact_text().is_in(seen.implode())).to_series()
+
+
+def repeats(part: pl.DataFrame) -> int:
+    """The rows whose text, white space around it aside, an earlier row has."""
+    return part.height - int(part.select(exact_text().n_unique()).item())
 
 
 def leak_faults(frame: pl.DataFrame) -> pl.DataFrame:

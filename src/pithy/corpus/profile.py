@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pithy.corpus.faults import WIDTH
-from pithy.corpus.keys import each_label, exact_text
+from pithy.text.characters import count_characters
 
-Parts = Mapping[str, pl.DataFrame]  # train, dev, test
+Part = Iterable[pl.DataFrame]  # the rows of a split in batches
 
 # a naive token: a character of Chinese; a word or a mark of English
 TOKEN = {"zh": r"\S", "en": r"\w+(?:['’]\w+)*|[^\w\s]"}
@@ -22,26 +24,62 @@ BINS = 20  # of a length histogram, up to the 99th percentile; one more holds th
 CHUNK = 10_000_000  # characters that are split into tokens at once
 
 
-def profile(parts: Parts, labels: Sequence[str], language: str) -> dict[str, Any]:
-    """Counts of the corpus, as plain values for JSON; lengths are in characters and in naive tokens."""
-    characters = {name: part["text"].str.len_chars() for name, part in parts.items()}
-    tokens = {name: part["text"].str.count_matches(TOKEN[language]) for name, part in parts.items()}
-    classes = {name: class_counts(part, labels) for name, part in parts.items()}
+@dataclass
+class Measures:
+    """What is seen of a split."""
+
+    characters: NDArray[np.int64]  # texts of each length in characters
+    tokens: NDArray[np.int64]  # the same in naive tokens
+    emoji_only: int
+    longest: tuple[int, int, str]  # characters, −row, the text's start
+    vocabulary: pl.DataFrame  # token, count
+
+
+def profile(
+    parts: Mapping[str, Part], classes: Mapping[str, Mapping[str, int]], repeats: Mapping[str, int], language: str
+) -> dict[str, Any]:
+    """Counts of the corpus, as plain values for JSON; lengths are in characters and in naive tokens.
+
+    `parts` are train, dev and test; `classes` counts the rows of each label in them, `repeats` their repeated texts.
+    """
+    seen = {name: measure(part, language) for name, part in parts.items()}
     return {
-        "rows": {name: part.height for name, part in parts.items()},
-        "classes": classes,
+        "rows": {name: int(part.characters.sum()) for name, part in seen.items()},
+        "classes": dict(classes),
         "imbalance": _imbalance(classes["train"]),
-        "repeats": {name: part.height - part.select(exact_text().n_unique()).item() for name, part in parts.items()},
-        "emoji_only": {name: int(part["text"].str.contains(EMOJI_ONLY).sum()) for name, part in parts.items()},
-        "length": {"characters": histogram(characters), "tokens": histogram(tokens)},
-        "longest": longest(parts),
-        "vocabulary": vocabulary(parts, language),
+        "repeats": dict(repeats),
+        "emoji_only": {name: part.emoji_only for name, part in seen.items()},
+        "length": {
+            "characters": histogram({name: part.characters for name, part in seen.items()}),
+            "tokens": histogram({name: part.tokens for name, part in seen.items()}),
+        },
+        "longest": longest(seen),
+        "vocabulary": vocabulary({name: part.vocabulary for name, part in seen.items()}, language),
     }
 
 
-def class_counts(part: pl.DataFrame, labels: Sequence[str]) -> dict[str, int]:
-    """Rows of each label, in the order of `labels`."""
-    return dict.fromkeys(labels, 0) | dict(each_label(part).group_by("label").len().iter_rows())
+def measure(part: Part, language: str) -> Measures:
+    """Look at every row of a split once."""
+    nothing = np.zeros(0, np.int64)
+    seen = Measures(nothing, nothing, 0, (-1, 0, ""), pl.DataFrame(schema={"token": pl.String, "count": pl.Int64}))
+    for batch in part:
+        text = batch["text"]
+        characters = text.str.len_chars()
+        seen.characters = _added(seen.characters, characters)
+        seen.tokens = _added(seen.tokens, text.str.count_matches(TOKEN[language]))
+        seen.emoji_only += int(text.str.contains(EMOJI_ONLY).sum())
+        top = int(characters.arg_max() or 0)
+        seen.longest = max(seen.longest, (characters[top], -batch["row"][top], text[top][:WIDTH]))
+        counts = pl.concat([seen.vocabulary, token_counts(text, language)])
+        seen.vocabulary = counts.group_by("token").sum()
+    return seen
+
+
+def _added(counts: NDArray[np.int64], lengths: pl.Series) -> NDArray[np.int64]:
+    """`counts` of each length and those of `lengths`."""
+    more = np.bincount(lengths.to_numpy(), minlength=len(counts))
+    more[: len(counts)] += counts
+    return more
 
 
 def _imbalance(classes: Mapping[str, int]) -> float | None:
@@ -50,21 +88,32 @@ def _imbalance(classes: Mapping[str, int]) -> float | None:
     return round(max(classes.values()) / smallest, 3) if smallest else None
 
 
-def histogram(lengths: Mapping[str, pl.Series]) -> dict[str, Any]:
-    """Lengths in equal bins: bin i holds edges[i] ≤ length < edges[i + 1], and the last all that is longer."""
-    everything = np.concatenate([series.to_numpy() for series in lengths.values()])
-    step = _step(float(np.quantile(everything, 0.99)) / BINS)
-    bins = int(np.quantile(everything, 0.99)) // step + 1
+def histogram(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
+    """Texts of each length in equal bins: bin i holds edges[i] ≤ length < edges[i + 1], the last all that is longer."""
+    longest = max(len(counts) for counts in lengths.values())
+    padded = {name: np.pad(counts, (0, longest - len(counts))) for name, counts in lengths.items()}
+    everything = np.sum(list(padded.values()), axis=0)
+    top = _quantile(everything, 0.99)
+    step = _step(top / BINS)
+    bins = int(top) // step + 1
+    bin_of = np.minimum(np.arange(longest) // step, bins)
     return {
         "edges": [step * edge for edge in range(bins + 1)],
         "counts": {
-            name: np.bincount(np.minimum(series.to_numpy() // step, bins), minlength=bins + 1).tolist()
-            for name, series in lengths.items()
+            name: np.bincount(bin_of, counts, minlength=bins + 1).astype(int).tolist()
+            for name, counts in padded.items()
         },
-        "mean": round(float(everything.mean()), 2),
-        **{f"p{share}": int(np.quantile(everything, share / 100)) for share in (5, 50, 95, 99)},
-        "max": int(everything.max()),
+        "mean": round(int(everything @ np.arange(longest)) / int(everything.sum()), 2),
+        **{f"p{share}": int(_quantile(everything, share / 100)) for share in (5, 50, 95, 99)},
+        "max": int(np.flatnonzero(everything)[-1]),
     }
+
+
+def _quantile(counts: NDArray[np.int64], share: float) -> float:
+    """`np.quantile` of the values 0, 1, …, each as often as `counts` says."""
+    place = share * (int(counts.sum()) - 1)
+    around = np.searchsorted(counts.cumsum(), [int(place), int(np.ceil(place))], side="right")
+    return float(np.quantile(around, place - int(place)))
 
 
 def _step(width: float) -> int:
@@ -73,19 +122,15 @@ def _step(width: float) -> int:
     return int(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= width))
 
 
-def longest(parts: Parts) -> dict[str, Any]:
-    """The longest text: its split, row, length and first characters."""
-    lengths = pl.concat(
-        part.select("row", "text", split=pl.lit(name), characters=pl.col("text").str.len_chars())
-        for name, part in parts.items()
-    )
-    top = lengths.sort("characters", "row", descending=[True, False]).row(0, named=True)
-    return {**top, "text": top["text"][:WIDTH]}
+def longest(seen: Mapping[str, Measures]) -> dict[str, Any]:
+    """The longest text: its row, first characters, split and length."""
+    split = max(seen, key=lambda name: seen[name].longest)
+    characters, row, text = seen[split].longest
+    return {"row": -row, "text": text, "split": split, "characters": characters}
 
 
-def vocabulary(parts: Parts, language: str) -> dict[str, Any]:
+def vocabulary(counts: Mapping[str, pl.DataFrame], language: str) -> dict[str, Any]:
     """Different naive tokens of train, and the share of the tokens of dev and test that are not among them."""
-    counts = {name: token_counts(part["text"], language) for name, part in parts.items()}
     known = counts["train"]["token"].implode()
     unknown = {
         name: _share(int(table.filter(~pl.col("token").is_in(known))["count"].sum()), int(table["count"].sum()))
@@ -97,11 +142,13 @@ def vocabulary(parts: Parts, language: str) -> dict[str, Any]:
 
 def token_counts(text: pl.Series, language: str) -> pl.DataFrame:
     """How often each naive token occurs: `token`, `count`; English in lower case."""
+    if language == "zh":
+        return _character_counts(text)
     chunks = pl.DataFrame({"text": text}).with_columns(
         chunk=pl.col("text").str.len_chars().cast(pl.Int64).cum_sum() // CHUNK
     )
     counted = [
-        chunk.select(token=pl.col("text").str.to_lowercase() if language == "en" else pl.col("text"))
+        chunk.select(token=pl.col("text").str.to_lowercase())
         .select(pl.col("token").str.extract_all(TOKEN[language]).explode().drop_nulls())
         .group_by("token")
         .len("count")
@@ -109,6 +156,13 @@ def token_counts(text: pl.Series, language: str) -> pl.DataFrame:
     ]
     empty = pl.DataFrame(schema={"token": pl.String, "count": pl.Int64})
     return pl.concat([empty, *(table.cast({"count": pl.Int64}) for table in counted)]).group_by("token").sum()
+
+
+def _character_counts(text: pl.Series) -> pl.DataFrame:
+    counts = count_characters([text.to_list()])
+    found = np.flatnonzero(counts)
+    table = pl.DataFrame({"token": [chr(code) for code in found], "count": counts[found]})
+    return table.cast({"token": pl.String}).filter(pl.col("token").str.contains(TOKEN["zh"]))
 
 
 def _share(part: int, whole: int) -> float:

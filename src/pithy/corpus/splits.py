@@ -6,45 +6,59 @@ Rows are shuffled by NumPy's default generator, so a cut depends on the rows, th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from pithy.corpus.keys import LOOSE, each_label
+from pithy.corpus.index import DEV, OUT, TEST, TRAIN, Split, Values
+from pithy.corpus.keys import LOOSE, SPLITS
 from pithy.errors import DataError, ParameterError
 
 ENOUGH = 3  # different texts that a class needs to be in train, dev and test
 
 
-def cut(frame: pl.DataFrame, *, dev: float, test: float, seed: int) -> tuple[pl.DataFrame, list[str]]:
-    """Cut from train whichever of dev and test has no rows; give the frame with its new `split`, and what was done.
+@dataclass(frozen=True)
+class Groups:
+    """The different texts of train in the order in which they were shuffled, (G,)."""
 
-    `frame` has the columns row, label or labels, split and #loose; `dev` and `test` are shares of the rows of train.
-    Rows with the same #loose stay together; a class with fewer than three of them stays in train, and none leaves it
-    wholly.
+    row: NDArray[np.uint32]  # the first of the text
+    size: NDArray[np.uint32]  # rows of the text
+    stratum: NDArray[np.int32]
+    pinned: NDArray[np.bool_]  # to train: the first text of each label, so that no cut takes a label from it
+
+
+def cut(
+    split: Split, labels: Values, repeated: pl.DataFrame, *, dev: float, test: float, seed: int
+) -> tuple[Split, list[str]]:
+    """Cut from train whichever of dev and test has no rows; give the new split of each row, and what was done.
+
+    `repeated` has row and #loose of all rows whose text may be another row's too; `dev` and `test` are shares of the
+    rows of train. Rows with the same #loose stay together; a class with fewer than three of them stays in train, and
+    none leaves it wholly.
 
     Raises ParameterError where the shares leave nothing to train, DataError where there is too little to cut.
     """
-    wanted = {
-        split: share
-        for split, share in (("test", test), ("dev", dev))
-        if frame.filter(pl.col("split") == split).is_empty()
-    }
+    wanted = {place: share for place, share in ((TEST, test), (DEV, dev)) if not (split == place).any()}
     if not wanted:
-        return frame, []
+        return split, []
     if sum(wanted.values()) >= 1:
         raise ParameterError(f"params.yaml: validate.dev + validate.test was {dev + test:g}: their sum must be below 1")
-    train = frame.filter(pl.col("split") == "train")
-    moved = train.select("row", LOOSE).join(_assign(_groups(train, seed), wanted), on=LOOSE).select("row", "cut")
-    sizes = dict(moved.group_by("cut").len().iter_rows())
-    for split in wanted:
-        if split not in sizes:
+    train = split == TRAIN
+    copies = _copies(repeated, train)
+    groups = _groups(train, labels, copies, seed)
+    done = split.copy()
+    for place, chosen in _assign(groups, wanted).items():
+        done[groups.row[chosen]] = place
+    done[copies["row"].to_numpy()] = done[copies["first"].to_numpy()]
+    sizes = {SPLITS[place]: int((done == place).sum()) for place in wanted}
+    for name, size in sizes.items():
+        if not size:
             raise DataError(
-                f"no {split} split can be cut: no class has {ENOUGH} different texts; add rows or a {split} split"
+                f"no {name} split can be cut: no class has {ENOUGH} different texts; add rows or a {name} split"
             )
-    cut_frame = frame.join(moved, on="row", how="left", maintain_order="left")
-    notes = [_note(split, sizes[split], train.height, seed) for split in wanted]
-    return cut_frame.with_columns(split=pl.coalesce("cut", "split")).drop("cut"), notes
+    return done, [_note(name, size, int(train.sum()), seed) for name, size in sizes.items()]
 
 
 def _note(split: str, rows: int, of: int, seed: int) -> str:
@@ -54,63 +68,93 @@ def _note(split: str, rows: int, of: int, seed: int) -> str:
     )
 
 
-def cap(train: pl.DataFrame, rows: int, seed: int) -> pl.DataFrame:
-    """A stratified sample of `rows` rows of train, every label kept, in the order of `row`.
+def cap(split: Split, labels: Values, rows: int, seed: int) -> Split:
+    """Leave a stratified sample of `rows` rows in train, every label kept; the others are OUT.
 
     Raises ParameterError where there are more labels than `rows`.
     """
-    shuffled = train.with_columns(stratum=_stratum(train))[_permutation(train.height, seed)].with_row_index("turn")
-    firsts = each_label(shuffled, "turn").group_by("label").agg(pl.col("turn").min())["turn"]
+    shuffled = _shuffled(split == TRAIN, seed)
+    firsts = _firsts(labels, labels.first(shuffled), len(shuffled))
     if rows < len(firsts):
         raise ParameterError(
             f"params.yaml: validate.max_train_rows was {rows}: the {len(firsts)} labels need a row each"
         )
     # evenly spaced places in [0, 1) for the rows of each stratum: the first n places hold every stratum in proportion
-    place = (pl.int_range(pl.len()).over("stratum") + 0.5) / pl.len().over("stratum")
-    ranked = shuffled.sort(~pl.col("turn").is_in(firsts.implode()), place, "turn")
-    return ranked.head(rows).sort("row").drop("turn", "stratum")
+    stratum, place = _strata(labels, split == TRAIN)[labels.codes[shuffled]], np.empty(len(shuffled))
+    for code in np.unique(stratum):
+        here = np.flatnonzero(stratum == code)
+        place[here] = (np.arange(len(here)) + 0.5) / len(here)
+    place[list(firsts.values())] = -1.0
+    sample = split.copy()
+    sample[shuffled[np.argsort(place, kind="stable")[rows:]]] = OUT
+    return sample
 
 
-def _permutation(length: int, seed: int) -> pl.Series:
-    return pl.Series(np.random.default_rng(seed).permutation(length))
+def _shuffled(chosen: NDArray[np.bool_], seed: int) -> NDArray[np.uint32]:
+    """The rows for which `chosen` (N,) is true."""
+    return np.random.default_rng(seed).permutation(np.flatnonzero(chosen).astype(np.uint32))
 
 
-def _stratum(frame: pl.DataFrame) -> pl.Series:
-    """One string a row: its label, or the rarest of its labels."""
-    if "labels" not in frame.columns:
-        return frame["label"]
-    lines = each_label(frame.with_row_index(), "index").with_columns(rows=pl.len().over("label"))
-    rarest = lines.sort("index", "rows", "label").unique("index", keep="first", maintain_order=True)
-    indexed = frame.select("row").with_row_index()
-    return indexed.join(rarest, on="index", how="left", maintain_order="left")["label"].fill_null("")
+def _strata(labels: Values, train: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The stratum of each code: its label, or the rarest of its labels."""
+    rows, numbers = labels.counts(train), dict[str, int]()
+    rarest = [min(names, key=lambda name: (rows.get(name, 0), name), default="") for names in labels.lists]
+    return np.array([numbers.setdefault(name, len(numbers)) for name in rarest], np.int32)
 
 
-def _groups(train: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """One line for the rows of one text, shuffled: `#loose`, `stratum`, `size`, `pinned`.
-
-    The first group of each label is pinned to train, so that no cut takes a label from it.
-    """
-    texts = train.select(LOOSE, stratum=_stratum(train)).group_by(LOOSE, maintain_order=True)
-    groups = texts.agg(pl.col("stratum").first(), pl.len().alias("size"))
-    shuffled = groups[_permutation(groups.height, seed)].with_row_index("turn")
-    lines = each_label(train, LOOSE).join(shuffled.select(LOOSE, "turn"), on=LOOSE)
-    pinned = lines.group_by("label").agg(pl.col("turn").min())["turn"]
-    return shuffled.with_columns(pinned=pl.col("turn").is_in(pinned.implode()))
+def _firsts(labels: Values, first: NDArray[np.int64], none: int) -> dict[str, int]:
+    """The first place of each label, from that of each code, which is `none` where it does not occur."""
+    firsts: dict[str, int] = {}
+    for names, place in zip(labels.lists, first.tolist(), strict=True):
+        for name in names if place < none else ():
+            firsts[name] = min(place, firsts.get(name, none))
+    return firsts
 
 
-def _assign(groups: pl.DataFrame, shares: Mapping[str, float]) -> pl.DataFrame:
-    """The texts that leave train: `#loose`, `cut`.
+def _copies(repeated: pl.DataFrame, train: NDArray[np.bool_]) -> pl.DataFrame:
+    """The rows of train that share their text, each with the `first` of them and their number."""
+    here = repeated.select("row", LOOSE).filter(pl.Series(train[repeated["row"].to_numpy()]))
+    return here.select("row", first=pl.col("row").first().over(LOOSE), size=pl.len().over(LOOSE))
+
+
+def _groups(train: NDArray[np.bool_], labels: Values, copies: pl.DataFrame, seed: int) -> Groups:
+    later = copies.filter(pl.col("row") != pl.col("first"))["row"].to_numpy()
+    sizes = np.ones(len(train), np.uint32)
+    sizes[copies["first"].to_numpy()] = copies["size"].to_numpy()
+    leads = train.copy()
+    leads[later] = False
+    row = _shuffled(leads, seed)
+    stratum = _strata(labels, train)[labels.codes[row]]
+    return Groups(row, sizes[row], stratum, _pinned(row, labels, copies))
+
+
+def _pinned(row: NDArray[np.uint32], labels: Values, copies: pl.DataFrame) -> NDArray[np.bool_]:
+    first = labels.first(row)
+    place = np.zeros(int(row.max(initial=0)) + 1, np.uint32)
+    place[row] = np.arange(len(row), dtype=np.uint32)
+    np.minimum.at(first, labels.codes[copies["row"].to_numpy()], place[copies["first"].to_numpy()])
+    pinned = np.zeros(len(row), np.bool_)
+    pinned[list(_firsts(labels, first, len(row)).values())] = True
+    return pinned
+
+
+def _assign(groups: Groups, shares: Mapping[int, float]) -> dict[int, NDArray[np.int64]]:
+    """The groups that leave train, by the split that they go to.
 
     A split takes groups in turn until the middle of the next one passes its quota of rows; a group larger than the
     quota stays.
     """
-    groups = groups.with_columns(rows=pl.col("size").sum().over("stratum"), texts=pl.len().over("stratum"))
-    free, taken = groups.filter(~pl.col("pinned") & (pl.col("texts") >= ENOUGH)), []
-    for split, share in shares.items():
-        quota = (pl.col("rows") * share).round().clip(lower_bound=1)
-        fitting = free.filter(pl.col("size") <= quota)
-        middle = pl.col("size").cum_sum().over("stratum") - pl.col("size") / 2
-        chosen = fitting.filter(middle <= quota)
-        taken.append(chosen.select(LOOSE, cut=pl.lit(split)))
-        free = free.join(chosen, on=LOOSE, how="anti", maintain_order="left")
-    return pl.concat(taken)
+    taken: dict[int, list[NDArray[np.int64]]] = {place: [np.zeros(0, np.int64)] for place in shares}
+    for stratum in np.unique(groups.stratum):
+        here = np.flatnonzero(groups.stratum == stratum)
+        rows = int(groups.size[here].sum())
+        free = here[~groups.pinned[here]] if len(here) >= ENOUGH else here[:0]
+        for place, share in shares.items():
+            quota = max(round(rows * share), 1)
+            sizes = groups.size[free].astype(np.int64)
+            fitting = sizes <= quota
+            middle = np.cumsum(np.where(fitting, sizes, 0)) - sizes / 2
+            chosen = fitting & (middle <= quota)
+            taken[place].append(free[chosen])
+            free = free[~chosen]
+    return {place: np.concatenate(parts) for place, parts in taken.items()}

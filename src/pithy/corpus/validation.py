@@ -6,21 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from pithy.corpus import faults, notes
 from pithy.corpus.checks import Verdict, absent_labels, judge
-from pithy.corpus.keys import LOOSE, SPLITS, each_label, exact_text, label_column, loose_text
-from pithy.corpus.leakage import in_train, leaks
+from pithy.corpus.index import OUT, TRAIN, Split, Values, names_of
+from pithy.corpus.keys import SPLITS, exact_text, label_column
+from pithy.corpus.leakage import in_train, leaks, repeats
 from pithy.corpus.profile import profile
-from pithy.corpus.schema import corpus_schema, row_faults
+from pithy.corpus.rows import Part, Rows
 from pithy.corpus.splits import cap, cut
+from pithy.corpus.survey import Survey, survey
 from pithy.corpus.token_labels import (
     INFERRED,
+    inferred_label,
     labels_tokens,
-    profile_token_labels,
+    split_token_labels,
+    token_label_counts,
     token_label_names,
-    with_inferred_label,
 )
 from pithy.errors import DataError, ParameterError
 from pithy.settings import Action, ValidateSettings
@@ -35,103 +39,134 @@ EXAMPLES = 10  # named in the report for each rule
 class Validated:
     """The three splits, their description for later stages, and the report."""
 
-    parts: dict[str, pl.DataFrame]
+    parts: dict[str, Part]
     corpus: dict[str, Any]
     report: dict[str, Any]
 
 
-def validate(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> Validated:
+def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) -> Validated:
     """Judge `frame` (text, label or labels, split, file, line, …) by every rule and divide it into train, dev and test.
 
     A row that names no split counts as train; a missing text counts as an empty one. `row` numbers the rows as they
-    were read, and they keep that order. Raises DataError with all faults at once, ParameterError for an impossible cut.
+    were read, and they keep that order. Rows are read in batches: memory holds no text but those that rows share.
+    Raises DataError with all faults at once, ParameterError for an impossible cut.
     """
-    _refuse_unfit(frame, source)
-    tokens_only = source.task == "tokens"
-    numbered = with_inferred_label(_numbered(frame)) if tokens_only else _numbered(frame)
+    rows, tokens_only = _readable(frame, source), source.task == "tokens"
     declared = INFERRED if tokens_only else source.labels
-    found = row_faults(numbered, corpus_schema(source.task, declared, tokens=labels_tokens(frame)))
-    labels = list(declared) or _sorted_labels(numbered)
+    seen = survey(rows, source.task, declared, tokens=labels_tokens(rows.schema))
+    labels = list(declared) or _sorted_labels(seen.index.labels)
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in faults.SETTINGS.items()}
-    verdict = judge(numbered, found, labels, settings.min_per_class, actions, inferred=tokens_only)
-    divided, cuts = cut(verdict.kept, dev=settings.dev, test=settings.test, seed=settings.split_seed)
-    parts, capped = _capped(_parts(divided), settings)
-    pairs = leaks(_parts(numbered))
-    token_labels = token_label_names(divided)
+    verdict = judge(seen, labels, settings.min_per_class, actions, inferred=tokens_only)
+    same, numbers = seen.index.repeated, seen.index.labels
+    divided, cuts = cut(verdict.kept, numbers, same, dev=settings.dev, test=settings.test, seed=settings.split_seed)
+    split, capped = _capped(divided, numbers, settings)
+    classes = {name: dict.fromkeys(labels, 0) | numbers.counts(split == code) for code, name in enumerate(SPLITS)}
+    before, after = _parts(same, seen.index.split), _parts(same, split)
+    leaking = {"found": leaks(before, _heights(seen.index.split)), "left": leaks(after, _heights(split))}
+    token_labels = _token_labels(rows, divided)
     said = [
         *notes.inferred(token_labels if tokens_only else []),
         *notes.merged(source.distinct),
-        *notes.unassigned(frame["split"].null_count() % frame.height),
+        *notes.unassigned(rows.unassigned % rows.count),
         *notes.judged(verdict, actions),
-        *notes.leaked(pairs, settings.on_leak),
+        *notes.leaked(leaking["found"], settings.on_leak),
         *cuts,
         *capped,
-        *notes.absent(absent_labels(parts, labels)),
+        *notes.absent(absent_labels(classes)),
     ]
-    written = _written(parts)
-    corpus = _description(source, labels, token_labels, written, said)
-    found_in = {"rules": _rules(verdict, actions), "conflicts": _conflicts(numbered, verdict.faults)}
-    leaking = {"leaks": {"found": pairs, "left": leaks(parts)}}
-    numbers = profile(parts, labels, source.language) | {"token_classes": profile_token_labels(parts, token_labels)}
-    return Validated(written, corpus, corpus | numbers | leaking | found_in)
+    parts, flagged = _written(rows, split, after)
+    corpus = _description(source, labels, token_labels, parts, flagged, said)
+    measured = profile(parts, classes, {name: repeats(part) for name, part in after.items()}, source.language)
+    found = {
+        "token_classes": _token_classes(parts, token_labels),
+        "leaks": leaking,
+        "rules": _rules(verdict, actions),
+        "conflicts": _conflicts(seen, verdict.faults),
+    }
+    return Validated(parts, corpus, corpus | measured | found)
 
 
-def _refuse_unfit(frame: pl.DataFrame, source: Source) -> None:
+def _readable(frame: pl.LazyFrame, source: Source) -> Rows:
+    """The rows, with the labels that their tokens give them where only tokens have labels."""
+    rows = Rows(frame)
+    _refuse_unfit(rows, source)
+    if source.task == "tokens":
+        rows.derive(inferred_label(token_label_names(split_token_labels(rows.batches()))))
+    return rows
+
+
+def _refuse_unfit(rows: Rows, source: Source) -> None:
     if source.task == "files":
         raise ParameterError(f"params.yaml: dataset was {source.name!r}: it labels no texts (task: {source.task})")
-    if source.task == "tokens" and not {"tokens", "token_labels"} <= set(frame.columns):
+    if source.task == "tokens" and not {"tokens", "token_labels"} <= rows.schema.keys():
         raise ParameterError(
             f"data/sources/{source.name}.yaml: task was 'tokens', and its reader gives no tokens with labels: name "
             "their columns (tokens, token_labels), give spans, or use conll or m2"
         )
-    if frame.is_empty():
+    if not rows.count:
         files = ", ".join(file.path for file in source.files)
         raise DataError(f"{source.name} has no rows: there is nothing in {files}")
 
 
-def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
-    if frame.schema.get("text") == pl.String:
-        frame = frame.with_columns(pl.col("text").fill_null("")).with_columns(loose_text().alias(LOOSE))
-    split = pl.col("split").cast(pl.String).fill_null("train")
-    return frame.with_columns(split, row=pl.int_range(pl.len(), dtype=pl.Int64))
-
-
-def _sorted_labels(frame: pl.DataFrame) -> list[str]:
+def _sorted_labels(labels: Values) -> list[str]:
     """All labels in order, numbers by their value."""
-    names = each_label(frame)["label"].drop_nulls().unique().to_list()
-    return sorted(
-        (name for name in names if name.strip()), key=lambda name: (int(name) if name.isdecimal() else -1, name)
-    )
+    names = {name for names in labels.lists for name in names if name.strip()}
+    return sorted(names, key=lambda name: (int(name) if name.isdecimal() else -1, name))
 
 
-def _parts(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    return {split: frame.filter(pl.col("split") == split) for split in SPLITS}
+def _parts(frame: pl.DataFrame, split: Split) -> dict[str, pl.DataFrame]:
+    """The rows of `frame` that `split`, (N,) of all rows, puts into each split."""
+    codes = split[frame["row"].to_numpy()]
+    return {name: frame.filter(pl.Series(codes == code)) for code, name in enumerate(SPLITS)}
 
 
-def _capped(parts: dict[str, pl.DataFrame], settings: ValidateSettings) -> tuple[dict[str, pl.DataFrame], list[str]]:
-    train, rows = parts["train"], settings.max_train_rows
-    if rows is None or rows >= train.height:
-        return parts, []
-    sample = cap(train, rows, settings.split_seed)
-    return parts | {"train": sample}, [notes.capped(rows, train.height, settings.split_seed)]
+def _heights(split: Split) -> dict[str, int]:
+    return {name: int((split == code).sum()) for code, name in enumerate(SPLITS)}
 
 
-def _written(parts: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The columns that later stages read; dev and test say of each row whether train has its text."""
-    columns = {name: part.drop("file", "line", "split", LOOSE) for name, part in parts.items()}
-    return {
-        name: part.select("row", pl.exclude("row")).with_columns(
-            [] if name == "train" else in_train(part, parts["train"])
-        )
-        for name, part in columns.items()
-    }
+def _capped(split: Split, labels: Values, settings: ValidateSettings) -> tuple[Split, list[str]]:
+    train, rows = int((split == TRAIN).sum()), settings.max_train_rows
+    if rows is None or rows >= train:
+        return split, []
+    sample = cap(split, labels, rows, settings.split_seed)
+    return sample, [notes.capped(rows, train, settings.split_seed)]
+
+
+def _token_labels(rows: Rows, split: Split) -> list[str]:
+    if not labels_tokens(rows.schema):
+        return []
+    kept = Part(rows, split != OUT, lambda batch: batch.with_columns(split=names_of(split[batch["row"].to_numpy()])))
+    return token_label_names(split_token_labels(kept))
+
+
+def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dict[str, int]]:
+    """Tokens of each label in each split, in the order of `names`; empty where there are none."""
+    return {split: dict.fromkeys(names, 0) | token_label_counts(part) for split, part in parts.items() if names}
+
+
+def _written(rows: Rows, split: Split, shared: Mapping[str, pl.DataFrame]) -> tuple[dict[str, Part], dict[str, int]]:
+    """The columns that later stages read; dev and test say of each row whether train has its text, and how many."""
+    seen, flagged = np.zeros(rows.count, np.bool_), {}
+    for name in SPLITS[1:]:
+        leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
+        seen[leaking], flagged[name] = True, len(leaking)
+
+    def columns(batch: pl.DataFrame) -> pl.DataFrame:
+        return batch.select("row", pl.exclude("row", "file", "line", "split"))
+
+    def with_leaks(batch: pl.DataFrame) -> pl.DataFrame:
+        return columns(batch).with_columns(in_train=pl.Series(seen[batch["row"].to_numpy()], dtype=pl.Boolean))
+
+    finish = {name: columns if name == "train" else with_leaks for name in SPLITS}
+    return {name: Part(rows, split == code, finish[name]) for code, name in enumerate(SPLITS)}, flagged
 
 
 def _description(
     source: Source,
     labels: list[str],
     token_labels: list[str],
-    written: Mapping[str, pl.DataFrame],
+    parts: Mapping[str, Part],
+    flagged: Mapping[str, int],
     said: list[str],
 ) -> dict[str, Any]:
     return {
@@ -141,10 +176,10 @@ def _description(
         "labels": labels,
         "token_labels": token_labels,
         "tokens_only": source.task == "tokens",
-        "rows": {name: part.height for name, part in written.items()},
+        "rows": {name: part.height for name, part in parts.items()},
         "notes": said,
-        "dev_in_train": int(written["dev"]["in_train"].sum()),
-        "test_in_train": int(written["test"]["in_train"].sum()),
+        "dev_in_train": flagged["dev"],
+        "test_in_train": flagged["test"],
     }
 
 
@@ -164,12 +199,12 @@ def _rules(verdict: Verdict, actions: Mapping[str, Action]) -> list[dict[str, An
     ]
 
 
-def _conflicts(frame: pl.DataFrame, found: pl.DataFrame) -> dict[str, Any]:
+def _conflicts(seen: Survey, found: pl.DataFrame) -> dict[str, Any]:
     """Texts with two labels in one split: how many a split, and the first of them with their labels and places."""
     torn = found.filter(pl.col("rule") == faults.CONFLICT)["row"]
-    rows = frame.filter(pl.col("row").is_in(torn.implode())).with_columns(exact=exact_text())
+    rows = seen.index.repeated.filter(pl.col("row").is_in(torn.implode())).with_columns(exact=exact_text())
     texts = rows.group_by("split", "exact", maintain_order=True).agg(
-        pl.col(label_column(frame)).alias("labels"), places=pl.format("{}:{}", "file", "line")
+        pl.col(label_column(rows.columns)).alias("labels"), places=pl.format("{}:{}", "file", "line")
     )
     return {
         "texts": dict(texts.group_by("split", maintain_order=True).len().iter_rows()),

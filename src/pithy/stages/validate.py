@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pithy import errors, settings
 from pithy.files import atomic_folder, write_json
@@ -14,19 +15,22 @@ PARAMS = ("validate",)
 def main() -> None:
     """Write the three splits, their description and the report to OUT_DIR."""
     from pithy.corpus.page import page
-    from pithy.corpus.readers import read_corpus
+    from pithy.corpus.readers import spool_corpus
     from pithy.corpus.source import read_source
     from pithy.corpus.validation import validate
 
     raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
     source = read_source(raw / "source.json")
-    result = validate(read_corpus(source, raw), source, settings.select(PARAMS).validate)
-    with atomic_folder(out) as folder:
-        for name, part in result.parts.items():
-            part.rechunk().write_parquet(folder / f"{name}.parquet")
-        for name, value in (("corpus", result.corpus), ("report", result.report)):
-            write_json(folder / f"{name}.json", value)
-        (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{out.name}-rows.", dir=out.parent) as spool:
+        rows = spool_corpus(source, raw, Path(spool))
+        result = validate(rows, source, settings.select(PARAMS).validate)
+        with atomic_folder(out) as folder:
+            for name, part in result.parts.items():
+                part.write(folder / f"{name}.parquet")
+            for name, value in (("corpus", result.corpus), ("report", result.report)):
+                write_json(folder / f"{name}.json", value)
+            (folder / "report.html").write_text(page(result.report), encoding="utf-8")
     for note in result.corpus["notes"]:
         print(note)
 

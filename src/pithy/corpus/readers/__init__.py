@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -27,18 +28,28 @@ from pithy.corpus.source import ROLES, Declared, File, Source
 from pithy.errors import DataError, ParameterError
 from pithy.settings import nearest, typed
 
-READERS: dict[str, tuple[type[Any], Callable[[Path, Any], pl.DataFrame]]] = {
+
+def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
+    """A reader of files that fit into memory, as one that reads a piece at a time."""
+
+    def pieces(path: Path, options: Any) -> Iterator[pl.DataFrame]:
+        yield read(path, options)
+
+    return pieces
+
+
+READERS: dict[str, tuple[type[Any], Callable[[Path, Any], Iterator[pl.DataFrame]]]] = {
     "csv": (delimited.Delimited, delimited.read),
     "jsonl": (json_lines.JsonLines, json_lines.read),
     "parquet": (parquet.Parquet, parquet.read),
-    "json_lists": (json_lists.JsonLists, json_lists.read),
-    "lines": (plain_lines.PlainLines, plain_lines.read),
-    "conll": (conll.Conll, conll.read),
-    "m2": (m2.M2, m2.read),
-    "trees": (trees.Trees, trees.read),
-    "posts": (packed.Posts, packed.read_posts),
-    "json_files": (packed.JsonFiles, packed.read_json_files),
-    "reuters": (reuters.Reuters, reuters.read),
+    "json_lists": (json_lists.JsonLists, _whole(json_lists.read)),
+    "lines": (plain_lines.PlainLines, _whole(plain_lines.read)),
+    "conll": (conll.Conll, _whole(conll.read)),
+    "m2": (m2.M2, _whole(m2.read)),
+    "trees": (trees.Trees, _whole(trees.read)),
+    "posts": (packed.Posts, _whole(packed.read_posts)),
+    "json_files": (packed.JsonFiles, _whole(packed.read_json_files)),
+    "reuters": (reuters.Reuters, _whole(reuters.read)),
 }
 NONE = "none"  # a file that goes along and holds no texts
 
@@ -55,48 +66,69 @@ class Reading(Declared):
 
 
 def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
-    """All rows of a source, in the order of its files and their lines.
+    """All rows of a source in memory, as `spool_corpus` gives them, which says what they are and what it raises."""
+    with TemporaryDirectory() as spool:
+        return spool_corpus(source, raw, Path(spool)).collect()
+
+
+def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
+    """All rows of a source, in the order of its files and their lines, by way of parquet files in the folder `spool`.
 
     Columns: text, label (or labels, a list; neither where task is tokens), split (train, dev, test or null), file, line
     (the row's place in the file, from 1), tokens and token_labels where the source has them, then the kept columns.
     White space around a text and around a label is no part of it. Raises DataError for what the files have and should
     not, InputMissingError for a missing file, ParameterError for options that a reader does not have.
     """
-    frames = [frame for file in source.files if (frame := _read_file(source, file, raw)) is not None]
+    frames = [frame for file in source.files if (frame := _spooled(source, file, raw, spool)) is not None]
     if not frames:
         raise ParameterError(f"{source.name} holds files and no texts: choose another dataset")
     frame = _split(_together(frames, source), source)
     if source.distinct is not None:
-        frame = distinct(frame, letters_only=source.distinct == "letters")
+        frame = distinct(frame.collect(), letters_only=source.distinct == "letters").lazy()
     _check_counts(frame, source)
-    roles = [name for name in ROLES if name in frame.columns]
+    roles = [name for name in ROLES if name in frame.collect_schema()]
     return frame.select(*roles, *source.keep)
 
 
-def _together(frames: list[pl.DataFrame], source: Source) -> pl.DataFrame:
+def _spooled(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
+    """One file's rows; None for a file without texts."""
+    parts: list[Path] = []
+    for piece in _read_file(source, file, raw):
+        parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
+        piece.write_parquet(parts[-1], compression="lz4", statistics=False)
+    return pl.scan_parquet(parts, glob=False) if parts else None
+
+
+def _together(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
     try:
         frame = pl.concat(frames, how="diagonal_relaxed")
+        columns = frame.collect_schema()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{source.name} has files whose columns do not fit together ({error})") from None
     for name in source.keep:
-        if name not in frame.columns:
+        if name not in columns:
             raise DataError(f"{source.name} keeps the column {name!r}, which no file of it has")
     return frame
 
 
-def _read_file(source: Source, file: File, raw: Path) -> pl.DataFrame | None:
-    """One file's rows with their final labels; None for a file without texts."""
+def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
+    """One file's rows with their final labels, a piece at a time; nothing for a file without texts."""
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
     values = {"reader": NONE} | source.read | file.read
     common = {key: values.pop(key) for key in _names(Reading) if key in values}
     reading = typed(Reading, common, file=where)
     if reading.reader == NONE:
-        return None
+        return
     if reading.reader not in READERS:
         raise ParameterError(f"{where}: reader was {reading.reader!r}: {nearest(reading.reader, [*READERS, NONE])}")
     kind, read = READERS[reading.reader]
     kept = {"keep": source.keep} if "keep" in _names(kind) else {}
-    frame = read(raw / file.path, typed(kind, values | kept, file=where))
+    for frame in read(raw / file.path, typed(kind, values | kept, file=where)):
+        yield _finished(frame, reading, source, file, where)
+
+
+def _finished(frame: pl.DataFrame, reading: Reading, source: Source, file: File, where: str) -> pl.DataFrame:
+    """What a reader gave, with the file's name, final labels and the tokens that spans mark."""
     if "file" not in frame.columns:
         frame = frame.with_columns(file=pl.lit(file.path))
     frame = _labelled(_cleaned(frame, reading), reading, source, where)
@@ -152,14 +184,14 @@ def _multiple(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame
     return frame.filter(pl.col("label").list.len() > 0) if reading.named_only else frame
 
 
-def _split(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
+def _split(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
     """Name each row's split: by the reader's split column, or by its file."""
     if not source.splits:
         return frame.with_columns(split=pl.lit(None, dtype=pl.String))
-    given = [pl.col("split").str.strip_chars()] if "split" in frame.columns else []
+    given = [pl.col("split").str.strip_chars()] if "split" in frame.collect_schema() else []
     key = pl.coalesce(*given, "file")
     named: dict[str, str] = {value: str(split) for split, values in source.splits.items() for value in values}
-    unnamed = frame.filter(~key.is_in(list(named)))
+    unnamed = frame.filter(~key.is_in(list(named))).head(1).collect()
     if unnamed.height:
         row = unnamed.row(0, named=True)
         raise DataError(
@@ -169,10 +201,10 @@ def _split(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
     return frame.with_columns(split=key.replace_strict(named, return_dtype=pl.String))
 
 
-def _check_counts(frame: pl.DataFrame, source: Source) -> None:
-    counts: dict[str | None, int] = dict(frame["split"].value_counts().iter_rows())
+def _check_counts(frame: pl.LazyFrame, source: Source) -> None:
+    counts: dict[str | None, int] = dict(frame.group_by("split").len().collect().iter_rows())
     for name, expected in source.rows.items():
-        found = frame.height if name == "all" else counts.get(name, 0)
+        found = sum(counts.values()) if name == "all" else counts.get(name, 0)
         if found != expected:
             raise DataError(
                 f"{source.name} has {found} rows ({name}), {expected} were expected: a file is cut short or has changed"

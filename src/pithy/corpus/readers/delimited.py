@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 
 from pithy.corpus.readers.columns import ROW, Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
+from pithy.corpus.readers.pieces import pieces
 from pithy.errors import DataError, ParameterError
 
 
@@ -25,7 +27,7 @@ class Delimited(Columns):
     first: int | None = None  # read only so many rows
 
 
-def read(path: Path, options: Delimited) -> pl.DataFrame:
+def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     """Every value is read as a string; `line` counts rows, the header included; blank lines are no rows.
 
     Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns.
@@ -33,29 +35,37 @@ def read(path: Path, options: Delimited) -> pl.DataFrame:
     for key, mark in (("separator", options.separator), ("quote", options.quote)):
         if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
             raise ParameterError(f"read.{key} was {mark!r}: one ASCII character is needed")
-    source = utf8(path, options.encoding)
-    try:
-        with readable(path):
-            table = _table(source, options)
-    except DataError as error:
-        raise _explained(path, source, options, error) from None
-    blank = pl.all_horizontal(pl.exclude(ROW) == "")
-    return map_columns(table.filter(~blank), options, path)
+    source, blank = utf8(path, options.encoding), pl.all_horizontal(pl.exclude(ROW) == "")
+    columns: list[str] = []
+    rows = 0
+    for piece in pieces(source, options.quote):
+        try:
+            with readable(path):
+                table = _table(piece, options, columns, rows)
+        except DataError as error:
+            raise _explained(path, source, options, error) from None
+        columns, rows = table.columns, rows + table.height
+        first = 1 if options.header is not None else 2
+        numbered = table.with_row_index(ROW, offset=first + rows - table.height)
+        yield map_columns(numbered.filter(~blank), options, path)
+        if rows == options.first:
+            return
 
 
-def _table(source: Path | io.BytesIO, options: Delimited) -> pl.DataFrame:
-    table = pl.read_csv(
-        source,
+def _table(piece: bytes, options: Delimited, columns: list[str], rows: int) -> pl.DataFrame:
+    """A piece of the file; `columns` and the number of `rows` are those of the pieces before."""
+    return pl.read_csv(
+        piece,
         separator=options.separator,
         quote_char=options.quote,
-        has_header=options.header is None,
-        new_columns=options.header,
-        n_rows=options.first,
+        has_header=options.header is None and not columns,
+        new_columns=None if columns else options.header,
+        schema=dict.fromkeys(columns, pl.String) or None,
+        n_rows=None if options.first is None else options.first - rows,
         infer_schema=False,
         empty_string_is_null=False,
         glob=False,
     )
-    return table.with_row_index(ROW, offset=1 if options.header is not None else 2)
 
 
 def _explained(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:

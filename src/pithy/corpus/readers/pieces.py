@@ -1,0 +1,36 @@
+"""Large files a piece at a time, so that memory does not grow with them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+PIECE = 8 << 20  # bytes
+BLANK = b" \t\r\n"
+
+
+def pieces(source: Path | io.BytesIO, quote: str | None = None) -> Iterator[bytes]:
+    """Pieces of about 8 MB that end with a line, quoted line ends aside; none but the first starts with a blank."""
+    mark, rest = (quote or "").encode(), b""
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
+        while block := file.read(PIECE):
+            if end := _end(rest, mark):
+                yield rest[:end]
+                rest = rest[end:]
+            rest += block
+    if rest:
+        yield rest
+
+
+def _end(data: bytes, mark: bytes) -> int:
+    """Where the last row ends behind which another one starts, in the newest piece of `data`; 0 where there is none."""
+    inside = bool(mark) and data.count(mark) % 2 == 1
+    end, after = data.rfind(b"\n") + 1, len(data)
+    while end >= max(1, len(data) - PIECE):
+        inside ^= bool(mark) and data.count(mark, end, after) % 2 == 1
+        if not inside and end < len(data) and data[end] not in BLANK:
+            return end
+        before = data.rfind(mark, 0, end) if inside else end - 1
+        end, after = data.rfind(b"\n", 0, before) + 1, end
+    return 0
