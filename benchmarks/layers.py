@@ -1,6 +1,6 @@
 """Layers forward and backward: our attentions over plain ones, the semantic perceptron over a Transformer layer.
 
-The sizes are those of `transformer_f`, of MiniLM and of `dmsp`.
+The sizes are those of `transformer_f`, of MiniLM and of `dmsp`; the precision, for both, is that of training.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.timing import Measured, Plan, Reach, Row
 from pithy.encoders.attention import install
-from pithy.encoders.transformer import Block, TransformerConfig
 from pithy.layers.attention import DotProductAttention
 from pithy.layers.correlation import CorrelationAttention
 from pithy.layers.hook_fusion import fuse
 from pithy.layers.masking import key_mask
 from pithy.layers.semantic_perceptron import SemanticPerceptron
+from pithy.training.precision import products
 
 TOKENS = 4_096  # of a batch, padding included
 WIDTH, DROPOUT, DEPTH = 128, 0.2, 6
@@ -56,7 +56,9 @@ def compare(
     def timed(layer: Layer) -> dict[str, float]:
         start = perf_counter()
         for _ in range(passes):
-            torch.autograd.backward(layer(x).sum())
+            with products("auto", x.device):
+                total = layer(x).sum()
+            torch.autograd.backward(total)
         seconds = (perf_counter() - start) / passes
         return {"ms": 1000 * seconds, "k tokens/s": x.shape[0] * x.shape[1] / seconds / 1000}
 
@@ -151,17 +153,17 @@ def largest_tensor(run: Callable[[], Tensor]) -> float:
 
 
 def perceptron_row(plan: Plan, length: int = 128) -> Row:
-    """A semantic perceptron against a Transformer layer of the same widths."""
+    """A semantic perceptron against PyTorch's own Transformer layer of the same widths."""
     x, valid, _ = batch(length, NARROW)
     perceptron = SemanticPerceptron(width=NARROW, hidden=HIDDEN, dropout=DROPOUT, order="random")
-    block = Block(TransformerConfig(width=NARROW, hidden=HIDDEN, dropout=DROPOUT, heads=4))
+    block = nn.TransformerEncoderLayer(NARROW, 4, HIDDEN, DROPOUT, batch_first=True)
     x0 = torch.randn_like(x, requires_grad=True)
     return compare(
         plan,
         x,
         lambda x: perceptron(x, x0, valid, 1),
-        lambda x: block(x, valid, None),
-        f"semantic perceptron / Transformer layer, L = {length}",
+        lambda x: block(x, src_key_padding_mask=~valid),
+        f"semantic perceptron / nn.TransformerEncoderLayer, L = {length}",
         "k tokens/s",
         Reach("≥", 4, "ratio"),
     )

@@ -61,9 +61,10 @@ def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix
     assert got.labels[2][own[2]].tolist() == [UNLABELLED]  # the empty text's unknown token
 
 
-def test_predictions_of_tokens_come_back_in_the_order_of_the_texts() -> None:
+def test_predictions_of_tokens_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pithy.training.predict.AT_ONCE", (2, 100))
     texts = batches([7, 8], [9])
-    predicted = predict(Echo(), texts, batch_size=2)
+    predicted = predict(Echo(), texts)
     assert predicted.counts is not None
     assert predicted.tokens is not None
     assert predicted.counts.tolist() == [3, 1, 5, 1, 6]

@@ -21,6 +21,7 @@ from pithy.systems.model import parameters
 from pithy.systems.saved import load
 from pithy.text.view import Split, View
 from pithy.training.batches import TextBatches
+from pithy.training.precision import lowered, products
 from pithy.training.predict import Predicted, predict
 from pithy.training.views import batches_of, device_of
 
@@ -54,7 +55,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
         depth_full=facts["depth_full"] or None,
         flops=flops(model.cpu(), length, saved.frame),
     )
-    model.to(device)
+    model = lowered(model.to(device))
     return Measured(
         dev=predict(model, dev),
         test=predict(model, test),
@@ -88,7 +89,7 @@ def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | Non
 def speed(model: Any, texts: TextBatches, count: int) -> dict[str, float]:
     """Median milliseconds of one text at a time, and texts a second in batches, on development texts."""
     rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
-    with torch.inference_mode():
+    with torch.inference_mode(), products("auto", texts.device):
         one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
     start = time.perf_counter()
     predict(model, texts)

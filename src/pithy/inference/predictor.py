@@ -17,6 +17,7 @@ from pithy.text.spelling import Speller
 from pithy.text.tokenizers import load as load_tokenizer
 from pithy.text.words import Located
 from pithy.training.batches import TextBatches
+from pithy.training.precision import lowered
 from pithy.training.predict import predict
 
 
@@ -38,6 +39,8 @@ class Predictor:
 
     def __init__(self, folder: Path) -> None:
         self.saved: Saved = load(folder, OnnxModel)
+        if not isinstance(self.saved.model, OnnxModel):
+            lowered(self.saved.model)
         self.encoder = TextEncoder(load_tokenizer(folder / "tokenizer.json"))
         characters = self.saved.frame.characters
         self.speller = Speller(characters) if characters else None

@@ -18,6 +18,8 @@ class OnnxModel:
     without onnxruntime.
     """
 
+    training = False
+
     def __init__(self, path: Path, *, multi: bool) -> None:
         try:
             import onnxruntime
@@ -32,10 +34,6 @@ class OnnxModel:
         self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs()]
-
-    def eval(self) -> OnnxModel:
-        """Itself: there is nothing but inference."""
-        return self
 
     def __call__(self, tokens: Tokens) -> Prediction:
         """Logits (B, C) of a batch (B, L), and (B, L, S) of its tokens' labels where the model gives them."""

@@ -31,6 +31,8 @@ def by_windows(x: Tensor, convolution: nn.Conv1d) -> Tensor:
     """
     size, length = convolution.kernel_size[0], x.shape[1]
     before = (size - 1) // 2
+    if torch.is_autocast_enabled(x.device.type):  # lowered before it is copied
+        x = x.to(torch.get_autocast_dtype(x.device.type))
     padded = pad(x, (0, 0, before, size - 1 - before))
     windows = torch.cat([padded[:, place : place + length] for place in range(size)], 2)  # (B, L, size · E)
     return linear(windows, convolution.weight.transpose(1, 2).flatten(1), convolution.bias)

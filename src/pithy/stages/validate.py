@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pithy import errors, settings
 from pithy.files import atomic_folder, write_json
@@ -21,16 +21,16 @@ def main() -> None:
 
     raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
     source = read_source(raw / "source.json")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{out.name}-rows.", dir=out.parent) as spool:
-        rows = spool_corpus(source, raw, Path(spool))
-        result = validate(rows, source, settings.select(PARAMS).validate)
-        with atomic_folder(out) as folder:
-            for name, part in result.parts.items():
-                part.write(folder / f"{name}.parquet")
-            for name, value in (("corpus", result.corpus), ("report", result.report)):
-                write_json(folder / f"{name}.json", value)
-            (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+    with atomic_folder(out) as folder:
+        spool = folder / "rows"
+        spool.mkdir()
+        result = validate(spool_corpus(source, raw, spool), source, settings.select(PARAMS).validate)
+        for name, part in result.parts.items():
+            part.write(folder / f"{name}.parquet")
+        shutil.rmtree(spool)
+        for name, value in (("corpus", result.corpus), ("report", result.report)):
+            write_json(folder / f"{name}.json", value)
+        (folder / "report.html").write_text(page(result.report), encoding="utf-8")
     for note in result.corpus["notes"]:
         print(note)
 

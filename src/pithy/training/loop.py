@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from pithy.errors import ParameterError
+from pithy.systems.startup import keep_memory
 from pithy.training import parallel
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.config import TrainingConfig
@@ -67,6 +68,7 @@ class Trainer:
         report: Report | None = None,
     ) -> None:
         self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
+        keep_memory()
         parallel.start(model, seed)
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(train.epoch(np.random.default_rng(seed), config.batch_size, config.max_tokens))

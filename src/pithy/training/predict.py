@@ -15,7 +15,8 @@ from pithy.text.arrays import within
 from pithy.training.batches import TextBatches
 from pithy.training.precision import Precision, products
 
-MANY = 4_096  # tokens from which on lowered weights pay
+AT_ONCE = 64, 4_096  # texts and tokens of a batch: what a CPU holds in its cache
+AT_ONCE_ON_GPU = 256, 32_768
 Array = NDArray[np.float32]
 Judged = Literal["sentence", "token", "mean"]  # by what a model is: its texts' labels, its tokens', or both
 
@@ -85,24 +86,13 @@ def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float
 
 
 @torch.inference_mode()
-def predict(
-    model: nn.Module,
-    texts: TextBatches,
-    *,
-    precision: Precision = "auto",
-    batch_size: int = 256,
-    max_tokens: int = 32_768,
-) -> Predicted:
-    """Run `model` over `texts`, longest first, and put the results back in the texts' order.
-
-    `auto` leaves few texts in float32: to lower the weights would take longer than to use them.
-    """
-    model.eval()
-    if precision == "auto" and texts.lengths.sum() < MANY:
-        precision = "fp32"
+def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
+    """Run `model` over `texts`, longest first, and put the results back in the texts' order."""
+    if model.training:
+        model.eval()
     rows, logits, parts, tokens = [], [], [], []
     with products(precision, texts.device):  # around all batches: the weights are lowered once
-        for batch in texts.in_order(batch_size, max_tokens):
+        for batch in texts.in_order(*(AT_ONCE if texts.device.type == "cpu" else AT_ONCE_ON_GPU)):
             prediction = model(texts.gather(batch))
             rows.append(batch)
             logits.append(prediction.logits.float().cpu().numpy())
