@@ -53,7 +53,7 @@ def system_rows(plan: Plan, name: str, view: View, train: Split, dev: Split) -> 
         return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * record.score[0]}
 
     def peer() -> dict[str, float]:
-        model, start = fresh(), perf_counter()
+        model, start = plain_loop.plain(fresh()), perf_counter()
         plain_loop.train(model, train, view.pad_id, config)
         share = plain_loop.accuracy(model, dev, view.pad_id, config)
         return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * share}

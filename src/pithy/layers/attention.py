@@ -50,13 +50,18 @@ class DotProductAttention(nn.Module):
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float) -> Tensor:
-    """softmax(scale · q kᵀ) v (B, H, L, d), the weights under `dropout`.
-
-    No fused kernel of a CPU has dropout: the library, too, then builds the L×L matrix, and its noise takes longer.
-    """
-    if dropout and not q.is_cuda:
+    """softmax(scale · q kᵀ) v (B, H, L, d), the weights under `dropout`."""
+    if unfused(q, dropout):
         return spelled_out(q, k, v, mask, scale=scale, dropout=dropout)[0]
     return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
+
+
+def unfused(x: Tensor, dropout: float) -> bool:
+    """Whether the L×L matrix is built: no fused kernel of a CPU has dropout, and the library, too, does without.
+
+    The library's own noise then takes longer than all the rest.
+    """
+    return dropout > 0 and not x.is_cuda
 
 
 def spelled_out(
@@ -64,9 +69,16 @@ def spelled_out(
 ) -> tuple[Tensor, Tensor]:
     """Attention with its weights: context (B, H, L, d) and softmax(scale · q kᵀ) (B, H, L, L), for those who look.
 
-    `mask` is True where a key may be attended, or numbers to add. The same as the fused kernel, with the L×L matrix.
+    The same as the fused kernel, with the L×L matrix.
     """
-    scores = q @ k.transpose(2, 3) * scale
+    return mixed(q @ k.transpose(2, 3) * scale, v, mask, dropout)
+
+
+def mixed(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+    """`v` (B, H, L, d) mixed by the softmax of `scores` (B, H, L, L), and that softmax.
+
+    `mask` is True where a key may be attended, or numbers to add.
+    """
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ is no number in a row of padding
     elif mask is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import layer_norm
 
-from pithy.layers.attention import attended
+from pithy.layers.attention import attended, mixed, unfused
 from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
 
@@ -15,10 +18,11 @@ def standardize(x: Tensor, valid: Tensor) -> Tensor:
 
     A vector without variance (padding) becomes zero.
     """
-    centred = x - x.mean(-1, keepdim=True)
-    length = centred.norm(dim=-1, keepdim=True)
-    varied = length > 1e-5 * x.norm(dim=-1, keepdim=True) + 1e-9  # what is left of a constant is rounding
-    return torch.where(varied & valid.unsqueeze(-1), centred / length.clamp(min=1e-9), 0.0)
+    with torch.no_grad():  # what is left of a constant is rounding
+        low, high = x.amin(-1), x.amax(-1)
+        varied = high - low > 1e-5 * torch.maximum(high, -low) + 1e-9  # (B, L)
+    share = (varied & valid).to(x.dtype) / math.sqrt(x.shape[-1])
+    return layer_norm(x, x.shape[-1:], eps=1e-16) * share.unsqueeze(-1)
 
 
 def row_norms(unit: Tensor) -> Tensor:
@@ -59,12 +63,29 @@ class CorrelationAttention(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
         """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L), weighed by `weight` (B, L)."""
-        unit = standardize(x, valid)
-        query = (unit / row_norms(unit) if self.row_norm else unit) / self.temperature  # Eq. 2, rows of C
-        q, k, v = (t.unsqueeze(1) for t in (query.to(x.dtype), unit, self.value(x)))  # (B, 1, L, D)
-        mask = key_mask(valid)
+        value = self.value(x).unsqueeze(1)  # (B, 1, L, D)
+        unit = standardize(x, valid).to(value.dtype)  # once, where products are in a lower precision
+        dropout = self.dropout if self.training else 0.0
+        # the L×L matrix, where it is built anyway and small, has the norms of its rows too
+        mix = self._spelled_out if unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._by_queries
+        out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
+        return out
+
+    def _by_queries(
+        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
+    ) -> Tensor:
+        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # of the rows of C, Eq. 2
+        q, k = (unit * scale.to(unit.dtype)).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
-        y = attended(q, k, v, mask, scale=1.0, dropout=self.dropout if self.training else 0.0)  # Eq. 1
-        out: Tensor = self.out(y.squeeze(1))
-        return out
+        return attended(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1
+
+    def _spelled_out(
+        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
+    ) -> Tensor:
+        k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L): its rows are keys to unit queries
+        norms = k.norm(dim=-1, keepdim=True).clamp(min=1e-6) if self.row_norm else 1.0  # (B, 1, L, 1)
+        scale = 1 / (self.temperature * norms)  # of the rows of C, Eq. 2
+        if weight is not None:
+            k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
+        return mixed(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1
