@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from pithy.errors import ParameterError
@@ -77,7 +78,7 @@ class Trainer:
         self.schedule = schedule(self.optimizer, config, self.steps)
         self.record = Record(depth=model.depth)
         self.step = 0
-        self.loss = 0.0
+        self.running = torch.zeros(())  # mean of the last losses, on the device: to read it is to wait for the step
         self.started = time.monotonic()
 
     def run(self) -> Record:
@@ -115,13 +116,20 @@ class Trainer:
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
-        value = float(loss.detach())
+        value = loss.detach().float()
+        self.running = value if self.step == 1 else torch.lerp(self.running, value, 0.05)
+
+    @property
+    def loss(self) -> float:
+        """Mean of the last losses. Raises ParameterError where one of them was no number."""
+        value = float(self.running)
         if not np.isfinite(value):
-            raise ParameterError(f"the loss became {value} at step {self.step}: lower train.learning_rate")
-        self.loss = value if self.step == 1 else 0.95 * self.loss + 0.05 * value
+            raise ParameterError(f"the loss became {value} by step {self.step}: lower train.learning_rate")
+        return value
 
     def _evaluate(self, epoch: int) -> None:
         """Score dev, let a depth controller act on its layers, and remember the best weights."""
+        training_loss = self.loss  # that it is a number comes first
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if predicted.parts is not None and self.model.adapt(predicted.scores(labels)):
@@ -129,7 +137,8 @@ class Trainer:
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
-        record.history.append({"epoch": epoch, "step": self.step, "loss": self.loss, "dev": score, "dev_loss": loss})
+        line = {"epoch": epoch, "step": self.step, "loss": training_loss, "dev": score, "dev_loss": loss}
+        record.history.append(line)
         record.stale += 1
         if (score, -loss) > record.score:
             record.score, record.epoch, record.stale = (score, -loss), epoch, 0

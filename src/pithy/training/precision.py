@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
@@ -33,7 +33,24 @@ def lowered(model: T) -> T:
     for layer in model.modules():
         if isinstance(layer, nn.Linear) and multiplies_bf16(layer.weight.device.type):
             layer.bfloat16()
+            if layer.weight.device.type == "cpu":
+                pack(layer)
     return model
+
+
+def pack(layer: nn.Linear) -> None:
+    """Let `layer`, lowered and on a CPU, multiply by weights laid out for oneDNN, which else lays them out every time.
+
+    For a few dozen tokens, one text, that is a quarter of the product.
+    """
+    product: Any = torch.ops.mkldnn._linear_pointwise
+    weight, bias = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), None), layer.bias
+
+    def forward(x: Tensor) -> Tensor:
+        out: Tensor = product(x.bfloat16(), weight, bias, "none", [], "")
+        return out
+
+    layer.forward = forward  # type: ignore[method-assign]
 
 
 def products(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
