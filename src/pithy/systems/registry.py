@@ -10,6 +10,7 @@ from pithy.settings import System, nearest
 from pithy.systems import (
     baselines,
     bert,
+    best,
     cnle,
     dmsp,
     head_to_head,
@@ -44,6 +45,7 @@ RECIPES: dict[str, Recipe] = {
         *head_to_head.RECIPES,
         *mhal.RECIPES,
         *tagger.RECIPES,
+        *best.RECIPES,
     ]
 }
 
