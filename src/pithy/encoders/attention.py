@@ -41,14 +41,20 @@ def refuse_others(family: str, **settings: str) -> None:
 
 
 def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
-    """Let every self-attention of `backbone` attend through `attend`, with a new HeadToHead where there is a `gate`.
-
-    The parts are made here, on the CPU, after the checkpoint's weights are read: none is left without a value.
-    """
+    """Let every self-attention of the library's `backbone` attend through `attend`, with what `plug` gives it."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, mask)
+    plug(backbone, gate=gate, site=site, placement=placement)
+    backbone.set_attn_implementation(NAME)
+
+
+def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
+    """Give every self-attention of `backbone` what `attend` looks for: a new HeadToHead where there is a `gate`.
+
+    The parts are made here, on the CPU, after the checkpoint's weights are read: none is left without a value.
+    """
     config = backbone.config
     for module in list(backbone.modules()):
         if type(module).__name__ == FAMILIES[config.model_type]:
@@ -56,7 +62,6 @@ def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placemen
             module.head_to_head = (
                 None if gate == "none" else HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
             )
-    backbone.set_attn_implementation(NAME)
 
 
 def mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:

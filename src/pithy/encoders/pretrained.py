@@ -11,7 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pithy.encoders.attention import FAMILIES, install, refuse_others
+from pithy.encoders.attention import FAMILIES, install, plug, refuse_others
+from pithy.encoders.bert import Bert, BertConfig, fresh
+from pithy.encoders.checkpoint import bert_in, filled
 from pithy.encoders.families import Family, Small, small_config
 from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
@@ -97,6 +99,9 @@ class PretrainedConfig(Strict):
 
 
 def _from_config(values: dict[str, Any]) -> Any:
+    own = BertConfig.of(values)
+    if own is not None:
+        return fresh(own)
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(**values)
@@ -106,20 +111,28 @@ def _from_config(values: dict[str, Any]) -> Any:
 def _from_checkpoint(checkpoint: str) -> Any:
     """Raises SourceUnavailableError where the hub cannot be reached, DataError for a folder that is not whole."""
     from safetensors import SafetensorError
-    from transformers import AutoModel
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
     folder = Path(checkpoint).expanduser()
     name = str(folder) if folder.is_dir() else checkpoint
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
     try:
-        return AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+        return (bert_in(folder) if folder.is_dir() else None) or _by_library(name)
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).partition("\n")[0]
         kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
         raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
+
+
+def _by_library(name: str) -> Any:
+    """The encoder of a folder or a name of the hub, by the transformers library; a BERT becomes our own."""
+    from transformers import AutoModel
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+    own = BertConfig.of(model.config.to_dict())
+    return model if own is None else filled(own, ((n, w.detach) for n, w in model.state_dict().items()))
 
 
 class PretrainedEncoder(Encoder):
@@ -137,7 +150,8 @@ class PretrainedEncoder(Encoder):
         self.register_buffer("pos_weight", pos_table(own.pos_weight, context))
         self.pos_weight: Tensor | None
         if config.model_type in FAMILIES:
-            install(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
+            equip = plug if isinstance(backbone, Bert) else install
+            equip(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
         quicken(backbone)
         self.config: PretrainedConfig = own
         self.backbone, self.width = backbone, config.hidden_size
@@ -179,9 +193,10 @@ class PretrainedEncoder(Encoder):
 
     def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
         """Attention weights (B, H, L, L) of every layer, by the eager form of the attention."""
-        used = self.backbone.config._attn_implementation
-        if used == "sdpa":  # the fused kernel never has them
-            self.backbone.set_attn_implementation("eager")
+        used = getattr(self.backbone.config, "_attn_implementation", None)
+        if used != "sdpa":
+            return tuple(self._run(tokens, output_attentions=True).attentions)
+        self.backbone.set_attn_implementation("eager")  # the fused kernel never has them
         try:
             return tuple(self._run(tokens, output_attentions=True).attentions)
         finally:

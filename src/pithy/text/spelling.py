@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pithy.text.arrays import within
 from pithy.text.characters import CODE_POINTS, by_frequency, code_points, count_characters
-from pithy.text.rows import Corpus
 from pithy.text.words import Located, lengths
+
+if TYPE_CHECKING:
+    from pithy.text.rows import Corpus  # and polars, which a saved model's answers do without
 
 UNKNOWN, FIRST = 1, 2  # ids of a character; 0 stands for none
 LONGEST = 20  # characters kept of a token

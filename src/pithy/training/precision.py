@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
+SMALL = 16**3  # weights: with no more, and one row, PyTorch passes oneDNN by
 
 
 @cache
@@ -33,24 +34,24 @@ def lowered(model: T) -> T:
     for layer in model.modules():
         if isinstance(layer, nn.Linear) and multiplies_bf16(layer.weight.device.type):
             layer.bfloat16()
-            if layer.weight.device.type == "cpu":
-                pack(layer)
+            if layer.weight.device.type == "cpu" and layer.weight.numel() > SMALL:
+                _pack(layer)
     return model
 
 
-def pack(layer: nn.Linear) -> None:
-    """Let `layer`, lowered and on a CPU, multiply by weights laid out for oneDNN, which else lays them out every time.
+def _pack(layer: nn.Linear) -> None:
+    """Let `layer`, lowered and on a CPU, multiply by weights laid out for oneDNN once, not anew in every product.
 
-    For a few dozen tokens, one text, that is a quarter of the product.
+    For the few dozen tokens of one text that is a quarter of the product.
     """
-    product: Any = torch.ops.mkldnn._linear_pointwise
+    product: Any = torch.ops.mkldnn._linear_pointwise.default
     weight, bias = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), None), layer.bias
 
     def forward(x: Tensor) -> Tensor:
         out: Tensor = product(x.bfloat16(), weight, bias, "none", [], "")
         return out
 
-    layer.forward = forward  # type: ignore[method-assign]
+    layer.forward = forward  # type: ignore[assignment, method-assign]
 
 
 def products(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
