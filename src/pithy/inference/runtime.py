@@ -30,6 +30,7 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.enable_mem_pattern = False  # which pays for batches of one shape only
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch wants the same cores
         self.multi = multi
         self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.inputs = [one.name for one in self.session.get_inputs()]
