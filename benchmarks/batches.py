@@ -10,12 +10,17 @@ import torch
 from benchmarks.corpora import encoded
 from benchmarks.plain_loop import examples_of, padded_batches
 from benchmarks.timing import Measured, Plan, Reach, Row
-from pithy.text.view import View
+from pithy.text.view import Split, View
 from pithy.training.batches import TextBatches
 from pithy.training.views import batches_of, frame_of
 
 BATCH = 64
 MAX_TOKENS = 16_384
+
+
+def texts_of(view: View, part: Split, length: int) -> TextBatches:
+    """A split, or some of one, as our loop reads it: at most `length` tokens of a text."""
+    return TextBatches.framed(frame_of(view, length), part.ids, part.offsets, labels=part.labels)
 
 
 def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks import minilm
+from benchmarks.batches import texts_of
 from benchmarks.corpora import chosen
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.timing import Measured, Plan, Reach, Row, Run
@@ -40,9 +41,9 @@ def tuned(plan: Plan, view: View) -> Path:
     config = configure(minilm.SYSTEM, recipe)
     config = replace(config, epochs=1, batch_size=STEP, precision="bf16", threads=minilm.THREADS)
     part = chosen(part, np.random.default_rng(0).permutation(len(part))[: plan.size(TITLES)])
-    train = TextBatches.framed(frame, part.ids, part.offsets, labels=part.labels)
+    train = texts_of(view, part, minilm.LENGTH)
     few = chosen(view.split("dev"), np.arange(50))  # the loop wants a development set; nothing is chosen by it here
-    dev = TextBatches.framed(frame, few.ids, few.offsets, labels=few.labels)
+    dev = texts_of(view, few, minilm.LENGTH)
     model, folder = minilm.ours(view), plan.scratch / "eager"
     Trainer(model, train, dev, config, seed=0, rate=rate_of(config, view)).run()
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts={})

@@ -18,18 +18,16 @@ import numpy as np
 import torch
 
 from benchmarks import minilm
-from benchmarks.batches import MAX_TOKENS, pad_share
+from benchmarks.batches import MAX_TOKENS, pad_share, texts_of
 from benchmarks.corpora import chosen
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.plain_loop import examples_of
 from benchmarks.timing import Measured, Plan, Reach, Row, SkippedError
 from pithy.systems.registry import RECIPES
 from pithy.text.view import Split, View
-from pithy.training.batches import TextBatches
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.loop import Trainer
 from pithy.training.run import rate_of
-from pithy.training.views import frame_of
 
 BATCH = 32
 SIDE = 2_048  # of the square matrices that tell the machine's limit
@@ -43,11 +41,6 @@ def settings() -> TrainingConfig:
     """One epoch at the recipe's own settings."""
     config = configure(minilm.SYSTEM, RECIPES[minilm.SYSTEM])
     return replace(config, epochs=1, batch_size=BATCH, max_length=minilm.LENGTH, max_tokens=MAX_TOKENS)
-
-
-def batches(view: View, part: Split) -> TextBatches:
-    """A split as our loop reads it."""
-    return TextBatches.framed(frame_of(view, minilm.LENGTH), part.ids, part.offsets, labels=part.labels)
 
 
 def examples(view: View, part: Split) -> list[dict[str, Any]]:
@@ -111,14 +104,14 @@ def throughput(plan: Plan, view: View) -> list[dict[str, Measured]]:
     """The machine's limits, our training, then the Trainer by `STEPS`: rates of whole runs of all in turn."""
     train, order = view.split("train"), np.random.default_rng(0)
     config, everything = settings(), examples(view, train)
-    one = batches(view, chosen(view.split("dev"), [0]))
+    one = texts_of(view, chosen(view.split("dev"), [0]), minilm.LENGTH)
 
     def limits() -> dict[str, float]:
         return {"bf16": limit(torch.bfloat16), "fp32": limit(torch.float32)}
 
     def ours() -> dict[str, float]:
         count = min(BATCH * plan.size(STEPS["grouped by length"]), len(train))
-        texts = batches(view, chosen(train, order.choice(len(train), count, replace=False)))
+        texts = texts_of(view, chosen(train, order.choice(len(train), count, replace=False)), minilm.LENGTH)
         model = minilm.ours(view)
         loop = Trainer(model, texts, one, config, seed=0, rate=rate_of(config, view))
         start = perf_counter()
@@ -143,7 +136,7 @@ def padding_row(view: View) -> Row:
     """Percent of the tokens of an epoch that are padding, ours and those of the Trainer's groups."""
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    texts = batches(view, view.split("train"))
+    texts = texts_of(view, view.split("train"), minilm.LENGTH)
 
     def grouped(seed: int) -> float:
         generator = torch.Generator().manual_seed(seed)
@@ -187,7 +180,14 @@ def accuracy(plan: Plan) -> list[Row]:
     def ours(seed: int) -> float:
         model = minilm.ours(view)
         torch.manual_seed(seed)
-        loop = Trainer(model, batches(view, train), batches(view, dev), config, seed=seed, rate=rate_of(config, view))
+        loop = Trainer(
+            model,
+            texts_of(view, train, minilm.LENGTH),
+            texts_of(view, dev, minilm.LENGTH),
+            config,
+            seed=seed,
+            rate=rate_of(config, view),
+        )
         return 100 * loop.run().accuracy
 
     def peer(seed: int) -> float:

@@ -10,7 +10,6 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from pithy.layers.dropout import Dropout
 from pithy.layers.types import Tokens
 from pithy.text.view import Split
 from pithy.training.config import TrainingConfig
@@ -41,15 +40,6 @@ def padded_batches(
         return Tokens(ids, ids != pad_id), torch.stack(labels)
 
     return DataLoader(examples, batch_size=size, shuffle=shuffle, collate_fn=collate)  # type: ignore[arg-type]
-
-
-def plain(model: nn.Module) -> nn.Module:
-    """`model` with the library's own dropout layers in the place of ours."""
-    for module in list(model.modules()):
-        for name, child in module.named_children():
-            if type(child) is Dropout:
-                setattr(module, name, nn.Dropout(child.p))
-    return model
 
 
 def train(model: nn.Module, part: Split, pad_id: int, config: TrainingConfig) -> None:

@@ -8,13 +8,13 @@ from time import perf_counter
 import numpy as np
 import torch
 
+from benchmarks.batches import texts_of
 from benchmarks.corpora import ENGLISH, chosen, encoded, staged
 from benchmarks.timing import Measured, Plan, Reach, Row
 from pithy.pruning.depth import prune
 from pithy.settings import PruneSettings
 from pithy.systems.registry import RECIPES
 from pithy.text.view import View
-from pithy.training.batches import TextBatches
 from pithy.training.config import configure
 from pithy.training.loop import Trainer
 from pithy.training.predict import predict
@@ -31,7 +31,7 @@ def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
     frame, part = frame_of(view, config.max_length), view.split("train")
     count = min(len(part), plan.size(TITLES))
     part = chosen(part, np.random.default_rng(0).choice(len(part), count, replace=False))
-    train = TextBatches.framed(frame, part.ids, part.offsets, labels=part.labels)
+    train = texts_of(view, part, config.max_length)
     dev = batches_of(view, "dev", frame)
     torch.manual_seed(0)
     full = recipe.build(context_of(view, config.max_length), SYSTEM)

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from benchmarks import plain_loop
+from benchmarks.batches import texts_of
 from benchmarks.corpora import chosen, encoded
 from benchmarks.timing import Plan, Reach, Row
+from pithy.layers.dropout import Dropout, replaced
 from pithy.systems.registry import RECIPES
 from pithy.text.view import Split, View
-from pithy.training.batches import TextBatches
 from pithy.training.config import configure
 from pithy.training.loop import Trainer
 from pithy.training.views import context_of
@@ -22,20 +24,6 @@ from pithy.training.views import context_of
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
 LENGTH = 32  # tokens; the plain loop pads every title to it
 TITLES, DEV = 4_000, 1_000
-
-
-def texts_of(view: View, part: Split) -> TextBatches:
-    """A split as our loop reads it."""
-    return TextBatches(
-        part.ids,
-        part.offsets,
-        prefix=view.prefix_ids,
-        suffix=view.suffix_ids,
-        max_length=LENGTH,
-        pad_id=view.pad_id,
-        unk_id=view.unk_id,
-        labels=part.labels,
-    )
 
 
 def system_rows(plan: Plan, name: str, view: View, train: Split, dev: Split) -> list[Row]:
@@ -49,11 +37,11 @@ def system_rows(plan: Plan, name: str, view: View, train: Split, dev: Split) -> 
 
     def ours() -> dict[str, float]:
         model, start = fresh(), perf_counter()
-        record = Trainer(model, texts_of(view, train), texts_of(view, dev), config, seed=0).run()
+        record = Trainer(model, texts_of(view, train, LENGTH), texts_of(view, dev, LENGTH), config, seed=0).run()
         return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * record.score[0]}
 
     def peer() -> dict[str, float]:
-        model, start = plain_loop.plain(fresh()), perf_counter()
+        model, start = replaced(fresh(), Dropout, nn.Dropout), perf_counter()
         plain_loop.train(model, train, view.pad_id, config)
         share = plain_loop.accuracy(model, dev, view.pad_id, config)
         return {"titles/s": len(train) / (perf_counter() - start), "%": 100 * share}

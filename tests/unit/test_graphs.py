@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pithy.layers.types import Context
 from pithy.systems.model import Classifier
-from pithy.systems.recipe import ENCODERS, HEADS
+from pithy.systems.recipe import ENCODERS, HEADS, part
 from pithy.systems.registry import RECIPES
 from pithy.training.batches import TextBatches
 from pithy.training.config import TrainingConfig
@@ -51,11 +51,9 @@ def model_of(name: str, **changes: Any) -> Classifier:
     """A registered system without dropout."""
     recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
     context = Context(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
-    parts = [dict(part) for part in (recipe.encoder, recipe.head)]
-    kinds = [part.pop("kind") for part in parts]
     torch.manual_seed(0)
-    encoder = ENCODERS[kinds[0]](**parts[0]).build(context)
-    head = HEADS[kinds[1]](**parts[1])
+    encoder = part(ENCODERS, recipe.encoder, "encoder").build(context)
+    head = part(HEADS, recipe.head, "head")
     return Classifier(
         encoder, (replace(head, dropout=0.0) if hasattr(head, "dropout") else head).build(context, encoder)
     )

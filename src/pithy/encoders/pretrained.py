@@ -19,7 +19,7 @@ from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
 from pithy.encoders.warm_start import settings_of, start
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
-from pithy.layers.dropout import quicken
+from pithy.layers.dropout import Dropout, replaced
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
 from pithy.layers.types import Context, Encoded, Tokens
@@ -152,7 +152,7 @@ class PretrainedEncoder(Encoder):
         if config.model_type in FAMILIES:
             equip = plug if isinstance(backbone, Bert) else install
             equip(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
-        quicken(backbone)
+        replaced(backbone, nn.Dropout, Dropout)
         self.config: PretrainedConfig = own
         self.backbone, self.width = backbone, config.hidden_size
 

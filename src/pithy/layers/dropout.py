@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+M = TypeVar("M", bound=nn.Module)
 STEPS = 256  # values of a byte: the rate is kept to within 1/512
 
 
@@ -31,9 +34,10 @@ class Dropout(nn.Dropout):
         return drop(x, self.p) if self.training else x
 
 
-def quicken(model: nn.Module) -> None:
-    """Put ours in the place of the library's own dropout, wherever in `model` it stands."""
-    for module in model.modules():
+def replaced(model: M, old: type[nn.Dropout], new: type[nn.Dropout]) -> M:
+    """`model` with `new` dropout in the place of every `old` one, such as the library's own."""
+    for module in list(model.modules()):
         for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, Dropout(child.p))
+            if type(child) is old:
+                setattr(module, name, new(child.p))
+    return model
