@@ -9,10 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from types import FrameType
 from typing import ClassVar, ParamSpec
 
 P = ParamSpec("P")
@@ -69,10 +73,16 @@ class TryAgainError(PithyError):
     code = 75
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what Ctrl-C passes by unhandled, this does too."""
+
+
 def exit_code(error: BaseException) -> int:
     """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 70 where the fault is ours."""
     if isinstance(error, PithyError):
         return error.code
+    if isinstance(error, Terminated):
+        return TryAgainError.code
     if isinstance(error, KeyboardInterrupt):
         return 130
     number = _errno(error)
@@ -85,6 +95,8 @@ def message(error: BaseException) -> str:
     """What the user reads about `error`: our own errors speak for themselves, others are named."""
     if isinstance(error, PithyError):
         return str(error)
+    if isinstance(error, Terminated):
+        return "stopped by SIGTERM: run it again to go on"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     number = _errno(error)
@@ -116,13 +128,52 @@ def arguments(*names: str) -> list[str]:
     return given
 
 
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Let `handler` take the signals; in a thread other than the main one, where Python takes none, change nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def interrupt(number: int, frame: FrameType | None = None) -> None:
+    """A signal's handler: raises Terminated for SIGTERM, KeyboardInterrupt for Ctrl-C."""
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], int]]:
+    """Let the first SIGTERM or Ctrl-C wait for the end of the block, where it is raised; a second one acts at once.
+
+    The function that is given tells which one waits, 0 for none: who sees it saves what is to be saved and leaves.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if came:
+            interrupt(number)
+        came.append(number)
+
+    with handling(note, signal.SIGTERM, signal.SIGINT):
+        yield lambda: came[0] if came else 0
+    if came:
+        interrupt(came[0])
+
+
 def guarded(main: Callable[P, None]) -> Callable[P, None]:
-    """Turn what `main` raises into one clear message on stderr and the right exit code."""
+    """Turn what `main` raises, and SIGTERM, into one clear message on stderr and the right exit code."""
 
     @wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            main(*args, **kwargs)
+            with handling(interrupt, signal.SIGTERM):
+                main(*args, **kwargs)
         except SystemExit:
             raise
         except BaseException as error:  # a panic of a library written in Rust is no Exception

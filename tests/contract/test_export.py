@@ -20,7 +20,7 @@ from pithy.inference.runtime import OnnxModel
 from pithy.systems.saved import load, save
 from pithy.text.tokenizers import SPECIALS, by_word
 from pithy.training.predict import predict
-from tests.contract.test_systems import LABELS, NAMES, VOCABULARY, build, frame_of, recipe_of, texts_of
+from tests.contract.small_systems import LABELS, NAMES, VOCABULARY, build, frame_of, recipe_of, texts_of
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")

@@ -14,110 +14,22 @@ from pithy.errors import ParameterError
 from pithy.layers.types import Context, Tokens
 from pithy.systems.recipe import Recipe
 from pithy.systems.registry import RECIPES
-from pithy.systems.saved import TextFrame, load, save
+from pithy.systems.saved import load, save
 from pithy.training.batches import TextBatches
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Trainer
 from pithy.training.predict import dev_score, predict
 from pithy.training.run import FITS
-
-VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24
-LABELS, TOKEN_LABELS, CHARACTERS = ["a", "b", "c"], ["O", "a", "b", "c"], "0123456789"
-SMALL: dict[str, dict[str, Any]] = {
-    "transformer": {"width": 32, "hidden": 48, "depth": 3},
-    "semantic_perceptron": {"width": 16, "hidden": 32},
-    "convolution": {"embedding": 16, "filters": 12},
-    "bilstm": {"width": 32, "depth": 2, "dropout": 0.1},
-    "projected_bilstm": {"embedding": 16, "width": 32},
-    "spelled_bilstm": {
-        "embedding": 24,
-        "width": 24,
-        "character_embedding": 8,
-        "character_width": 8,
-        "spelling": 8,
-        "dropout": 0.2,
-    },
-    "embedding": {"width": 32},
-    "region": {"width": 32},
-    "pretrained": {"small": {"width": 32, "hidden": 48, "depth": 2, "heads": 2}},
-    "fast_text": {"width": 16, "buckets": 200},
-    "dpcnn": {"embedding": 16, "filters": 12, "levels": 3},
-    "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
-    "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
-    "linear_svm": {},
-    "chance": {},
-}
-SMALL_HEADS: dict[str, dict[str, Any]] = {
-    "convolution": {"filters": 16},
-    "attention_labeler": {"hidden": 24, "text_hidden": 12},
-    "tagger": {"dropout": 0.1},
-}
-NAMES = sorted(RECIPES)
-
-
-def recipe_of(name: str) -> Recipe:
-    recipe = RECIPES[name]
-    head = SMALL_HEADS.get(recipe.head["kind"], {})
-    return recipe.changed(encoder=SMALL[recipe.encoder["kind"]], head=head, train={})
-
-
-def frame_of(recipe: Recipe) -> TextFrame:
-    prompted = recipe.view.endswith("prompt")
-    return TextFrame(
-        language="en",
-        max_length=MAX_LENGTH,
-        prefix_ids=[2, 10, MASK, 11, MASK] if prompted else [],
-        suffix_ids=[3] if recipe.view.startswith("wordpiece") else [],
-        pad_id=0,
-        unk_id=1,
-        mask_id=MASK,
-        vocabulary=VOCABULARY,
-        characters=CHARACTERS,
-        token_labels=TOKEN_LABELS,
-    )
-
-
-def texts_of(recipe: Recipe, count: int = 32, seed: int = 0) -> TextBatches:
-    """Random texts in which the class decides some of the tokens, which are labelled by it; two digits spell each."""
-    random, frame = np.random.default_rng(seed), frame_of(recipe)
-    labels = np.arange(count) % CLASSES
-    lengths = random.integers(1, 15, count)
-    rows = [
-        np.where(random.random(n) < 0.5, 20 + 10 * y + random.integers(0, 10, n), random.integers(5, 20, n))
-        for n, y in zip(lengths, labels, strict=True)
-    ]
-    ids = np.concatenate(rows)
-    digits = np.stack([ids // 10, ids % 10], axis=1).ravel() + 2
-    return TextBatches(
-        ids.astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        prefix=frame.prefix_ids,
-        suffix=frame.suffix_ids,
-        max_length=MAX_LENGTH,
-        pad_id=0,
-        unk_id=1,
-        labels=labels,
-        token_labels=np.where(ids < 20, 0, ids // 10 - 1),
-        spelling=(digits, 2 * np.arange(len(ids) + 1)),
-    )
-
-
-def build(recipe: Recipe, seed: int = 0, *, multi: bool = False) -> Any:
-    torch.manual_seed(seed)
-    weight = torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
-    context = Context(
-        vocabulary=VOCABULARY,
-        classes=CLASSES,
-        max_length=MAX_LENGTH,
-        labels=tuple(LABELS),
-        token_labels=tuple(TOKEN_LABELS),
-        characters=len(CHARACTERS) + 2,
-        mask_id=MASK,
-        prefix_ids=tuple(frame_of(recipe).prefix_ids),
-        pos_weight=weight,
-        multi=multi,
-    )
-    return recipe.build(context)
+from tests.contract.small_systems import (
+    CLASSES,
+    LABELS,
+    MAX_LENGTH,
+    NAMES,
+    build,
+    frame_of,
+    recipe_of,
+    texts_of,
+)
 
 
 def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:

@@ -127,7 +127,7 @@ def assert_ensemble(logits: Tensor, parts: Array, beta: Array) -> None:
 def test_eq7_weighted_vote(alpha: list[float]) -> None:
     stack = encoder()
     made = head(stack, mode="control", threshold=XI)
-    made.adapt(stack, alpha)
+    made.adapt(stack.drop, alpha)
     assert stack.depth == 3
     encoded = stack(padded_ids(IDS))
     assert_ensemble(made(encoded).logits, parts_reading(encoded, made), paper.beta(alpha, XI))
@@ -137,7 +137,7 @@ def test_eq7_fixed_depth_votes_evenly() -> None:
     stack = encoder()
     made = head(stack, mode="ensemble")
     encoded = stack(padded_ids(IDS))
-    assert made.adapt(stack, [0.9, 0.6, 0.9]) is False
+    assert made.adapt(stack.drop, [0.9, 0.6, 0.9]) is False
     assert stack.depth == 3
     assert_ensemble(made(encoded).logits, parts_reading(encoded, made), np.full(3, 1 / 3))
 
@@ -167,7 +167,7 @@ def test_algorithm_1_one_epoch(alpha: list[float], rule: str) -> None:
     made = head(stack, mode="control", threshold=XI, rule=rule)
     kept, beta = paper.step(alpha, XI, rule)
     before = stack(padded_ids(IDS)).states
-    made.adapt(stack, list(alpha))
+    made.adapt(stack.drop, list(alpha))
     assert stack.depth == len(made.classifiers) == len(kept)
     np.testing.assert_allclose(made.beta, beta, atol=1e-6)
     encoded = stack(padded_ids(IDS))
@@ -182,7 +182,7 @@ def test_algorithm_1_drop_the_worst_layer() -> None:
     made = head(stack, mode="control", threshold=XI, drop="worst")
     kept, beta = paper.step(alpha, XI, "equation", "worst")
     blocks, classifiers = list(stack.blocks), list(made.classifiers)
-    made.adapt(stack, alpha)
+    made.adapt(stack.drop, alpha)
     assert kept == [0, 2, 3]
     assert list(stack.blocks) == [blocks[j] for j in kept]
     assert list(made.classifiers) == [classifiers[j] for j in kept]
@@ -194,7 +194,7 @@ def test_algorithm_1_epoch_after_epoch() -> None:
     made = head(stack, mode="control", threshold=XI)
     depths = []
     for alpha in ([0.9, 0.6, 0.85, 0.9, 0.9], [0.9, 0.7, 0.85, 0.9], [0.9, 0.81, 0.85], [0.9, 0.6, 0.7]):
-        made.adapt(stack, alpha)
+        made.adapt(stack.drop, alpha)
         depths.append(stack.depth)
     assert depths == [4, 3, 3, 3]
     np.testing.assert_allclose(made.beta, paper.beta([0.9, 0.6, 0.7], XI), atol=1e-6)
@@ -203,7 +203,7 @@ def test_algorithm_1_epoch_after_epoch() -> None:
 def test_algorithm_1_auto_threshold_is_taken_anew_at_the_new_depth() -> None:
     stack = encoder(depth=4)
     made = head(stack, mode="control", threshold="auto", tolerance=0.05)
-    made.adapt(stack, [0.70, 0.86, 0.87, 0.90])
+    made.adapt(stack.drop, [0.70, 0.86, 0.87, 0.90])
     assert stack.depth == 3
     np.testing.assert_allclose(made.beta, paper.beta([0.70, 0.86, 0.87], 0.87 - 0.05), atol=1e-6)
 
@@ -213,7 +213,7 @@ def test_table4_parameters(depth: int, printed: int, millions: float) -> None:
     stack = SemanticPerceptronConfig(depth=5).build(CONTEXT)
     made = LayerEnsembleConfig(mode="control", threshold=XI).build(CONTEXT, stack)
     for remaining in range(5, depth, -1):
-        made.adapt(stack, [0.9] * (remaining - 1) + [0.6])
+        made.adapt(stack.drop, [0.9] * (remaining - 1) + [0.6])
     counted = parameters(Classifier(stack, made), embeddings=False)
     assert counted == printed
     assert round(counted / 1e6, 2) == millions

@@ -16,7 +16,7 @@ from pithy.layers.types import Context, Tokens
 from pithy.pruning.depth import layer_accuracies
 from pithy.systems.saved import TextFrame, load, save
 from pithy.training.predict import predict
-from tests.contract import test_systems as contract
+from tests.contract import small_systems as contract
 from tests.unit import families
 from tests.unit.families import DEPTH, FAMILIES, MASK, PAD, PREFIX, VOCABULARY
 

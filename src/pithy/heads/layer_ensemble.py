@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,17 +87,18 @@ class LayerEnsembleHead(nn.Module):
             return (parts.log_softmax(-1) + share).logsumexp(0)
         return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
 
-    def adapt(self, encoder: Encoder, accuracies: list[float]) -> bool:
+    def adapt(self, shorten: Callable[[int], None], accuracies: list[float]) -> bool:
         """Set β from the layers' accuracies α on held-out data and drop the last layer where the rule says so.
 
-        One step of DDC, once an epoch (Algorithm 1). Returns whether the vote changed.
+        `shorten` takes a layer out of the encoder. One step of DDC, once an epoch (Algorithm 1). Returns whether the
+        vote changed.
         """
         if self.config.mode != "control":
             return False
         kept, layer = list(accuracies), self.control.dropped(accuracies)
         if layer is not None:
             del kept[layer]
-            encoder.drop(layer)
+            shorten(layer)
             self.drop(layer)
         self.beta = torch.as_tensor(self.control.weights(kept), dtype=torch.float32, device=self.beta.device)
         return True

@@ -14,9 +14,11 @@ from pithy.heads.layer_ensemble import LayerEnsembleHead
 from pithy.pruning.probe import probe
 from pithy.settings import PruneSettings
 from pithy.training.batches import TextBatches
+from pithy.training.checkpoint import Checkpoints
 from pithy.training.config import TrainingConfig
-from pithy.training.loop import Report, Trainer
+from pithy.training.loop import Trainer
 from pithy.training.predict import dev_score, predict
+from pithy.training.record import Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ def prune(
     rate: float,
     seed: int,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Pruned:
     """A shallower model where the controller finds layers idle and dev loses no more than the tolerance.
 
@@ -83,7 +86,7 @@ def prune(
         why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
         return Pruned(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
-    Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report).run()
+    Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
     after = dev_score(predict(smaller, dev), dev, config.stop_on)
     if after < before - settings.tolerance:
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from pithy.errors import arguments, guarded
-from pithy.files import atomic_folder, write_json
+from pithy.files import atomic_folder, sha256, write_json
 from pithy.settings import PretrainSettings, select
 
 PARAMS = ("views.{key}",)
@@ -25,6 +25,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     from pithy.text.local import local_file
     from pithy.text.unlabelled import write_texts
     from pithy.text.view import View
+    from pithy.training.checkpoint import Checkpoints, kept
     from pithy.training.masked_language import pretrain
     from pithy.training.progress import Printer
     from pithy.training.shards import Texts
@@ -33,12 +34,13 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     further = None if settings.texts is None else local_file(settings.texts, where)
     torch.set_num_threads(settings.threads)
     printer = Printer(f"{name} pretrain")
-    with atomic_folder(out) as folder:
+    facts = settings, view.fingerprint(), further and sha256(further)
+    with kept("pretrain", name, *facts) as state, atomic_folder(out) as folder:
         scratch = folder / "texts"
         scratch.mkdir()
         write_texts(scratch, view, further)
         train, held = (Texts.load(scratch, part) for part in ("train", "held"))
-        done = pretrain(view, settings, train, held, printer)
+        done = pretrain(view, settings, train, held, printer, Checkpoints(state))
         shutil.rmtree(scratch)
         about = {
             "steps": done.steps,

@@ -2,14 +2,14 @@
 
 python -m pithy.stages.prune SYSTEM ENCODED MODELS OUT
 
-OUT holds the final model of every seed (the trained one where nothing was dropped) and pruning.json.
+OUT holds the final model of every seed (the trained one where nothing was dropped) and pruning.json. What is done is
+kept under .pithy/state until all is.
 """
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,21 +20,23 @@ from pithy.pruning.tradeoff import record_of
 from pithy.settings import PruneSettings, select
 from pithy.systems.saved import Saved, load, save_again
 from pithy.text.view import View
+from pithy.training.checkpoint import Checkpoints, kept
 from pithy.training.config import TrainingConfig
 from pithy.training.progress import Printer
 from pithy.training.tuning import thresholds_of
 from pithy.training.views import batches_of, device_of
 
 PARAMS = ("seeds", "prune")
+RECORD = ".json"  # beside a seed's folder, the last to be written
 
 
-def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> dict[str, Any]:
-    """Prune one seed's model and write the final one; returns its record for pruning.json."""
+def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
+    """Prune one seed's model and write the final one, and its record beside it."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     config = TrainingConfig(**facts["training"])
     torch.set_num_threads(config.threads)
     torch.manual_seed(facts["seed"])
-    printer = Printer(f"{name} seed {facts['seed']}")
+    printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = device_of()
     train, dev = (batches_of(view, split, saved.frame, device) for split in ("train", "dev"))
     pruned = prune(
@@ -47,10 +49,12 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         rate=facts["rate"],
         seed=facts["seed"],
         report=printer,
+        checkpoints=checkpoints,
     )
     _write(saved, pruned, view, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    return record_of(saved, pruned, facts)
+    write_json(out.with_suffix(RECORD), record_of(saved, pruned, facts))
+    checkpoints.clear()
 
 
 def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
@@ -58,7 +62,7 @@ def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
         thresholds = thresholds_of(pruned.model, view, saved.frame)
         save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after}, thresholds)
     else:
-        shutil.copytree(saved.folder, out)
+        shutil.copytree(saved.folder, out, dirs_exist_ok=True)
 
 
 @guarded
@@ -67,12 +71,16 @@ def main() -> None:
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))
-    with atomic_folder(Path(out)) as folder:
-        records = [
-            prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")
-            for seed in settings.seeds
-        ]
-        write_json(folder / "pruning.json", {"seeds": records})
+    seeds, digests = settings.seeds, [read_json(Path(models) / f"seed-{s}" / "manifest.json") for s in settings.seeds]
+    with kept("prune", name, settings.prune, view.fingerprint(), digests) as folder:
+        for seed in seeds:
+            if not (folder / f"seed-{seed}{RECORD}").exists():
+                prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")
+        records = [read_json(folder / f"seed-{seed}{RECORD}") for seed in seeds]
+        with atomic_folder(Path(out)) as whole:
+            for seed in seeds:
+                shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
+            write_json(whole / "pruning.json", {"seeds": records})
 
 
 if __name__ == "__main__":

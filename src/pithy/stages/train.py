@@ -2,25 +2,27 @@
 
     python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
 
-Under torchrun the processes train together, and the first one writes.
+Under torchrun the processes train together, and the first one writes. A seed that is done is kept under .pithy/state
+until all are, as are checkpoints: a run that was stopped goes on where it stood.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import shutil
 from pathlib import Path
 
 import torch
 
 from pithy.encoders.warm_start import found
 from pithy.errors import arguments, guarded
-from pithy.files import atomic_folder, write_json
+from pithy.files import atomic_folder, sha256, write_json
 from pithy.settings import select
 from pithy.systems.recipe import Recipe
 from pithy.systems.registry import recipe_of
 from pithy.systems.saved import save
 from pithy.text.view import View
 from pithy.training import parallel
+from pithy.training.checkpoint import Checkpoints, kept
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
@@ -28,15 +30,24 @@ from pithy.training.tuning import thresholds_of
 from pithy.training.views import cut_short, frame_of
 
 PARAMS = ("seeds", "train", "systems.{key}")
+LAST = "history.json"  # of the files of a seed's folder
 
 
 def train_seed(
     name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
 ) -> None:
-    """Train one seed and write its folder."""
-    printer = Printer(f"{name} seed {seed}")
-    path, report = f"systems.{name}", None if parallel.rank() else printer
-    trained = train_system(recipe, config, view, seed=seed, path=path, pretrained=pretrained, report=report)
+    """Train one seed, from its last checkpoint where there is one, and write its folder."""
+    printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    trained = train_system(
+        recipe,
+        config,
+        view,
+        seed=seed,
+        path=f"systems.{name}",
+        pretrained=pretrained,
+        report=None if parallel.rank() else printer,
+        checkpoints=checkpoints,
+    )
     if parallel.rank():
         return
     facts = {
@@ -61,7 +72,8 @@ def train_seed(
         facts=facts,
         thresholds=thresholds_of(trained.model, view, frame),
     )
-    write_json(out / "history.json", trained.history)
+    write_json(out / LAST, trained.history)
+    checkpoints.clear()
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
 
@@ -78,9 +90,15 @@ def main() -> None:
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):
         print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
-    with parallel.joined(), nullcontext(Path(out)) if parallel.rank() else atomic_folder(Path(out)) as folder:
+    facts = recipe, config, view.fingerprint(), start and sha256(start / "encoder.safetensors")
+    with parallel.joined(), kept("train", name, *facts) as folder:
         for seed in settings.seeds:
-            train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
+            if not (folder / f"seed-{seed}" / LAST).exists():
+                train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
+        if parallel.rank() == 0:
+            with atomic_folder(Path(out)) as whole:
+                for seed in settings.seeds:
+                    shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
 
 
 if __name__ == "__main__":

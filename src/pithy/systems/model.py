@@ -16,6 +16,7 @@ class Classifier(nn.Module):
     def __init__(self, encoder: Encoder, head: nn.Module, *, multi: bool = False) -> None:
         super().__init__()
         self.encoder, self.head, self.multi = encoder, head, multi
+        self.dropped: list[int] = []  # layers that were taken out, each counted among those that were left
 
     @property
     def depth(self) -> int:
@@ -38,7 +39,7 @@ class Classifier(nn.Module):
 
     def drop(self, layer: int) -> None:
         """Take out one layer (0-based), with the classifier that the head may have on it."""
-        self.encoder.drop(layer)
+        self._shorten(layer)
         drop = getattr(self.head, "drop", None)
         if drop:
             drop(layer)
@@ -46,7 +47,11 @@ class Classifier(nn.Module):
     def adapt(self, accuracies: list[float]) -> bool:
         """Let a depth-controlling head act on its parts' accuracies; returns whether anything changed."""
         adapt = getattr(self.head, "adapt", None)
-        return bool(adapt and adapt(self.encoder, accuracies))
+        return bool(adapt and adapt(self._shorten, accuracies))
+
+    def _shorten(self, layer: int) -> None:
+        self.encoder.drop(layer)
+        self.dropped.append(layer)
 
 
 def parameters(model: nn.Module, *, embeddings: bool = True) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pithy.settings import OpenShare, Positive, Range, Share, Strict, typed
+from pithy.settings import Count, OpenShare, Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
 from pithy.training.precision import Precision
 from pithy.training.predict import Judged
@@ -34,6 +34,7 @@ class TrainingConfig(Strict):
     stop_on: Judged = "sentence"  # what that gain is of: the texts' score, the tokens' micro-F1, or their mean
     token_supervision: Share = 1.0  # of the training texts show their token labels
     evaluations: Positive = 1  # an epoch
+    rollbacks: Count = 0  # times that a loss that is no number sends the training back, to go on at half the rate
     precision: Precision = "auto"  # of the matrix products: bf16 where the processor has it
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
 

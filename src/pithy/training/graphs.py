@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pithy.layers.types import Tokens
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.config import TrainingConfig
 from pithy.training.precision import products
+from pithy.training.step import descend
 
 EIGHT = 8
 WARM = 3  # steps of a shape before it is captured: kernels are chosen and the optimizer's state is made in them
@@ -92,12 +93,7 @@ class Steps:
         self.model.train()
         with products(self.config.precision, self.device):
             loss: Tensor = self.model(self._tokens(index, width), self.labels[index]).loss
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.config.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimizer.step()
-        return loss.detach()
+        return descend(self.model, [loss], self.optimizer, self.config.clip)
 
     def _tokens(self, index: Tensor, width: int) -> Tokens:
         """The texts `index` (B,), all of `width` tokens."""

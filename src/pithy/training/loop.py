@@ -1,61 +1,45 @@
-"""The training loop. It knows nothing of files, DVC or Prefect: arrays in, a trained model and its history out."""
+"""The training loop: arrays in, a trained model and its history out; with checkpoints, from wherever it stood."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pithy.errors import ParameterError
+from pithy.errors import ParameterError, TryAgainError, held_back
 from pithy.systems.startup import keep_memory
 from pithy.training import parallel
 from pithy.training.batches import Rows, TextBatches
+from pithy.training.checkpoint import Checkpoints, pause
 from pithy.training.config import TrainingConfig
 from pithy.training.optimizers import optimizer, schedule, slow_down
 from pithy.training.precision import products
 from pithy.training.predict import dev_score
+from pithy.training.record import OFTEN, Place, Progress, Record, Report
+from pithy.training.state import State, capture, restore
+from pithy.training.step import descend, is_out_of_memory
 
 STALE, DECAY = 3, 0.9  # schedule `plateau`: after so many evaluations without a gain the rate is multiplied (MHAL)
+SLOWER = 0.5  # the rate after going back
+SHOWN = 8  # rows that are named in one line
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a training stands, for whoever shows it."""
-
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    loss: float
-    dev: float
-    texts_per_second: float
-    seconds_left: float
-
-
-Report = Callable[[Progress], None]
-
-
-@dataclass
-class Record:
-    """The best evaluation so far and what led to it."""
-
-    score: tuple[float, float] = (-1.0, float("-inf"))  # what `stop_on` says of dev, then minus dev loss
-    accuracy: float = 0.0  # of the texts of dev, or micro-F1, at that evaluation
-    epoch: int = 0
-    depth: int = 0
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    stale: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
+class DivergedError(ParameterError):
+    """The loss became no number."""
 
 
 class Trainer:
-    """Trains `model` on `train`, chooses the best weights on `dev`, and stops when dev no longer gains."""
+    """Trains `model` on `train`, chooses the best weights on `dev`, and stops when dev no longer gains.
+
+    With `checkpoints` it goes on from the latest one and ends as if it had never been interrupted; several processes
+    that train together keep none.
+    """
 
     def __init__(
         self,
@@ -67,69 +51,121 @@ class Trainer:
         seed: int,
         rate: float | None = None,
         report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
         keep_memory()
         parallel.start(model, seed)
+        self.checkpoints = checkpoints if parallel.processes() == 1 else None
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(train.epoch(np.random.default_rng(seed), config.batch_size, config.max_tokens))
         self.steps = config.epochs * self.per_epoch
         self.optimizer = optimizer(model, config, rate or config.learning_rate)
         self.schedule = schedule(self.optimizer, config, self.steps)
-        self.record = Record(depth=model.depth)
-        self.step = 0
-        self.running = torch.zeros(())  # mean of the last losses, on the device: to read it is to wait for the step
-        self.started = time.monotonic()
+        self.record, self.place = Record(depth=model.depth), Place(order=dict(self.order.bit_generator.state))
+        self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
+        self.full = len(model.dropped)
+        # On the device, since to read them is to wait for the step: the last losses' mean, the first that is no number.
+        self.running, self.diverged = torch.zeros(()), torch.tensor(-1)
+        self.started, self.first = time.monotonic(), 0
 
     def run(self) -> Record:
         """Train to the end; the model holds the best weights afterwards."""
-        for epoch in range(1, self.config.epochs + 1):
-            self._epoch(epoch)
-            if self.record.stale >= self.config.patience:
-                break
-        self.model.load_state_dict(self.record.weights)
+        self._go_on()
+        with held_back() as asked:
+            while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
+                for _ in self._epoch():
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
+            if self.checkpoints:
+                self.checkpoints.wait()
+        self.model.load_state_dict(self.best)
         self.model.eval()
         return self.record
 
-    def _epoch(self, epoch: int) -> None:
+    def _epoch(self) -> Iterator[None]:
+        """The batches of the epoch that are left; yields after each of them, when all that it led to is done."""
+        place = self.place
         batches = self.train.epoch(self.order, self.config.batch_size, self.config.max_tokens)
         every = max(1, len(batches) // self.config.evaluations)
-        for number, rows in enumerate(batches, 1):
-            self._step(rows)
-            if number == len(batches) or (number % every == 0 and len(batches) - number >= every):
-                self._evaluate(epoch)
-                if self.record.stale >= self.config.patience:
-                    return
-            elif number % 20 == 0:
-                self._say(epoch)
+        while place.done < len(batches) and self.record.stale < self.config.patience:
+            self._step(batches[place.done])
+            place.done += 1
+            last = place.done == len(batches)
+            judged = last or (place.done % every == 0 and len(batches) - place.done >= every)
+            if judged or place.done % OFTEN == 0:
+                self._look(batches)
+            if judged:
+                self._evaluate()
+            elif place.done % OFTEN == 0:
+                self._say()
+            if not last:
+                yield
+        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        yield
 
     def _step(self, rows: Rows) -> None:
-        self.model.train()
-        rows, weight = parallel.share(rows, self.model)
-        with products(self.config.precision, self.train.device):
-            loss = self.model(self.train.gather(rows), self.train.targets(rows)).loss * weight
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        loss = parallel.total(self.model, loss)
-        if self.config.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimizer.step()
+        """A step on `rows`; where memory runs out, this one and all later ones in two halves with the same sum."""
+        loss = self._descend(rows)
+        if loss is None:
+            if self.place.pieces > 1 or len(rows) == 1:
+                raise TryAgainError(
+                    f"memory ran out at step {self.place.step + 1}, on {len(rows)} texts of up to "
+                    f"{self.train.lengths[rows].max()} tokens taken by halves: free some, or lower train.batch_size, "
+                    "train.max_tokens or train.max_length"
+                )
+            self.place.pieces = 2
+            self._say("memory ran out: each batch is taken in two halves from here on")
+            return self._step(rows)
         self.schedule.step()
-        self.step += 1
-        value = loss.detach().float()
-        self.running = value if self.step == 1 else torch.lerp(self.running, value, 0.05)
+        self.place.step += 1
+        self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
+        bad = (self.diverged < 0) & ~loss.isfinite()
+        self.diverged = torch.where(bad, self.place.step, self.diverged)
+        return None
 
-    @property
-    def loss(self) -> float:
-        """Mean of the last losses. Raises ParameterError where one of them was no number."""
-        value = float(self.running)
-        if not np.isfinite(value):
-            raise ParameterError(f"the loss became {value} by step {self.step}: lower train.learning_rate")
-        return value
+    def _descend(self, rows: Rows) -> Tensor | None:
+        """The loss of a step, None where memory ran out."""
+        self.model.train()
+        try:
+            return descend(self.model, self._losses(rows), self.optimizer, self.config.clip)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        return None  # outside of the handler, which holds what filled the memory
 
-    def _evaluate(self, epoch: int) -> None:
+    def _losses(self, rows: Rows) -> Iterator[Tensor]:
+        for piece, weight in parallel.shares(rows, self.model, self.place.pieces):
+            with products(self.config.precision, self.train.device):
+                loss = self.model(self.train.gather(piece), self.train.targets(piece)).loss * weight
+            yield loss
+
+    def _look(self, batches: list[Rows]) -> None:
+        """Go back, or raise DivergedError, where a loss since the last look was no number."""
+        place, step = self.place, int(self.diverged)
+        if step < 0:
+            return None
+        rows = batches[place.done - 1 - (place.step - step)]
+        if place.back < self.config.rollbacks:
+            return self._go_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
+        shown = ", ".join(map(str, rows[:SHOWN])) + (" …" if len(rows) > SHOWN else "")
+        raise DivergedError(
+            f"the loss became no number at step {step} (epoch {place.epoch}), on rows {shown} of train: lower "
+            "train.learning_rate, or set train.rollbacks to go back and slow down so many times\n"
+            f"rows, from 0: {', '.join(map(str, rows))}"
+        )
+
+    def _go_back(self, why: str) -> None:
+        self.model.load_state_dict(self.best)
+        self.optimizer.state.clear()
+        slow_down(self.schedule, SLOWER)
+        for group in self.optimizer.param_groups:
+            group["lr"] *= SLOWER
+        self.running, self.diverged = torch.zeros(()), torch.tensor(-1)
+        self.place.back += 1
+        self._say(why)
+
+    def _evaluate(self) -> None:
         """Score dev, let a depth controller act on its layers, and remember the best weights."""
-        training_loss = self.loss  # that it is a number comes first
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if predicted.parts is not None and self.model.adapt(predicted.scores(labels)):
@@ -137,21 +173,48 @@ class Trainer:
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
-        line = {"epoch": epoch, "step": self.step, "loss": training_loss, "dev": score, "dev_loss": loss}
-        record.history.append(line)
+        line = {"epoch": self.place.epoch, "step": self.place.step, "loss": float(self.running)}
+        record.history.append({**line, "dev": score, "dev_loss": loss})
         record.stale += 1
         if (score, -loss) > record.score:
-            record.score, record.epoch, record.stale = (score, -loss), epoch, 0
-            record.accuracy, record.weights = predicted.score(labels), copy.deepcopy(self.model.state_dict())
+            record.score, record.epoch, record.stale = (score, -loss), self.place.epoch, 0
+            record.accuracy, self.best = predicted.score(labels), copy.deepcopy(self.model.state_dict())
         elif self.config.schedule == "plateau" and record.stale % STALE == 0:
             slow_down(self.schedule, DECAY)
-        self._say(epoch)
+        self._say()
 
-    def _say(self, epoch: int) -> None:
+    def _say(self, note: str = "") -> None:
         if self.report is None:
             return
-        elapsed = time.monotonic() - self.started
-        rate = self.step * len(self.train) / self.per_epoch / max(elapsed, 1e-9)
-        left = elapsed / self.step * (self.steps - self.step)
+        place, elapsed = self.place, time.monotonic() - self.started
+        steps = place.step - self.first  # since this process began
+        rate = steps * len(self.train) / self.per_epoch / max(elapsed, 1e-9)
+        left = elapsed / max(1, steps) * (self.steps - place.step)
         dev = max((line["dev"] for line in self.record.history), default=0.0)
-        self.report(Progress(epoch, self.config.epochs, self.step, self.steps, self.loss, dev, rate, left))
+        loss = float(self.running)
+        self.report(Progress(place.epoch, self.config.epochs, place.step, self.steps, loss, dev, rate, left, note))
+
+    def state(self) -> State | None:
+        """All that the next step depends on; None where a loss has been no number since the last look."""
+        if int(self.diverged) >= 0:
+            return None
+        state = capture(self.model, self.optimizer, self.schedule)
+        best = {f"best.{name}": value for name, value in self.best.items()}
+        own = {"record": asdict(self.record), "place": asdict(self.place), "dropped": self.model.dropped[self.full :]}
+        return State({**state.tensors, **best, "running": self.running}, {**state.facts, **own})
+
+    def _go_on(self) -> None:
+        """Take over the latest checkpoint, where there is one."""
+        state = self.checkpoints.latest() if self.checkpoints else None
+        if state is None:
+            return
+        facts, record = state.facts, state.facts["record"]
+        for layer in facts["dropped"]:
+            self.model.drop(layer)
+        restore(state, self.model, self.optimizer, self.schedule)
+        self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
+        self.record = Record(**{**record, "score": tuple(record["score"])})
+        self.place = Place(**facts["place"])
+        self.order.bit_generator.state = self.place.order
+        self.first = self.place.step
+        self._say(f"goes on from step {self.place.step:,} of {self.steps:,}")

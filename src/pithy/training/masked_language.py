@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +13,21 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from pithy.encoders.pretrained import PretrainedConfig
-from pithy.errors import ParameterError
+from pithy.errors import ParameterError, held_back
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Tokens
 from pithy.settings import PretrainSettings
 from pithy.text.view import View
 from pithy.training.batches import Rows, TextBatches
+from pithy.training.checkpoint import Checkpoints, pause
 from pithy.training.config import TrainingConfig
-from pithy.training.loop import Progress, Report
 from pithy.training.masking import Masking
 from pithy.training.optimizers import optimizer, schedule
+from pithy.training.precision import products
+from pithy.training.record import OFTEN, Place, Progress, Report
 from pithy.training.shards import Shards, Texts
+from pithy.training.state import State, capture, restore
+from pithy.training.step import descend
 from pithy.training.views import context_of, device_of, frame_of
 
 WARMUP, CLIP = 0.1, 1.0  # of all steps; gradient norm
@@ -64,33 +69,60 @@ class MaskedLanguageModel(nn.Module):
 
 
 class Pretrainer:
-    """Trains a masked language model on `train` and measures it on `held`, which it never trains on."""
+    """Trains a masked language model on `train` and measures it on `held`, which it never trains on.
+
+    With `checkpoints` it goes on from the latest one and ends as if it had never been interrupted.
+    """
 
     def __init__(
-        self, model: MaskedLanguageModel, train: Shards, held: Shards, masking: Masking, settings: PretrainSettings
+        self,
+        model: MaskedLanguageModel,
+        train: Shards,
+        held: Shards,
+        masking: Masking,
+        settings: PretrainSettings,
+        report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.model, self.train, self.held, self.masking, self.settings = model, train, held, masking, settings
+        self.report, self.checkpoints = report, checkpoints
         config = TrainingConfig(learning_rate=settings.learning_rate, warmup=WARMUP)
         self.steps = settings.epochs * train.steps(settings.batch_size)
         self.optimizer = optimizer(model, config, settings.learning_rate)
         self.schedule = schedule(self.optimizer, config, self.steps)
-        self.hidden = torch.Generator().manual_seed(settings.seed)
-        self.step, self.loss = 0, 0.0
+        self.order, self.hidden = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
+        self.place = Place(order=dict(self.order.bit_generator.state))
+        self.running, self.quality = torch.zeros(()), Quality(float("inf"), 0.0)
+        self.started, self.first = time.monotonic(), 0
 
-    def run(self, report: Report | None) -> Quality:
+    def run(self) -> Quality:
         """Train to the end; the quality is that of the last weights."""
-        order, started = np.random.default_rng(self.settings.seed), time.monotonic()
-        quality = Quality(float("inf"), 0.0)
-        for epoch in range(1, self.settings.epochs + 1):
-            for texts in self.train.shuffled(order):
-                for rows in self._batches(texts, order):
-                    self._step(texts, rows)
-                    if report is not None and self.step % 20 == 0:
-                        report(self._progress(epoch, quality, started))
-            quality = self.measure()
-            if report is not None:
-                report(self._progress(epoch, quality, started))
-        return quality
+        self._go_on()
+        with held_back() as asked:
+            while self.place.epoch <= self.settings.epochs:
+                for _ in self._epoch():
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
+            if self.checkpoints:
+                self.checkpoints.wait()
+        return self.quality
+
+    def _epoch(self) -> Iterator[None]:
+        """The batches of the epoch that are left; yields after each of them."""
+        place, number = self.place, 0
+        for texts in self.train.shuffled(self.order):
+            for rows in self._batches(texts, self.order):
+                number += 1
+                if number <= place.done:
+                    continue
+                self._step(texts, rows)
+                place.done = number
+                if number % OFTEN == 0:
+                    self._say()
+                yield
+        self.quality = self.measure()
+        self._say()
+        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        yield
 
     def _batches(self, texts: TextBatches, order: np.random.Generator) -> list[Rows]:
         size = self.settings.batch_size
@@ -99,26 +131,40 @@ class Pretrainer:
     def _step(self, texts: TextBatches, rows: Rows) -> None:
         self.model.train()
         total, count, _ = self._judge(texts, rows, self.hidden)
-        loss = total / max(1, count)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        self.optimizer.step()
+        loss = descend(self.model, [total / max(1, count)], self.optimizer, CLIP)
         self.schedule.step()
-        self.step += 1
-        value = float(loss.detach())
-        if not np.isfinite(value):
-            raise ParameterError(
-                f"the loss became {value} at step {self.step}: lower the view's pretrain.learning_rate"
-            )
-        self.loss = value if self.step == 1 else 0.95 * self.loss + 0.05 * value
+        self.place.step += 1
+        self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
+
+    def state(self) -> State | None:
+        """All that the next step depends on; None where the loss is no number."""
+        if not self.running.isfinite():
+            return None
+        state = capture(self.model, self.optimizer, self.schedule)
+        own = {"running": self.running, "hidden": self.hidden.get_state()}
+        facts = {"place": asdict(self.place), "quality": list(self.quality)}
+        return State({**state.tensors, **own}, {**state.facts, **facts})
+
+    def _go_on(self) -> None:
+        state = self.checkpoints.latest() if self.checkpoints else None
+        if state is None:
+            return
+        restore(state, self.model, self.optimizer, self.schedule)
+        self.hidden.set_state(state.tensors["hidden"])
+        self.running = state.tensors["running"].to(self.running.device)
+        self.place, self.quality = Place(**state.facts["place"]), Quality(*state.facts["quality"])
+        self.order.bit_generator.state = self.place.order
+        self.first = self.place.step
+        self._say(f"goes on from step {self.first:,} of {self.steps:,}")
 
     def _judge(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
         """Summed loss over the hidden tokens of a batch, how many they are, and how many of them are named right."""
         tokens = texts.gather(rows)
         assert tokens.labels is not None
         ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
-        logits, gold = self.model(replace(tokens, ids=ids, labels=None), chosen), tokens.ids[chosen]
+        with products("auto", texts.device):
+            logits = self.model(replace(tokens, ids=ids, labels=None), chosen).float()
+        gold = tokens.ids[chosen]
         return cross_entropy(logits, gold, reduction="sum"), len(gold), (logits.argmax(1) == gold).sum()
 
     @torch.inference_mode()
@@ -133,15 +179,30 @@ class Pretrainer:
                 loss, count, right = loss + float(total), count + tokens, right + int(named)
         return Quality(float(np.exp(loss / max(1, count))), right / max(1, count))
 
-    def _progress(self, epoch: int, quality: Quality, started: float) -> Progress:
-        elapsed = time.monotonic() - started
-        rate = self.step * self.settings.batch_size / max(elapsed, 1e-9)
-        left = elapsed / self.step * (self.steps - self.step)
-        return Progress(epoch, self.settings.epochs, self.step, self.steps, self.loss, quality.accuracy, rate, left)
+    def _say(self, note: str = "") -> None:
+        """Report where the training stands. Raises ParameterError where the loss is no number."""
+        loss, place, epochs = float(self.running), self.place, self.settings.epochs
+        if not np.isfinite(loss):
+            raise ParameterError(
+                f"the loss became {loss} by step {place.step}: lower the view's pretrain.learning_rate"
+            )
+        if self.report is None:
+            return
+        elapsed, steps = time.monotonic() - self.started, place.step - self.first
+        rate = steps * self.settings.batch_size / max(elapsed, 1e-9)
+        left = elapsed / max(1, steps) * (self.steps - place.step)
+        self.report(
+            Progress(place.epoch, epochs, place.step, self.steps, loss, self.quality.accuracy, rate, left, note)
+        )
 
 
 def pretrain(
-    view: View, settings: PretrainSettings, train: Texts, held: Texts, report: Report | None = None
+    view: View,
+    settings: PretrainSettings,
+    train: Texts,
+    held: Texts,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Pretrained:
     """Train the small encoder that `bert` has without a checkpoint on the texts of a view.
 
@@ -162,9 +223,10 @@ def pretrain(
     device, frame = device_of(), frame_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)
     shards = [Shards(texts, frame, device) for texts in (train, held)]
-    trainer = Pretrainer(model, shards[0], shards[1], _masking(view, settings, device), settings)
+    masking = _masking(view, settings, device)
+    trainer = Pretrainer(model, shards[0], shards[1], masking, settings, report, checkpoints)
     before = trainer.measure()
-    return Pretrained(encoder, trainer.steps, before, trainer.run(report))
+    return Pretrained(encoder, trainer.steps, before, trainer.run())
 
 
 def _masking(view: View, settings: PretrainSettings, device: torch.device) -> Masking:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
@@ -77,20 +78,18 @@ def start(model: nn.Module, seed: int) -> None:
         torch.manual_seed(seed + rank())
 
 
-def share(rows: Rows, model: nn.Module) -> tuple[Rows, float]:
-    """This process's part of a batch, and what its loss is to be multiplied by.
+def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows, float]]:
+    """This process's part of a batch in so many `pieces`, and what the loss of each is to be multiplied by.
 
     Texts are dealt out in turn, as they stand in order of length. A process that gets none takes one that counts for
     nothing, since all must take part in the sum.
     """
-    count = processes()
-    if count == 1:
-        return rows, 1.0
-    own = rows[rank() :: count]
-    if not len(own):
-        return rows[:1], 0.0
+    own = rows[rank() :: processes()]
     summed = isinstance(getattr(model, "head", None), AttentionLabelerHead)  # its loss is a sum over texts
-    return own, 1.0 if summed else len(own) / len(rows)
+    if not len(own):
+        yield rows[:1], 0.0
+    for piece in np.array_split(own, min(pieces, len(own))) if len(own) else ():
+        yield piece, 1.0 if summed else len(piece) / len(rows)
 
 
 def total(model: nn.Module, loss: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from pithy.training.loop import Progress
+from pithy.training.record import Progress
 
 MARK = "\x1e"  # record separator: what follows replaces the line before it
 WIDTH = 20
@@ -34,6 +34,8 @@ class Printer:
 
     def __call__(self, progress: Progress) -> None:
         """Show where the training stands."""
+        if progress.note:
+            return self.close(f"{self.label}: {progress.note}")
         text, now = line(progress, self.label), time.monotonic()
         if self.marked or self.terminal:
             if now - self.last >= 0.2:
@@ -42,6 +44,7 @@ class Printer:
         elif progress.epoch > self.epoch:
             print(text, flush=True)
             self.epoch = progress.epoch
+        return None
 
     def close(self, text: str) -> None:
         """End the bar with one plain line."""

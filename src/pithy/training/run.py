@@ -13,9 +13,11 @@ from pithy.systems.model import parameters
 from pithy.systems.recipe import Recipe
 from pithy.text.view import View
 from pithy.training import chance, linear
+from pithy.training.checkpoint import Checkpoints
 from pithy.training.config import TrainingConfig
-from pithy.training.loop import Report, Trainer
+from pithy.training.loop import Trainer
 from pithy.training.predict import predict
+from pithy.training.record import Report
 from pithy.training.views import batches_of, context_of, device_of, frame_of
 
 FITS: dict[str, Callable[..., None]] = {"solver": linear.fit, "counting": chance.fit}
@@ -49,10 +51,12 @@ def train_system(
     path: str,
     pretrained: Path | None = None,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Trained:
     """Build, train and choose on dev; `path` is the system's place in params.yaml, for messages.
 
-    `pretrained` is the folder of an encoder that was pretrained on the view.
+    `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints` a training by gradient
+    goes on from the latest one.
     """
     torch.manual_seed(seed)
     device = device_of()
@@ -69,7 +73,8 @@ def train_system(
         size = parameters(model)
         return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
     rate = rate_of(config, view)
-    record = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report).run()
+    trainer = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
+    record = trainer.run()
     return Trained(
         model=model,
         rate=rate,

@@ -1,0 +1,151 @@
+"""Checkpoints on disk: a training that was killed goes on where it stood.
+
+    .pithy/state/STAGE/NAME/FINGERPRINT/seed-0/step-00000120/   state.safetensors  state.json
+
+The fingerprint is of all that the stage reads: under a changed parameter, text or line of code nothing old is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pithy.errors import ParameterError, PithyError, interrupt
+from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors
+from pithy.training import parallel
+from pithy.training.state import State
+
+ROOT = Path(".pithy/state")
+KEPT = 2  # checkpoints
+OFTEN = "PITHY_CHECKPOINT_SECONDS"
+SECONDS = 20.0  # at least, between two of them
+SHARE = 50  # and so many times what the last one cost: 2% of the time
+
+
+class Checkpoints:
+    """The checkpoints of one training in `folder`, the last two of them, written beside the work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.every = _seconds()
+        self._last, self._cost = time.monotonic(), 0.0
+        self._writer: threading.Thread | None = None
+        self._fault: Exception | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next one; never while one is being written."""
+        if self._writer is not None and self._writer.is_alive():
+            return False
+        return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
+
+    def save(self, step: int, state: State) -> None:
+        """Begin to write `state`; raises what the writing of the one before raised."""
+        self.wait()
+        self._last = time.monotonic()
+        self._writer = threading.Thread(target=self._write, args=(step, state), name="checkpoint")
+        self._writer.start()
+
+    def wait(self) -> None:
+        """Return when the last one is on the disk. Raises OSError where it is not."""
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
+
+    def latest(self) -> State | None:
+        """The newest checkpoint that is whole; those that are not are removed."""
+        for path in sorted(self.folder.glob("step-*"), reverse=True):
+            try:
+                return _read(path)
+            except (PithyError, KeyError, TypeError, AttributeError):  # cut off or changed on the disk
+                shutil.rmtree(path, ignore_errors=True)
+        return None
+
+    def clear(self) -> None:
+        """Remove them all."""
+        self.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, step: int, state: State) -> None:
+        began = time.monotonic()
+        try:
+            with atomic_folder(self.folder / f"step-{step:08d}") as folder:
+                write_tensors(folder / "state.safetensors", state.tensors)
+                facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
+                write_json(folder / "state.json", {**facts, "digest": _digest(facts)})
+            for old in sorted(self.folder.glob("step-*"))[:-KEPT]:
+                shutil.rmtree(old)
+        except Exception as fault:
+            self._fault = fault
+        self._cost = time.monotonic() - began
+
+
+def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
+    """Between two steps: write a checkpoint where it is time for one, or where a `signal` asks for the end.
+
+    The end then comes: raises KeyboardInterrupt or Terminated. A `state` of None is not fit to be kept.
+    """
+    if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
+        checkpoints.save(step, now)
+    if signal:
+        if checkpoints is not None:
+            checkpoints.wait()
+        interrupt(signal)
+
+
+@contextmanager
+def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
+    """The folder of what a stage has done so far on `name`, by `facts` and pithy's code; it goes with success."""
+    folder = ROOT / stage / name
+    yield folder / fingerprint(*facts)
+    if parallel.rank() == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fingerprint(*facts: Any) -> str:
+    """Of `facts`, which JSON can hold or which say what they are, of pithy's own code and PyTorch's version."""
+    code = hashlib.sha256()
+    package = Path(__file__).resolve().parents[1]
+    for file in sorted(package.rglob("*.py")):
+        code.update(f"{file.relative_to(package)} {sha256(file)}\n".encode())
+    text = json.dumps([facts, code.hexdigest(), torch.__version__], sort_keys=True, default=str)
+    return _digest(text)[:16]
+
+
+def _read(path: Path) -> State:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    said = read_json(path / "state.json")
+    digest = said.pop("digest")
+    if digest != _digest(said) or said["sha256"] != sha256(path / "state.safetensors"):
+        raise PithyError(f"{path} is not as it was written")
+    try:
+        return State(load_file(path / "state.safetensors"), said["facts"])
+    except SafetensorError as error:
+        raise PithyError(f"{path} cannot be read: {error}") from None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _seconds() -> float:
+    text = os.environ.get(OFTEN, str(SECONDS))
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        raise ParameterError(f"{OFTEN} was {text!r}: a number of seconds is allowed") from None

@@ -1,0 +1,64 @@
+"""Everything that a training's next step depends on, as tensors and plain facts, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+
+@dataclass(frozen=True)
+class State:
+    """A training between two steps: `tensors` by name, copied, and `facts` that JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors `name.…`, without that."""
+        return {
+            key.removeprefix(f"{name}."): value for key, value in self.tensors.items() if key.startswith(f"{name}.")
+        }
+
+
+def capture(model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> State:
+    """Weights, moments, rates and the random numbers to come."""
+    moments = {
+        f"moments.{index}.{name}": value
+        for index, moment in optimizer.state_dict()["state"].items()
+        for name, value in moment.items()
+    }
+    tensors = {**{f"model.{name}": value for name, value in model.state_dict().items()}, **moments}
+    random = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        random["random.cuda"] = torch.cuda.get_rng_state()
+    facts = {
+        "rates": [group["lr"] for group in optimizer.param_groups],
+        "schedule": schedule.state_dict(),
+    }
+    return State({name: value.detach().clone() for name, value in {**tensors, **random}.items()}, facts)
+
+
+def restore(state: State, model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> None:
+    """Put all three, built as they were at the training's start, and the random numbers where `state` says.
+
+    Layers that have gone since must be gone from `model`.
+    """
+    model.load_state_dict(state.part("model"))
+    held, moments = optimizer.state_dict(), state.part("moments")
+    held["state"] = {}
+    for name, value in moments.items():
+        index, _, kind = name.partition(".")
+        held["state"].setdefault(int(index), {})[kind] = value
+    for group, rate in zip(held["param_groups"], state.facts["rates"], strict=True):
+        group["lr"] = rate
+    optimizer.load_state_dict(held)
+    schedule.load_state_dict(state.facts["schedule"])
+    random = state.part("random")
+    torch.set_rng_state(random["cpu"].cpu())
+    if "cuda" in random:
+        torch.cuda.set_rng_state(random["cuda"].cpu())

@@ -1,0 +1,97 @@
+"""A training that was killed and is taken up by a new process ends with the same bits as one that never was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pithy.training.checkpoint import Checkpoints
+from tests.resume.runs import BATCHES, GRADIENT, KilledError, ended, trainer
+
+# Where each one dies: at a batch of train, in the middle of a step, or at a batch of dev.
+CASES: dict[str, dict[str, int]] = {
+    "in the first epoch": {"train": 2},
+    "in the second epoch": {"train": BATCHES + 1},
+    "while dev is judged": {"dev": 1},
+    "while a checkpoint is written": {"train": BATCHES + 2},
+}
+
+
+def killed(name: str, case: str, folder: Path) -> None:
+    """Train until death, and leave what a checkpoint that was being written leaves."""
+    torch.set_num_threads(1)
+    with pytest.raises(KilledError):
+        trainer(name, folder, **CASES[case]).run()
+    if "checkpoint" in case:
+        newest = max(folder.glob("step-*")) / "state.safetensors"
+        newest.write_bytes(newest.read_bytes()[:-7])
+        (folder / ".step-00000009.abcdefgh").mkdir()
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """How every killed training ended in the new process, by system and case."""
+    folder = tmp_path_factory.mktemp("states")
+    for name in GRADIENT:
+        for case in CASES:
+            killed(name, case, folder / name / case)
+    command = [sys.executable, "-m", "tests.resume.runs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", GRADIENT)
+def test_the_same_bits(name: str, resumed: dict[str, Any]) -> None:
+    torch.set_num_threads(1)
+    whole = ended(trainer(name, None))
+    for case in CASES:
+        found = resumed[f"{name}/{case}"]
+        assert found.pop("first") > 0, f"{case}: it began anew"
+        assert found == {key: whole[key] for key in found}, case
+
+
+def test_checkpoints_of_different_steps_differ(tmp_path: Path) -> None:
+    killed("textcnn", "in the second epoch", tmp_path)
+    first, second = (path / "state.safetensors" for path in sorted(tmp_path.glob("step-*")))
+    assert first.stat().st_size == second.stat().st_size
+    assert first.read_bytes() != second.read_bytes()
+
+
+def test_the_digest_sees_another_order_of_batches() -> None:
+    one, other = trainer("textcnn", None), trainer("textcnn", None)
+    other.order.random()  # the batches come in another order
+    assert ended(one)["digest"] != ended(other)["digest"]
+
+
+def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    made = trainer("textcnn", tmp_path)
+    made.run()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
+def test_a_flipped_bit_sends_back_to_the_checkpoint_before(tmp_path: Path, file: str) -> None:
+    killed("textcnn", "in the second epoch", tmp_path)
+    before, newest = sorted(tmp_path.glob("step-*"))
+    data = bytearray((newest / file).read_bytes())
+    data[len(data) // 2] ^= 1
+    (newest / file).write_bytes(data)
+    state = Checkpoints(tmp_path).latest()
+    assert state is not None
+    assert state.facts["place"]["step"] == int(before.name.removeprefix("step-"))
+    assert not newest.exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    made = trainer("textcnn", tmp_path / "file" / "under")
+    with pytest.raises(OSError, match="Not a directory"):
+        made.run()
