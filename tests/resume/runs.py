@@ -52,7 +52,7 @@ class Always(Checkpoints):
         return True
 
 
-def trainer(name: str, folder: Path | None, **dies: int) -> Trainer:
+def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, **dies: int) -> Trainer:
     """Two epochs of 32 texts with two evaluations each, in float32, with the recipe's optimizer and schedule.
 
     `train` and `dev` say at which batch of which texts the process dies.
@@ -60,8 +60,15 @@ def trainer(name: str, folder: Path | None, **dies: int) -> Trainer:
     recipe = recipe_of(name)
     own = {key: value for key, value in RECIPES[name].train.items() if key in {"optimizer", "schedule", "stop_on"}}
     config = TrainingConfig(
-        epochs=2, batch_size=32 // BATCHES, evaluations=2, patience=9, clip=1.0, precision="fp32", **own
-    )  # fmt: skip
+        epochs=2,
+        batch_size=32 // BATCHES,
+        evaluations=2,
+        patience=9,
+        clip=1.0,
+        rollbacks=rollbacks,
+        precision="fp32",
+        **own,
+    )
     texts = {part: texts_of(recipe, seed=seed) for seed, part in enumerate(("train", "dev"))}
     for part, batch in dies.items():
         texts[part].__class__ = Fatal

@@ -51,7 +51,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("name", GRADIENT)
 def test_the_same_bits(name: str, resumed: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    whole = ended(trainer(name, None))
+    whole = ended(trainer(name))
     for case in CASES:
         found = resumed[f"{name}/{case}"]
         assert found.pop("first") > 0, f"{case}: it began anew"
@@ -66,7 +66,7 @@ def test_checkpoints_of_different_steps_differ(tmp_path: Path) -> None:
 
 
 def test_the_digest_sees_another_order_of_batches() -> None:
-    one, other = trainer("textcnn", None), trainer("textcnn", None)
+    one, other = trainer("textcnn"), trainer("textcnn")
     other.order.random()  # the batches come in another order
     assert ended(one)["digest"] != ended(other)["digest"]
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from pithy.training.state import State
 
 ROOT = Path(".pithy/state")
 KEPT = 2  # checkpoints
+OWN = ("pithy.", "__main__")  # modules: what a stage needs, itself included
 OFTEN = "PITHY_CHECKPOINT_SECONDS"
 SECONDS = 20.0  # at least, between two of them
 SHARE = 50  # and so many times what the last one cost: 2% of the time
@@ -116,13 +118,10 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
 
 
 def fingerprint(*facts: Any) -> str:
-    """Of `facts`, which JSON can hold or which say what they are, of pithy's own code and PyTorch's version."""
-    code = hashlib.sha256()
-    package = Path(__file__).resolve().parents[1]
-    for file in sorted(package.rglob("*.py")):
-        code.update(f"{file.relative_to(package)} {sha256(file)}\n".encode())
-    text = json.dumps([facts, code.hexdigest(), torch.__version__], sort_keys=True, default=str)
-    return _digest(text)[:16]
+    """Of `facts`, which JSON can hold or which say what they are, of PyTorch, and of as much of pithy as is loaded."""
+    loaded = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(OWN)}
+    code = [sha256(Path(file)) for file in sorted(filter(None, loaded))]
+    return _digest(json.dumps([facts, code, torch.__version__], sort_keys=True, default=str))[:16]
 
 
 def _read(path: Path) -> State:

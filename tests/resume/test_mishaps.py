@@ -1,0 +1,123 @@
+"""A loss that is no number, and memory that runs out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from pithy.errors import ParameterError, TryAgainError
+from pithy.training.loop import Trainer
+from pithy.training.record import Progress
+from tests.resume.runs import BATCHES, trainer
+
+BAD = 5  # the step, from 1, whose loss is no number
+
+
+def broken(name: str, at: int, **settings: Any) -> tuple[Trainer, list[str]]:
+    """A training whose loss at one forward pass is no number, and what it says meanwhile."""
+    made, said = trainer(name, **settings), []
+    made.report = lambda progress: said.append(progress.note)
+    calls = 0
+
+    def spoil(module: Any, arguments: Any, output: Any) -> Any:
+        nonlocal calls
+        calls += output.loss is not None
+        return replace(output, loss=output.loss * torch.nan) if output.loss is not None and calls == at else output
+
+    made.model.register_forward_hook(spoil)
+    return made, said
+
+
+def test_a_loss_that_is_no_number_names_step_and_rows() -> None:
+    made, _ = broken("textcnn", BAD)
+    batches = trainer("textcnn").train
+    order = trainer("textcnn").order
+    first = batches.epoch(order, 32 // BATCHES, 16_384)
+    rows = batches.epoch(order, 32 // BATCHES, 16_384)[BAD - 1 - len(first)]
+    with pytest.raises(ParameterError) as caught:
+        made.run()
+    line, details = str(caught.value).split("\n")
+    assert line.startswith("the loss became no number at step 5 (epoch 2), on rows ")
+    assert "lower train.learning_rate" in line
+    assert details == f"rows, from 0: {', '.join(map(str, rows))}"
+
+
+def test_the_last_good_state_stays(tmp_path: Any) -> None:
+    made, _ = broken("textcnn", BAD, folder=tmp_path)
+    with pytest.raises(ParameterError):
+        made.run()
+    made.checkpoints.wait()  # type: ignore[union-attr]
+    state = made.checkpoints.latest()  # type: ignore[union-attr]
+    assert state is not None
+    assert state.facts["place"]["step"] == BAD - 1
+    assert all(value.isfinite().all() for value in state.part("model").values() if value.is_floating_point())
+
+
+def test_it_may_go_back_and_slow_down() -> None:
+    whole = trainer("textcnn")
+    whole.run()
+    made, said = broken("textcnn", BAD, rollbacks=1)
+    record = made.run()
+    assert [note for note in said if note] == [
+        "the loss was no number at step 5: back to the best weights, at half the rate"
+    ]
+    assert len(record.history) == BATCHES
+    assert all(value.isfinite().all() for value in made.model.state_dict().values())
+    assert [g["lr"] for g in made.optimizer.param_groups] == [g["lr"] / 2 for g in whole.optimizer.param_groups]
+
+
+def test_it_goes_back_no_more_often_than_allowed() -> None:
+    made, _ = broken("textcnn", 1, rollbacks=1)
+    made.model.register_forward_hook(
+        lambda _, __, out: replace(out, loss=out.loss * torch.nan) if out.loss is not None else out
+    )
+    with pytest.raises(ParameterError, match="no number"):
+        made.run()
+
+
+def short(name: str, room: int) -> tuple[Trainer, list[str]]:
+    """A training on a machine whose memory holds `room` texts, and what it says meanwhile."""
+    made, said = trainer(name), []
+    made.report = lambda progress: said.append(progress.note)
+
+    def fill(module: Any, arguments: Any) -> None:
+        if module.training and len(arguments[0].ids) > room:
+            raise torch.OutOfMemoryError("out of memory")
+
+    made.model.register_forward_pre_hook(fill)
+    return made, said
+
+
+def quiet(made: Trainer) -> Trainer:
+    """The training without dropout, whose noise depends on how texts are put together."""
+    for module in made.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return made
+
+
+def test_where_memory_runs_out_batches_are_halved_once_and_give_the_same() -> None:
+    whole = quiet(trainer("textcnn"))
+    made, said = short("textcnn", 32 // BATCHES // 2)
+    expected, record = whole.run(), quiet(made).run()
+    assert [note for note in said if note] == ["memory ran out: each batch is taken in two halves from here on"]
+    for line, other in zip(expected.history, record.history, strict=True):
+        assert other == pytest.approx(line, rel=1e-4)
+
+
+def test_where_halves_do_not_fit_either_it_stops() -> None:
+    made, _ = short("textcnn", 32 // BATCHES // 2 - 1)
+    with pytest.raises(
+        TryAgainError, match=r"memory ran out at step 1, on 8 texts of up to \d+ tokens taken by halves"
+    ):
+        made.run()
+
+
+def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    from pithy.training.progress import Printer
+
+    Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="goes on from step 3 of 4"))
+    assert capsys.readouterr().out == "dmsp seed 0: goes on from step 3 of 4\n"

@@ -1,0 +1,179 @@
+"""Stages that are stopped and started again: what they had done is not lost, and their output is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SYSTEMS = {"dmsp": {"view": "token", "train": {"epochs": 6, "patience": 6}}}
+COMMANDS = {
+    "pretrain": "pretrain token data/encoded/token data/pretrained/token",
+    "train": "train dmsp data/encoded/token data/pretrained/token data/models/dmsp",
+    "prune": "prune dmsp data/encoded/token data/models/dmsp data/pruned/dmsp",
+}
+OUTPUTS = {"pretrain": "data/pretrained/token", "train": "data/models/dmsp", "prune": "data/pruned/dmsp"}
+
+
+class Place:
+    """A folder in which stages run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def start(self, stage: str, often: str = "0") -> subprocess.Popen[str]:
+        """Start a stage, which writes a checkpoint after every step unless `often` says otherwise."""
+        own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "PITHY_PROGRESS": "lines"}
+        env = {**os.environ, **own, "PITHY_CHECKPOINT_SECONDS": often}
+        command = [sys.executable, "-m", *f"pithy.stages.{COMMANDS.get(stage, stage)}".split()]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=self.root, env=env, **pipes)
+
+    def run(self, stage: str, often: str = "1000") -> str:
+        """Run a stage to its end; what it said."""
+        said, complaint = (child := self.start(stage, often)).communicate()
+        assert child.returncode == 0, complaint
+        return said
+
+    def set(self, **sections: Any) -> None:
+        """Change params.yaml."""
+        path = self.root / "params.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | sections))
+
+    def digest(self, stage: str) -> dict[str, str]:
+        """Of every file that the stage wrote."""
+        folder = self.root / OUTPUTS[stage]
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def states(self, stage: str) -> list[Path]:
+        """The checkpoints of the stage."""
+        return sorted((self.root / ".pithy" / "state" / stage).rglob("step-*"))
+
+    def stop(self, stage: str, number: signal.Signals, after: int = 2) -> tuple[int, str]:
+        """Start the stage and send it the signal when it has written so many checkpoints; its code and complaint."""
+        before, child = {path.name for path in self.states(stage)}, self.start(stage)
+        while len({path.name for path in self.states(stage)} - before) < after and child.poll() is None:
+            pass
+        child.send_signal(number)
+        _, complaint = child.communicate()
+        return child.returncode, complaint
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The pocket corpus, encoded, and the outputs of stages that nothing interrupted."""
+    root = tmp_path_factory.mktemp("place")
+    (root / "data").mkdir()
+    for name in ("sources", "pocket"):
+        (root / "data" / name).symlink_to(ROOT / "data" / name)
+    shutil.copyfile(ROOT / "params.yaml", root / "params.yaml")
+    place = Place(root)
+    pretrained = {"width": 32, "depth": 2, "heads": 2, "hidden": 32, "epochs": 2}
+    place.set(dataset="pocket_en", views={"token": {"tokenizer": "token", "pretrain": pretrained}}, systems=SYSTEMS)
+    for stage in (
+        "download data/sources/pocket_en.yaml data/raw",
+        "validate data/raw data/validated",
+        "pos_table data/validated data/pos",
+        "augment data/validated data/augmented",
+        "encode token data/validated data/augmented data/pos data/encoded/token",
+        "pretrain",
+        "train",
+        "prune",
+    ):
+        place.run(stage)
+    return place
+
+
+@pytest.fixture
+def place(prepared: Place, tmp_path: Path) -> Place:
+    """A copy of the place, in which no stage has left a state."""
+    shutil.copytree(prepared.root, tmp_path / "place", symlinks=True)
+    made = Place(tmp_path / "place")
+    assert not any(made.states(stage) for stage in OUTPUTS)
+    return made
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "train"])
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGTERM, 75, "error: stopped by SIGTERM: run it again to go on\n"),
+        (signal.SIGINT, 130, "error: interrupted\n"),
+        (signal.SIGKILL, -9, ""),
+    ],
+)
+def test_a_stopped_stage_goes_on(
+    place: Place, prepared: Place, stage: str, number: signal.Signals, code: int, said: str
+) -> None:
+    assert place.stop(stage, number) == (code, said)
+    assert place.states(stage)
+    assert "goes on from step" in place.run(stage)
+    assert place.digest(stage) == prepared.digest(stage)
+    assert not (place.root / ".pithy" / "state" / stage / OUTPUTS[stage].rpartition("/")[2]).exists()
+
+
+def test_a_stage_that_is_asked_to_stop_writes_where_it_stands(place: Place) -> None:
+    child = place.start("train", "1000")
+    assert child.stdout is not None
+    child.stdout.readline()  # the first of its progress
+    child.send_signal(signal.SIGTERM)
+    child.communicate()
+    assert (child.returncode, len(place.states("train"))) == (75, 1)
+
+
+def test_pruning_goes_on(place: Place, prepared: Place) -> None:
+    place.set(prune={"threshold": 0.99, "rule": "equation", "epochs": 8, "tolerance": 0.5})
+    place.run("prune")
+    whole = place.digest("prune")
+    assert whole != prepared.digest("prune"), "layers were dropped, and the rest trained"
+    shutil.rmtree(place.root / OUTPUTS["prune"])
+    assert place.stop("prune", signal.SIGKILL)[0] == -9
+    assert "goes on from step" in place.run("prune")
+    assert place.digest("prune") == whole
+
+
+def test_a_changed_parameter_never_picks_up_an_old_state(place: Place, prepared: Place) -> None:
+    place.stop("train", signal.SIGKILL)
+    place.set(train={"learning_rate": 2e-3})
+    assert "goes on" not in place.run("train")
+    assert place.digest("train") != prepared.digest("train")
+
+
+def test_a_changed_text_never_picks_up_an_old_state(place: Place) -> None:
+    place.stop("train", signal.SIGKILL)
+    ids = next((place.root / "data/encoded/token").glob("train.ids*"))
+    data = bytearray(ids.read_bytes())
+    data[-2] ^= 1
+    ids.chmod(0o644)
+    ids.write_bytes(data)
+    child = place.start("train", "1000")
+    said, _ = child.communicate()
+    assert "goes on" not in said
+
+
+def test_a_seed_that_is_done_is_not_trained_again(place: Place) -> None:
+    place.set(seeds=[0, 1])
+    place.run("train")
+    whole = place.digest("train")
+    shutil.rmtree(place.root / OUTPUTS["train"])
+    child = place.start("train")
+    assert child.stdout is not None
+    for line in child.stdout:
+        if "seed 0: dev" in line:  # its last word
+            break
+    child.kill()
+    child.communicate()
+    said = place.run("train")
+    assert "seed 0" not in said
+    assert "seed 1: dev" in said
+    assert place.digest("train") == whole
