@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 NO_TOKENS = "labels no tokens"
 SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "token_f1": "token F1"}
@@ -60,3 +61,15 @@ def reach(shares: Sequence[float]) -> str:
 def listed(names: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def short(value: Any) -> str:
+    """Any value in a table: 0.83312 → "0.8331", 1234567 → "1,234,567", None → "–"."""
+    if type(value) not in (int, float):
+        return "–" if value is None else str(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def signed(difference: float | None) -> str:
+    """0.01234 → "+0.01234", -5 → "-5", None → ""."""
+    return "" if difference is None else f"{'+' if difference > 0 else ''}{short(difference)}"

@@ -6,7 +6,7 @@ colour of the reader's theme.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -96,6 +96,14 @@ def speed(rows: Sequence[Row]) -> str:
 def _plain_axis(angle: int) -> alt.Axis:
     """Nothing but labels."""
     return alt.Axis(labelAngle=angle, labelLimit=110, labelPadding=6, domain=False, ticks=False)
+
+
+def drawn(plot: Mapping[str, Any]) -> str:
+    """A Vega-Lite specification as it is, drawn on white; it can fetch nothing."""
+    import vl_convert
+
+    config = {"background": "white", "font": FONT, "padding": 8}
+    return str(vl_convert.vegalite_to_svg(dict(plot), config=config, allowed_base_urls=[]))
 
 
 def _svg(chart: Any) -> str:

@@ -84,8 +84,9 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))
 
 
-def _fill(template: str, summary: Summary, **values: Any) -> str:
-    environment = Environment(
+def environment() -> Environment:
+    """The page's templates and what they can call: everything is escaped, a name without a value is an error."""
+    made = Environment(
         autoescape=True,
         loader=FunctionLoader(_template),
         undefined=StrictUndefined,
@@ -93,13 +94,18 @@ def _fill(template: str, summary: Summary, **values: Any) -> str:
         lstrip_blocks=True,
     )
     names = ("percent", "level", "amount", "milliseconds", "probability")
-    environment.filters |= {name: getattr(formats, name) for name in names}
-    environment.globals |= {
+    made.filters |= {name: getattr(formats, name) for name in names}
+    return made
+
+
+def _fill(template: str, summary: Summary, **values: Any) -> str:
+    made = environment()
+    made.globals |= {
         "change": formats.change,
         "score_name": formats.SCORE_NAMES[summary.score],
         "no_tokens": formats.NO_TOKENS,
     }
-    return environment.get_template(template).render(summary=summary, **values)
+    return made.get_template(template).render(summary=summary, **values)
 
 
 def _template(name: str) -> str:

@@ -2,7 +2,8 @@
 
 python -m pithy.stages.compare VALIDATED EVALUATED PRUNED OUT
 
-Writes OUT/summary.json, OUT/comparison.md, OUT/report.html and OUT/chosen/, a copy of the chosen model.
+Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/, a copy of the chosen model, and what DVC
+compares between git revisions, OUT/metrics.json and OUT/plots/.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from pithy.errors import InputMissingError, ParameterError, arguments, guarded
 from pithy.evaluation.comparison import compare
 from pithy.evaluation.markdown import comparison_markdown
+from pithy.evaluation.plots import write_plots
 from pithy.evaluation.record import Evaluation, read, read_text
 from pithy.evaluation.report import render
 from pithy.evaluation.summary import read_corpus, write_summary
@@ -34,6 +36,7 @@ def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
         write_text(temporary / "report.html", render(summary, systems, prunings, data_page))
+        write_plots(temporary, summary, systems, pruned)
         _copy_model(pruned / summary.chosen_system / f"seed-{summary.chosen_seed}", temporary / "chosen")
     print(summary.verdict)
 

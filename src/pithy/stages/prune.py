@@ -61,6 +61,7 @@ def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
     if pruned.accepted:
         thresholds = thresholds_of(pruned.model, view, saved.frame)
         save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after}, thresholds)
+        shutil.copyfile(saved.folder / "history.json", out / "history.json")
     else:
         shutil.copytree(saved.folder, out, dirs_exist_ok=True)
 

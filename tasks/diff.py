@@ -1,0 +1,77 @@
+"""How the results of two git revisions differ: python -m tasks.diff REV [OTHER].
+
+What `dvc metrics diff`, `dvc params diff` and `dvc plots diff` say, as one page that opens offline, runs/diff.html.
+Without OTHER, REV is compared with the tree as it stands. Results come from the cache, else from the DVC remote.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pithy.errors import InputMissingError, guarded
+from pithy.evaluation.difference import Change, render_difference
+from pithy.files import write_text
+from tasks import git
+
+TREE = "workspace"  # DVC's name of the tree as it stands
+PAGE = Path("runs/diff.html")
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+@guarded
+def main(
+    rev: Annotated[str, typer.Argument(help="A commit, branch or tag whose results are committed in dvc.lock.")],
+    other: Annotated[str, typer.Argument(help="Another one; the tree as it stands.")] = "",
+) -> None:
+    """Compare the results of two revisions on one page."""
+    root, new = Path.cwd(), other or TREE
+    revisions = [rev, other] if other else [rev]
+    for name in revisions:
+        git.resolve(root, name)
+    plots = _plots(root, [rev, new], _ask(root, "plots", revisions))
+    metrics, params = (_changes(_ask(root, what, revisions)) for what in ("metrics", "params"))
+    write_text(root / PAGE, render_difference(rev, new, metrics, params, plots))
+    print(f"{len(metrics)} metrics and {len(params)} parameters differ: {PAGE}")
+
+
+def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
+    """What `dvc WHAT diff` says. Raises InputMissingError with DVC's own words."""
+    command = [sys.executable, "-m", "dvc", what, "diff", "--json", *revisions]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+        raise InputMissingError(f"dvc {what} diff failed: {said[0].removeprefix('ERROR: ')}")
+    return dict(json.loads(done.stdout))
+
+
+def _plots(root: Path, revisions: list[str], said: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The Vega-Lite specification of every plot. Raises InputMissingError for a revision that has none."""
+    plots = {name: plot for name, drawn in said.get("data", {}).items() for plot in drawn if plot["type"] == "vega"}
+    shown = {name for plot in plots.values() for label in plot["revisions"] for name in label.split(",")}
+    for name in revisions:
+        if name not in shown:
+            raise InputMissingError(
+                f"{root} has no results of {name}, nor has its DVC remote: run `dvc repro` there, commit dvc.lock "
+                "and `dvc push`"
+            )
+    return {name: {**plot["content"], "title": ""} for name, plot in plots.items()}
+
+
+def _changes(said: dict[str, Any]) -> list[Change]:
+    return [
+        Change(name=name, old=values.get("old"), new=values.get("new"), change=values.get("diff"))
+        for file in said.values()
+        for name, values in sorted(file.items())
+    ]
+
+
+if __name__ == "__main__":
+    app()
