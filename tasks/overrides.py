@@ -11,7 +11,7 @@ from typing import Any
 from pithy.corpus.source import load_source
 from pithy.errors import ParameterError
 from pithy.files import atomic_file
-from pithy.settings import View, load, nearest
+from pithy.settings import View, check_names, load, nearest, read_params, shown
 from tasks.request import Request
 
 Params = MutableMapping[str, Any]
@@ -56,12 +56,18 @@ def write(path: Path, request: Request) -> None:
     if not request.overrides:
         return
     from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
+    read_params(path)  # which says what is wrong with a file that cannot be read
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 1_000
-    params = yaml.load(path)
+    try:
+        params = yaml.load(path)
+    except YAMLError as error:  # such as a key that stands there twice
+        raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
     apply(params, request)
+    check_names(params)
     with atomic_file(path) as temporary:
         yaml.dump(params, temporary)
 

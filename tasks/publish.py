@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pithy.errors import ParameterError, PithyError
 from pithy.files import atomic_folder, read_json, write_json
 from pithy.settings import typed
+from tasks import markdown, pictures
 from tasks.graph import Graph
 from tasks.workspace import Place
 
@@ -113,22 +114,29 @@ def write_run(run: Run, graph: Graph, place: Place) -> Path:
             render_run(compared.with_name("report.html"), temporary / "report.html", run.as_json())
             shutil.copytree(compared.with_name("chosen"), temporary / "model")
     if not run.code:
-        _point(folder.parent / "latest", run.name)
+        point(folder.parent / "latest", run.name)
     return folder
 
 
 def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
-    """The comparison, the data report and a link to the HTML report, beside the run in Prefect's dashboard."""
-    from prefect.artifacts import create_link_artifact, create_markdown_artifact
+    """What Prefect's dashboard shows beside the run; each key lists the same artifact of the runs before."""
+    from prefect.artifacts import create_markdown_artifact
 
-    from pithy.evaluation.markdown import comparison_markdown
+    for key, text in _artifacts(run, graph, folder).items():
+        create_markdown_artifact(text, key=key)
 
-    if run.summary:
-        create_markdown_artifact(comparison_markdown(run.summary), key="comparison")
-    if corpus := graph.find("corpus.json"):
-        create_markdown_artifact(_data_report(read_json(corpus)), key="data")
-    if (folder / "report.html").exists():
-        create_link_artifact((folder / "report.html").as_uri(), link_text=f"report of {run.name}", key="report")
+
+def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
+    corpus = graph.find("corpus.json")
+    artifacts = {"data": markdown.corpus(read_json(corpus))} if corpus else {}
+    if summary := run.summary:
+        drawn = pictures.of_run(graph, summary.chosen_system)
+        shown = [markdown.picture(title, svg) for title, svg in drawn.items()]
+        artifacts |= {
+            "comparison": markdown.comparison(summary, shown),
+            "report": markdown.report(run.name, summary.verdict, folder),
+        }
+    return artifacts
 
 
 def _speed(workspace: Path, system: str) -> dict[str, Any]:
@@ -136,24 +144,9 @@ def _speed(workspace: Path, system: str) -> dict[str, Any]:
     return dict(read_json(file)) if file.exists() else {}
 
 
-def _point(link: Path, name: str) -> None:
+def point(link: Path, name: str) -> None:
     """Let the symbolic link point to `name`, at no moment to nothing."""
     temporary = link.with_name(f".{link.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(name, target_is_directory=True)
     temporary.replace(link)
-
-
-def _data_report(corpus: dict[str, Any]) -> str:
-    rows = [f"| {split} | {number:,} |" for split, number in corpus["rows"].items()]
-    notes = [f"* {note}" for note in corpus["notes"]]
-    labels = ", ".join(map(str, corpus["labels"][:50]))
-    head = [
-        f"# {corpus['name']}",
-        "",
-        f"{len(corpus['labels'])} labels: {labels}",
-        "",
-        "| split | rows |",
-        "| --- | ---: |",
-    ]
-    return "\n".join([*head, *rows, "", *notes]) + "\n"

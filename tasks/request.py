@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pithy.errors import ParameterError
+from pithy.settings import check_names
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -26,6 +29,12 @@ class Request:
     revision: str | None = None
     name: str | None = None
     max_parallel: int | None = None  # stages at a time; as many as there are processors where None
+
+    def __post_init__(self) -> None:
+        """Refuse what would be more than a name in a path or in a command line, before anything is done with it."""
+        check_names({"dataset": self.dataset, "systems": dict.fromkeys(self.systems)})
+        if self.revision and self.revision.startswith("-"):
+            raise ParameterError(f"revision was {self.revision!r}: a branch, a tag or a commit is needed")
 
     @property
     def overrides(self) -> dict[str, Any]:

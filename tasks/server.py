@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pithy.errors import TryAgainError
-from pithy.files import read_json, write_json
-from tasks import leash
+from tasks import leash, served
 
 ADDRESS = "PREFECT_API_URL"
 EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+# What a run holds, such as the one place of its deployment, outlives a server that is started again.
+LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
+DATABASE = "PREFECT_API_DATABASE_CONNECTION_URL"
 
 
 def home() -> Path:
@@ -58,23 +60,30 @@ def start() -> Server:
     """
     if ADDRESS in os.environ:
         return Server(os.environ[ADDRESS].removesuffix("/api"))
-    served = _served()
-    server = Server(served) if served else _launch(_free_port(), EMBEDDED)
+    found = served.holder()
+    if found and healthy(found.url):
+        server = Server(found.url)
+    else:
+        port = free_port()
+        server = Server(local(port), _launch(port, EMBEDDED))
     os.environ[ADDRESS] = f"{server.url}/api"
     return server
 
 
-def start_dashboard(port: int) -> Server:
-    """A full server with its dashboard; runs that start in this repository find it."""
-    if served := _served():
-        raise TryAgainError(f"a server is already running at {served}: use it, or stop it first")
-    port = port or _free_port()
+def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
+    """A full server with its dashboard, on this machine only; `database` is an address, empty for SQLite."""
     if not _is_free(port):
         raise TryAgainError(f"port {port} is taken: choose another with --port, or 0 for any")
-    server = _launch(port, {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT__SERVER_FINAL": "1"})
-    os.environ[ADDRESS] = f"{server.url}/api"
-    write_json(home() / "served.json", server.url)
-    return server
+    url = local(port)
+    seen = os.environ.get("PREFECT_UI_API_URL", f"{url}/api")  # by browsers: behind a proxy it has another name
+    own = {"PREFECT_UI_API_URL": seen, "PREFECT__SERVER_FINAL": "1"}
+    os.environ[ADDRESS] = f"{url}/api"
+    return _launch(port, own | LEASES | ({DATABASE: database} if database else {}))
+
+
+def local(port: int) -> str:
+    """The address of a server on this machine."""
+    return f"http://127.0.0.1:{port}"
 
 
 def healthy(url: str) -> bool:
@@ -87,22 +96,13 @@ def healthy(url: str) -> bool:
         return False
 
 
-def _served() -> str | None:
-    """The address of the server that was started here with a dashboard, if it still answers."""
-    note = home() / "served.json"
-    if not note.exists():
-        return None
-    url = str(read_json(note))
-    return url if healthy(url) else None
-
-
-def _launch(port: int, extra: dict[str, str]) -> Server:
+def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    command += ["--timeout-graceful-shutdown", "2"]  # open event streams would keep it for ever
     home().mkdir(parents=True, exist_ok=True)
-    with (home() / "server.log").open("w") as log:
-        child = leash.start(command, env={**os.environ, **extra}, stdout=log, stderr=log)
-    return Server(f"http://127.0.0.1:{port}", child)
+    with (home() / "server.log").open("a") as log:
+        return leash.start(command, env={**os.environ, **extra}, stdout=log, stderr=log)
 
 
 def _is_free(port: int) -> bool:
@@ -110,7 +110,8 @@ def _is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

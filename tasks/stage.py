@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,17 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
 from pithy.errors import RETRYABLE, TryAgainError
-from tasks import leash
+from tasks import leash, mend
 from tasks.board import RETRYING, Board
-from tasks.transcript import KILLED, PROGRESS, Transcript
+from tasks.progress import Gauge
+from tasks.transcript import KILLED, PROGRESS, Transcript, told
 
 RETRIED = RETRYABLE | {KILLED}
 DELAYS = (5.0, 20.0)  # seconds before the second and the third try
-PROGRESS_EVERY = 5.0  # seconds between two progress lines in the Prefect log
+PROGRESS_EVERY = 5.0  # seconds between two progress lines in the Prefect log and dashboard
 LONGEST_LINE = 2_000  # characters
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Outcome:
     def as_state(self) -> State[Outcome]:
         """The task run's final state."""
         if self.state == "Failed":
-            return Failed(message=self.message, data=self)
+            return Failed(message=told(self.message)[0], data=self)  # the log has the rest
         if self.state == "Cancelled":
             return Cancelled(message=self.message, data=self)
         return Completed(name=self.state, data=self)
@@ -53,22 +56,34 @@ class Runner:
         self.root, self.board = root, board
         self.outcomes: dict[str, Outcome] = {}  # final ones, in the order in which they came
         self._slots = threading.BoundedSemaphore(slots)
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
         self._children: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(self, name: str, log: logging.Logger | logging.LoggerAdapter[Any]) -> Outcome:
-        """Run one stage to its end; what it prints goes to `log` and to the board."""
+    def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
+        """Run one stage to its end; what it prints goes to `log` and to the board, its progress to `report` as well."""
         with self._slots:
-            child = self._start(name)
-            if child is None:
-                return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
-            self.board.begin(name)
-            transcript = Transcript(name)
-            with child:
-                _listen(child, transcript, log, lambda line: self.board.say(name, line))
-            self._children.discard(child)
+            outcome = self._run(name, log, report)
+            if not outcome.code and self._removed_damaged(name):
+                log.warning("a file of it in DVC's cache is damaged: %s runs again", name)
+                outcome = self._run(name, log, report)
+        return outcome
+
+    def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
+        child = self._start(name)
+        if child is None:
+            return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
+        self.board.begin(name)
+        transcript = Transcript(name)
+        with child:
+            _listen(child, transcript, log, lambda line: self.board.say(name, line), report)
+        self._children.discard(child)
         return self._outcome(transcript, child.returncode)
+
+    def _removed_damaged(self, name: str) -> bool:
+        """DVC trusts its cache: what it took from there or put there is looked at here, and removed if damaged."""
+        with self._looking:  # DVC's own objects are not made for several threads
+            return bool(mend.damaged(self.root, [name]))
 
     def stop(self) -> None:
         """End every running stage with all that it started, and start none any more."""
@@ -122,7 +137,7 @@ def stage_task(runner: Runner, name: str, *, current: bool, delays: Sequence[flo
     )
     def stage() -> State[Any]:
         nonlocal tries
-        outcome = Outcome("Cached") if current else runner.run(name, get_run_logger())
+        outcome = Outcome("Cached") if current else _measured(runner, name)
         if outcome.code in RETRIED and outcome.state == "Failed" and tries < len(delays):
             line = f"exit code {outcome.code}; try {tries + 2} of {len(delays) + 1} in {delays[tries]:g} s"
             runner.board.end(name, RETRYING, line)
@@ -133,6 +148,14 @@ def stage_task(runner: Runner, name: str, *, current: bool, delays: Sequence[flo
         return outcome.as_state()
 
     return stage
+
+
+def _measured(runner: Runner, name: str) -> Outcome:
+    gauge = Gauge(name)
+    outcome = runner.run(name, get_run_logger(), gauge.show)
+    if not outcome.code:
+        gauge.finish()
+    return outcome
 
 
 def _can_be_mended(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
@@ -155,10 +178,11 @@ def environment(root: Path) -> dict[str, str]:
 def _listen(
     child: subprocess.Popen[str],
     transcript: Transcript,
-    log: logging.Logger | logging.LoggerAdapter[Any],
-    show: Any,
+    log: Log,
+    show: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
-    """Pass on each line as it comes: progress to the view and now and then to the log, the rest to both."""
+    """Pass on each line as it comes: to the view and to the log; progress to the log and `report` now and then."""
     logged = -PROGRESS_EVERY
     for raw in child.stdout or ():
         line = transcript.read(raw)[:LONGEST_LINE]
@@ -170,4 +194,5 @@ def _listen(
             if time.monotonic() - logged < PROGRESS_EVERY:
                 continue
             logged = time.monotonic()
+            report(text)
         log.info("%s", text)

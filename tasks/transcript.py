@@ -27,6 +27,16 @@ FAULTS: list[tuple[re.Pattern[str], int]] = [
 ]
 
 
+def told(said: str) -> tuple[str, list[str]]:
+    """The one line of a failed stage's `last_lines` that says what is wrong, and the details of it.
+
+    These are what follows a stage's own error; what came before where nothing follows, or where there is no such error.
+    """
+    lines = said.splitlines()
+    place = next((place for place, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
+    return lines[place].removeprefix(ERROR), lines[place + 1 :] or lines[:place]
+
+
 class Transcript:
     """Reads the output of `dvc repro --single-item` line by line."""
 

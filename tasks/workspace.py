@@ -38,12 +38,12 @@ def opened(request: Request) -> Iterator[Place]:
     """Prepare the place of a run and hold it: raises TryAgainError while another run works there."""
     main, hidden = request.root, request.root / ".pithy"
     if not request.isolated:
-        with _alone(hidden / "tree.lock", main):
+        with alone(hidden / "tree.lock", main):
             yield Place(main, main, git.revision(main))
         return
     dataset = request.dataset or str(read_params(main / "params.yaml")["dataset"])
     path = hidden / "workspaces" / f"{dataset}-{request.key}"
-    with _alone(path.with_name(f"{path.name}.lock"), path):
+    with alone(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
         _lay_out(main, path, commit)
         overrides.write(path / "params.yaml", request)
@@ -51,7 +51,7 @@ def opened(request: Request) -> Iterator[Place]:
 
 
 @contextmanager
-def _alone(lock: Path, place: Path) -> Iterator[None]:
+def alone(lock: Path, place: Path) -> Iterator[None]:
     """Hold the file `lock`; the system lets go of it when the process ends, however it ends."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:

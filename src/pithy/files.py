@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, ParameterError, TryAgainError
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
+MOST_VALUES = 100_000  # of a YAML file
 
 
 def _sync(path: Path) -> None:
@@ -27,48 +33,107 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure nothing is left."""
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure nothing is left.
+
+    What a killed process left of an earlier try is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
-    except Exception as error:
-        error.add_note(str(path))  # a fault of the disk may not say where it was
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _held(path, _new_file) as temporary:
+        try:
+            _clear_others(path, temporary)
+            yield temporary
+            temporary.chmod(0o644)
+            _sync(temporary)
+            temporary.replace(path)
+            _sync(path.parent)
+        except Exception as error:
+            error.add_note(str(path))  # a fault of the disk may not say where it was
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path` by one rename.
 
-    What a killed process left of an earlier try is removed. One process at a time may write a `path`.
+    What a killed process left of an earlier try is removed. Raises TryAgainError while another process writes `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"):  # as mkdtemp names them
-        shutil.rmtree(left, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with _held(path, _new_folder) as temporary:
+        try:
+            if not _clear_others(path, temporary):
+                raise TryAgainError(f"another process writes {path}: try again when it has ended")
+            yield temporary
+            temporary.chmod(0o755)
+            for file in temporary.rglob("*"):
+                _sync(file)
+            if path.exists():
+                shutil.rmtree(path)
+            temporary.replace(path)
+            _sync(path.parent)
+        except Exception as error:
+            error.add_note(str(path))
+            raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _held(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
+    """A temporary of `path`, locked while the block runs: by that it is told from what a killed process left."""
+    temporary, descriptor = _locked(path, new)
     try:
         yield temporary
-        temporary.chmod(0o755)
-        for file in temporary.rglob("*"):
-            _sync(file)
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
-        _sync(path.parent)
-    except Exception as error:
-        error.add_note(str(path))
-        raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
+    while True:
+        temporary = new(path)
+        descriptor = os.open(temporary, os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if temporary.exists():
+            return temporary, descriptor
+        os.close(descriptor)  # another process took it for one that was left, before it was locked
+
+
+def _new_file(path: Path) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    return Path(name)
+
+
+def _new_folder(path: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+
+
+def _clear_others(path: Path, own: Path) -> bool:
+    """Remove what killed processes left of `path`; False where a living one writes it."""
+    names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"  # as tempfile names them
+    living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
+    return not living
+
+
+def _clear(path: Path) -> bool:
+    """Remove what a killed process left; False where its writer is alive."""
+    with suppress(OSError):  # its writer has just ended, or it is another user's
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+        finally:
+            os.close(descriptor)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -85,11 +150,82 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or broken file is a clear error."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parsed_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error}): delete it and run dvc repro") from None
+
+
+def parsed_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, also for one nested too deep and for half a character."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from JSON is what `hint` says: of str, int, float, lists, dicts, unions of them.
+
+    It does for records that are read where pydantic may be missing.
+    """
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in {Union, UnionType}:
+        return any(fits(value, each) for each in inner)
+    if kind is list:
+        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(fits(each, inner[1]) for each in value.values())
+    if hint is float:
+        return type(value) in {int, float}
+    return hint is Any or type(value) is hint
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file of settings.
+
+    Raises FileNotFoundError, or ParameterError for what is no YAML or holds too much.
+    """
+    try:
+        return parsed_yaml(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except ValueError as error:
+        raise ParameterError(f"{path} is not valid YAML: {error}") from None
+
+
+def parsed_yaml(text: str) -> Any:
+    """The value of a YAML text, plain values only. Raises ValueError, in one line."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None  # no date, no number, no key …
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    _small(value)
+    return value
+
+
+def _small(value: Any) -> None:
+    """Refuse what aliases blow up, or lead back into itself: whoever prints it would never end."""
+    left, found = [value], 0
+    while left:
+        each = left.pop()
+        found += 1
+        if found > MOST_VALUES:
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, (list, set, tuple)):
+            left += each
+        elif isinstance(each, str):
+            each.encode()
 
 
 def sha256(path: Path) -> str:

@@ -7,12 +7,15 @@ installed; only `typed` needs it.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pithy.errors import InputMissingError, ParameterError
+from pithy.files import read_yaml
 
 T = TypeVar("T")
 
@@ -40,6 +43,9 @@ Share = Annotated[float, Range(ge=0.0, le=1.0)]
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 Action = Literal["report", "drop", "fail"]
 
+NAME = re.compile(r"\w[\w.-]*")  # what a path and a shell's command line can hold as it is
+NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
+BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
 MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
 
 
@@ -174,6 +180,33 @@ class CompareSettings(Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Query(Strict):
+    """Rows of a database: its address, as in data/sources/sql.yaml, and the SELECT that gives them."""
+
+    url: str
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainSettings(Strict):
+    """Where new rows arrive, which systems are trained on them, and what a challenger must be to be promoted."""
+
+    incoming: str = "data/local/incoming"  # a folder
+    database: Query | None = None  # that is asked as well
+    systems: list[str] = field(default_factory=list)  # those of params.yaml where empty
+    alpha: OpenShare = 0.05  # above it, a better score counts as chance
+    margin: Share = 0.05  # what the F1 of a class may lose
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftSettings(Strict):
+    """When new texts differ from those that the champion knows."""
+
+    threshold: Annotated[float, Range(gt=0.0)] = 0.2  # of the population stability index
+    window: Positive = 2_000  # texts, the newest
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings(Strict):
     """All of params.yaml."""
 
@@ -190,12 +223,23 @@ class Settings(Strict):
     prune: PruneSettings = field(default_factory=PruneSettings)
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     compare: CompareSettings = field(default_factory=CompareSettings)
+    retrain: RetrainSettings = field(default_factory=RetrainSettings)
+    drift: DriftSettings = field(default_factory=DriftSettings)
 
 
 def nearest(name: str, allowed: list[str]) -> str:
-    """`; did you mean 'x'?` for a likely slip, the allowed names otherwise."""
+    """`did you mean 'x'?` for a likely slip, the allowed names otherwise."""
     close = difflib.get_close_matches(name, allowed, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"allowed: {', '.join(sorted(allowed))}"
+    if close:
+        return f"did you mean '{shown(close[0])}'?"
+    more = ", …" if len(allowed) > NAMED else ""
+    return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
+
+
+def shown(name: str) -> str:
+    """A name from outside as a message can hold it: in one line, not too long."""
+    short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
+    return short if short.isprintable() else repr(short)[1:-1]
 
 
 def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
@@ -203,24 +247,31 @@ def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yam
 
     Raises ParameterError: the key, what it was, what is allowed; one line a fault.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_python(values)
+        return cast(T, _adapter(cast(Any, kind)).validate_python(values))
     except ValidationError as error:
         faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
         raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
 
 
+@cache
+def _adapter(kind: Any) -> Any:
+    """What checks values of a type: it takes 10 ms to build."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
 def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
-    kinds = ("literal[", "constrained", "float", "int", "lax-or-strict")  # what pydantic calls a branch of a union
-    parts = [str(part) for part in fault["loc"] if not str(part).startswith(kinds)]
-    where = ".".join([path, *parts] if path else parts)
+    parts = [str(part) for part in fault["loc"] if not BRANCH.fullmatch(str(part))]
+    where = ".".join(map(shown, [path, *parts] if path else parts))
     if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
     if fault["type"] in MISSING:
         return f"{where} is missing"
-    return f"{where} was {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
+    return f"{where} was {shown(repr(fault['input']))}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
 
 
 def _names_at(kind: Any, parts: list[str]) -> list[str]:
@@ -235,16 +286,10 @@ def _names_at(kind: Any, parts: list[str]) -> list[str]:
 
 def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     """params.yaml as it stands, unchecked."""
-    import yaml
-
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = read_yaml(path)
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run from the repository's root") from None
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        raise ParameterError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, Mapping):
         was = "empty" if values is None else f"a {type(values).__name__}"
         raise ParameterError(f"{path} is {was}: sections are needed, such as dataset: pocket_zh")
@@ -253,7 +298,9 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
 
 def load(path: Path = Path("params.yaml")) -> Settings:
     """All settings, checked."""
-    settings = typed(Settings, read_params(path))
+    values = read_params(path)
+    settings = typed(Settings, values)
+    check_names(values)
     if not settings.seeds or len(set(settings.seeds)) < len(settings.seeds):
         raise ParameterError(f"params.yaml: seeds was {settings.seeds}: one number or more are needed, each once")
     for name, view in settings.views.items():
@@ -264,6 +311,23 @@ def load(path: Path = Path("params.yaml")) -> Settings:
                 f"params.yaml: systems.{name}.view was {system.view!r}: {nearest(system.view, list(settings.views))}"
             )
     return settings
+
+
+def check_names(values: Mapping[str, Any]) -> None:
+    """Refuse names that are more than names: DVC puts them into paths and into a shell's command lines.
+
+    Raises ParameterError.
+    """
+    sections = {name: section for name in ("views", "systems") if isinstance(section := values.get(name), Mapping)}
+    systems = sections.get("systems", {}).items()
+    found = [("dataset", values.get("dataset"))]
+    found += [(f"a name in {section}", name) for section, each in sections.items() for name in each]
+    found += [(f"systems.{name}.view", system.get("view")) for name, system in systems if isinstance(system, Mapping)]
+    for where, name in found:
+        if isinstance(name, str) and not NAME.fullmatch(name):
+            raise ParameterError(
+                f"params.yaml: {where} was {shown(repr(name))}: letters, digits, _, - and . are allowed"
+            )
 
 
 def _one_start(name: str, view: View) -> None:

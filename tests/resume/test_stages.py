@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
+from pithy.pruning.depth import layer_accuracies
+from pithy.systems.saved import load
+from pithy.text.view import View
+from pithy.training.views import batches_of
+
 ROOT = Path(__file__).parents[2]
-SIZES = {"width": 32, "depth": 3, "heads": 2, "hidden": 32}
-SYSTEMS = {"transformer": {"view": "token", "encoder": SIZES, "train": {"epochs": 4, "patience": 4}}}
+SIZES = {"width": 32, "depth": 5, "heads": 2, "hidden": 32}
+SYSTEMS = {"transformer": {"view": "token", "encoder": SIZES, "train": {"epochs": 8, "patience": 99}}}
 COMMANDS = {
     "pretrain": "pretrain token data/encoded/token data/pretrained/token",
     "train": "train transformer data/encoded/token data/pretrained/token data/models/transformer",
@@ -133,8 +139,16 @@ def test_a_stage_that_is_asked_to_stop_writes_where_it_stands(place: Place) -> N
     assert (child.returncode, len(place.states("train"))) == (75, 1)
 
 
+def lowest(place: Place) -> float:
+    """The accuracy of the weakest layer: with it as the threshold, that layer goes."""
+    torch.manual_seed(0)
+    saved, view = load(place.root / OUTPUTS["train"] / "seed-0"), View.load(place.root / "data/encoded/token")
+    train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
+    return min(layer_accuracies(saved.model, train, dev, len(saved.labels)))
+
+
 def test_pruning_goes_on(place: Place, prepared: Place) -> None:
-    place.set(prune={"threshold": 0.01, "rule": "equation", "epochs": 8, "tolerance": 0.9})
+    place.set(prune={"threshold": lowest(place), "rule": "equation", "epochs": 40, "tolerance": 0.9})
     place.run("prune")
     whole = place.digest("prune")
     assert whole != prepared.digest("prune"), "layers were dropped, and the rest trained"

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from pithy.corpus.fetch import Fetcher
-from pithy.corpus.source import Archive, File
-from pithy.corpus.transport import shown
+from pithy.corpus.source import Archive, File, hidden
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from pithy.settings import DownloadSettings
 
@@ -168,7 +167,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="cannot be reached") as caught:
         fetcher(tmp_path, tries=2).fetch(File(path="train.csv", url=address), tmp_path / "raw")
     assert "secret" not in str(caught.value)
-    assert "secret" not in shown(address)
+    assert "secret" not in hidden(address)
 
 
 def test_a_file_that_is_not_there_is_not_asked_for_again(server: Server, tmp_path: Path) -> None:

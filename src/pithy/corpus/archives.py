@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from pithy.errors import DataError
+from pithy.settings import shown
 
 BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, struct.error),
@@ -68,13 +69,15 @@ def _allowance(archive: Path, limits: Limits) -> int:
 
 
 @contextmanager
-def _whole(archive: Path) -> Iterator[None]:
+def whole(archive: Path) -> Iterator[None]:
+    """Turn what the libraries raise over broken bytes into a DataError that names the archive."""
     try:
         yield
     except (*BROKEN, OSError) as error:
         if getattr(error, "errno", None) not in {None, errno.EINVAL}:  # the disk's fault, not the archive's
             raise
-        raise DataError(f"{archive.name} is not a whole archive ({error}): delete it and fetch it again") from None
+        reason = shown(str(error))
+        raise DataError(f"{archive.name} is not a whole archive ({reason}): delete it and fetch it again") from None
 
 
 def _safe(name: str, archive: Path) -> PurePosixPath:
@@ -92,7 +95,7 @@ def members(archive: Path, limits: Limits = Limits()) -> Iterator[Member]:
 
     Raises DataError for links, devices, paths out of the folder, bombs and broken archives.
     """
-    with _whole(archive):
+    with whole(archive):
         walk = _zip_members if zipfile.is_zipfile(archive) else _tar_members
         for number, member in enumerate(walk(archive, limits), start=1):
             if number > limits.members:
@@ -168,7 +171,7 @@ def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = Li
     contents: dict[str, bytes] = {}
     left = limits.taken
     for member in matching(archive, patterns, limits):
-        with _whole(archive):
+        with whole(archive):
             contents[str(member.path)] = _Bounded(member.stream, left, archive.name).read()
         left -= len(contents[str(member.path)])
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -183,7 +186,7 @@ def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits 
     for index, member in enumerate(matching(archive, patterns, limits)):
         if index:
             raise DataError(f"{archive.name} has several members like {', '.join(patterns)}")
-        with target.open("wb") as file, _whole(archive):
+        with target.open("wb") as file, whole(archive):
             shutil.copyfileobj(member.stream, file)
 
 
@@ -195,6 +198,6 @@ def names(archive: Path, target: Path, patterns: list[str], limits: Limits = Lim
 
 def gunzip(packed: Path, target: Path, limits: Limits = Limits()) -> None:
     """Unpack one .gz file. Raises DataError."""
-    with gzip.open(packed) as stream, target.open("wb") as file, _whole(packed):
+    with gzip.open(packed) as stream, target.open("wb") as file, whole(packed):
         bounded: Any = _Bounded(cast("IO[bytes]", stream), _allowance(packed, limits), packed.name)
         shutil.copyfileobj(bounded, file)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pithy.corpus import archives
 from pithy.corpus.queries import is_table, write_table
-from pithy.corpus.source import File
-from pithy.corpus.transport import download, part_of, shown
+from pithy.corpus.source import File, hidden
+from pithy.corpus.transport import download, part_of
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from pithy.files import sha256
 from pithy.settings import DownloadSettings
@@ -46,7 +46,7 @@ class Fetcher:
             except (SourceUnavailableError, InputMissingError) as fault:
                 faults.append(fault)
             else:
-                return shown(address)
+                return hidden(address)
         raise _nowhere(file, faults)
 
     def clear(self) -> None:
@@ -87,7 +87,7 @@ def _places(file: File) -> Iterator[str]:
         elif Path(mirror).is_dir():
             yield str(Path(mirror) / file.mirror)
         else:
-            raise ParameterError(f"{MIRROR} was {mirror!r}: neither a folder nor an http address")
+            raise ParameterError(f"{MIRROR} was {hidden(mirror)!r}: neither a folder nor an http address")
     yield from file.addresses
 
 
@@ -137,7 +137,7 @@ def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
     found = sha256(path)
     if found != expected:
         raise DataError(
-            f"{name} from {shown(address)} has the checksum {found[:12]}…, {expected[:12]}… was expected: "
+            f"{name} from {hidden(address)} has the checksum {found[:12]}…, {expected[:12]}… was expected: "
             "the file is damaged or has changed; fetch it again, or put the new checksum into data/sources if the "
             "change is meant"
         )

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import polars as pl
 
-from pithy.corpus.source import DATABASES, QUERIED
+from pithy.corpus.source import DATABASES, QUERIED, hidden
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 
 HUB = "hf://"
@@ -37,7 +37,7 @@ def write_table(address: str, query: str | None, target: Path) -> None:
     """
     table = _hub(address) if address.startswith(HUB) else _database(address, query or "")
     if table.is_empty():
-        raise DataError(f"{address} gives no rows")
+        raise DataError(f"{hidden(address)} gives no rows")
     table.write_parquet(target)
 
 
@@ -56,10 +56,10 @@ def _database(address: str, query: str) -> pl.DataFrame:
     """`address` may hold ${VARIABLE}, so that no secret stands in a file; messages show it unexpanded."""
     expanded = VARIABLE.sub(_value, address)
     if not expanded.startswith(DATABASES):
-        raise ParameterError(f"{_hidden(address)} is no database address: sqlite:///FILE or postgresql://… is needed")
-    if expanded.startswith("sqlite://") and not Path(unquote(urlsplit(expanded).path)[1:]).is_file():
-        raise InputMissingError(f"{_hidden(address)} names an SQLite file that is not there")
-    with _translated(_hidden(address), urlsplit(expanded).password):
+        raise ParameterError(f"{hidden(address)} is no database address: sqlite:///FILE or postgresql://… is needed")
+    if expanded.startswith("sqlite://") and not _sqlite_file(expanded).is_file():
+        raise InputMissingError(f"{hidden(address)} names an SQLite file that is not there")
+    with _translated(hidden(address), expanded):
         return pl.read_database_uri(query, expanded, engine="adbc")
 
 
@@ -69,13 +69,20 @@ def _value(variable: re.Match[str]) -> str:
     return value
 
 
-def _hidden(address: str) -> str:
-    """The address as its file has it, a password blotted out."""
-    return re.sub(r"(?<=://)[^/@]*@", "***@", address)
+def _sqlite_file(address: str) -> Path:
+    return Path(unquote(address.removeprefix("sqlite://").partition("?")[0]).removeprefix("/"))
+
+
+def _secrets(address: str) -> list[str]:
+    """What of an address no message may show, as it stands there and as it is meant."""
+    beyond = address.partition("://")[2]
+    user, _, password = beyond.rpartition("@")[0].partition(":")
+    values = [value for _, value in parse_qsl(beyond.partition("?")[2])]
+    return [secret for each in (password, user, *values) for secret in (each, unquote(each)) if secret]
 
 
 @contextmanager
-def _translated(address: str, password: str | None) -> Iterator[None]:
+def _translated(address: str, expanded: str) -> Iterator[None]:
     """Faults of a database as ours; of the driver's own words only those about the query are shown."""
     try:
         yield
@@ -86,6 +93,8 @@ def _translated(address: str, password: str | None) -> Iterator[None]:
     except Exception as error:  # each driver has its own classes
         kind = type(error).__name__
         if kind in WRONG_QUERY:
-            words = str(error).partition("\n")[0].replace(password or "\n", "***")
+            words = str(error).partition("\n")[0]
+            for secret in _secrets(expanded):
+                words = words.replace(secret, "***")
             raise ParameterError(f"{address} does not understand the query: {words}") from None
         raise SourceUnavailableError(f"{address} cannot be asked ({kind}): look at the address, or try later") from None

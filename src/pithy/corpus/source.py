@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.files import read_json
+from pithy.files import read_json, read_yaml
 from pithy.settings import Strict, nearest, typed
 
 SOURCES = Path("data/sources")
@@ -50,6 +51,11 @@ class File(Declared):
     read: dict[str, Any] = field(default_factory=dict)  # what differs from the source's `read` for this file
 
     @property
+    def public(self) -> File:
+        """The file without the secrets that its addresses may hold."""
+        return replace(self, url=hidden(self.url) if isinstance(self.url, str) else list(map(hidden, self.url)))
+
+    @property
     def addresses(self) -> list[str]:
         """The official addresses, in the order in which they are tried."""
         return [self.url] if isinstance(self.url, str) else self.url
@@ -73,10 +79,25 @@ class Source(Declared):
     distinct: Literal["exact", "letters"] | None = None  # drop repeats from train, and what is in dev or test
 
     @property
+    def public(self) -> Source:
+        """What may stand beside the files: the source without the secrets that its addresses may hold."""
+        return replace(self, files=[file.public for file in self.files])
+
+    @property
     def labels_tokens(self) -> bool:
         """Whether the tokens of its texts have labels."""
         options = [self.read, *(file.read for file in self.files)]
         return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
+
+
+def hidden(address: str) -> str:
+    """An address without user, password and query, which may be secret."""
+    scheme, mark, rest = address.partition("://")
+    host = re.split(r"[/?#]", rest)[0]
+    named = "@" in host or (":" in host and not host.rpartition(":")[2].isdecimal())  # a password may hold a /
+    if named and "@" in rest and scheme != "hf":  # where @ is a revision
+        rest = f"***@{rest.rpartition('@')[2]}"
+    return scheme + mark + rest.partition("?")[0]
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
@@ -98,18 +119,12 @@ def read_source(path: Path) -> Source:
 
 
 def _parsed(path: Path) -> Any:
-    import yaml
-
     if path.suffix == ".json":
         return read_json(path)
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return read_yaml(path)
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: {_nearest(path)}") from None
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        raise ParameterError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def _nearest(path: Path) -> str:
@@ -143,6 +158,7 @@ def _check_file(file: File, where: str) -> None:
         raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
     for address in file.addresses:
         if not address.startswith(FETCHED):
-            raise ParameterError(f"{where}.url was {address!r}: {', '.join(FETCHED[:-1])} are known; a file is `local`")
+            known = ", ".join(FETCHED[:-1])
+            raise ParameterError(f"{where}.url was {hidden(address)!r}: {known} are known; a file is `local`")
     if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
         raise ParameterError(f"{where}: a database address and a query belong together")

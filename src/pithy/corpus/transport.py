@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
+from pithy.corpus.source import hidden
 from pithy.errors import InputMissingError, ParameterError, SourceUnavailableError
 from pithy.settings import DownloadSettings
 
@@ -36,15 +36,15 @@ def download(address: str, target: Path, settings: DownloadSettings, pause: floa
         except _StaleError as error:
             part.unlink(missing_ok=True)
             fault = error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise ParameterError(f"{shown(address)} is no address to fetch from: {error}") from None
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol):  # whose own words may hold a password
+            raise ParameterError(f"{hidden(address)} is no address to fetch from") from None
         except httpx.HTTPError as error:
             fault = error
         else:
             part.replace(target)
             return
     raise SourceUnavailableError(
-        f"{shown(address)} cannot be reached ({_reason(fault)}; {settings.tries} tries): "
+        f"{hidden(address)} cannot be reached ({_reason(fault)}; {settings.tries} tries): "
         "look at the network, or set PITHY_MIRROR to a folder or an address that has the files"
     )
 
@@ -54,22 +54,13 @@ def part_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
-def shown(address: str) -> str:
-    """The address without user, password and query, which may hold secrets."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "an address that cannot be read"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def _continue(address: str, part: Path, timeout: float) -> None:
     """One try: ask for what is missing and append it."""
     start = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     with httpx.stream("GET", address, headers=headers, timeout=timeout, follow_redirects=True) as response:
         if response.status_code in GONE:
-            raise InputMissingError(f"{shown(address)} does not exist (the server answers {response.status_code})")
+            raise InputMissingError(f"{hidden(address)} does not exist (the server answers {response.status_code})")
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise _StaleError("the server has less than was fetched before")
         response.raise_for_status()

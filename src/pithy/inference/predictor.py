@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.errors import DataError
 from pithy.inference.runtime import OnnxModel
 from pithy.inference.words import Word, words_of
 from pithy.systems.saved import Saved, load
 from pithy.text.encoding import TextEncoder
 from pithy.text.spelling import Speller
 from pithy.text.tokenizers import load as load_tokenizer
+from pithy.text.tokenizers import vocabulary_of
 from pithy.text.words import Located
 from pithy.training.batches import TextBatches
 from pithy.training.precision import lowered
@@ -41,8 +43,11 @@ class Predictor:
         self.saved: Saved = load(folder, OnnxModel)
         if not isinstance(self.saved.model, OnnxModel):
             lowered(self.saved.model)
-        self.encoder = TextEncoder(load_tokenizer(folder / "tokenizer.json"))
+        tokenizer = load_tokenizer(folder / "tokenizer.json")
+        self.encoder = TextEncoder(tokenizer)
         characters = self.saved.frame.characters
+        if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
+            raise DataError(f"{folder}/tokenizer.json has more tokens than the model knows: restore the folder")
         self.speller = Speller(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:

@@ -7,15 +7,18 @@ from typing import Any
 
 import torch
 
-from pithy.errors import InputMissingError
+from pithy.errors import DataError, InputMissingError
 from pithy.layers.types import Prediction, Tokens
+from pithy.settings import shown
+
+INPUTS, OUTPUTS = {"ids", "valid", "characters"}, {"logits", "tokens"}
 
 
 class OnnxModel:
     """A graph in the place of a model: tokens to prediction, on the CPU, with as many threads as torch has.
 
     Its inputs are named as the parts of `Tokens`, its outputs as those of `Prediction`. Raises InputMissingError
-    without onnxruntime.
+    without onnxruntime, DataError for a file that is no such graph.
     """
 
     training = False
@@ -32,9 +35,14 @@ class OnnxModel:
         options.enable_mem_pattern = False  # which pays for batches of one shape only
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch wants the same cores
         self.multi = multi
-        self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        try:
+            self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the library has a class of its own for each fault, and no common one
+            raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs()]
+        if not {"ids", "valid"} <= set(self.inputs) <= INPUTS or not {"logits"} <= set(self.outputs) <= OUTPUTS:
+            raise DataError(f"{path} is not the graph of a model: export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
         """Logits (B, C) of a batch (B, L), and (B, L, S) of its tokens' labels where the model gives them."""

@@ -24,7 +24,7 @@ def main() -> None:
     with atomic_folder(out) as folder:
         for file in source.files:
             print(f"{file.path} from {fetcher.fetch(file, folder)}")
-        write_json(folder / "source.json", asdict(source))
+        write_json(folder / "source.json", asdict(source.public))
     fetcher.clear()
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pithy.errors import arguments, guarded
-from pithy.files import atomic_folder, read_json
+from pithy.files import atomic_folder
 from pithy.settings import EncodeSettings, View, select
 from pithy.text.pos_table import load
+from pithy.text.prompts import read_prompt
 from pithy.text.rows import Corpus
 from pithy.text.tokenizers import vocabulary_of
 from pithy.text.vectors import read_vectors, vectors_file
@@ -26,7 +27,7 @@ def run(
     """Encode the corpus in one view; `out` appears whole or not at all."""
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = Corpus.read(validated), load(pos)
-    prefix = read_json(augmented / "prompt.json")["prefix"] if view.prompt else ""
+    prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
     read = reading(view, settings, corpus, prefix)
     vectors = None if file is None else read_vectors(file, vocabulary_of(read.tokenizer))
     with atomic_folder(out) as folder:

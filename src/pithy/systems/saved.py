@@ -11,20 +11,23 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import nn
 
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
+from pithy.files import atomic_folder, fits, read_json, sha256, write_json, write_tensors, write_text
 from pithy.layers.types import Context
+from pithy.settings import shown
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 
 FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
+WHOLE = (set(CHECKED), {GRAPH, *CHECKED} - {"model.safetensors"})  # the files of a model, and of an exported one
+UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,16 +138,34 @@ def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
     if exported and graph is None:
         raise ParameterError(f"{folder} is an exported model, good for answers only: name the one it was exported from")
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
-    if config.get("model_type") != "pithy" or config.get("format") != FORMAT:
+    if not isinstance(config, dict) or config.get("model_type") != "pithy" or config.get("format") != FORMAT:
         raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
+    if not fits(labels, list[str]) or not labels or len(set(labels)) < len(labels):
+        raise DataError(f"{folder}/labels.json is not a list of labels: restore the folder")
     try:
-        frame, multi = TextFrame(**config["frame"]), config["task"] == "multi"
-        model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
+        frame, multi = _frame(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
+        if not fits(config["system"], str) or not fits(thresholds, list[float]) or len(thresholds) != len(labels):
+            raise TypeError("a name, or a threshold a label, is missing")
+        model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
-    except (KeyError, TypeError, RuntimeError, ParameterError) as error:  # saved when a part had other settings
-        reason = str(error).partition("\n")[0]
+    except (*UNFIT, ParameterError) as error:  # saved when a part had other settings
+        reason = shown(str(error).partition("\n")[0])
         raise DataError(f"{folder} does not fit this version of pithy ({reason}): train the model again") from None
+
+
+def _frame(values: Any) -> TextFrame:
+    """The frame that config.json holds. Raises TypeError or ValueError for one that no model can have."""
+    for name, hint in get_type_hints(TextFrame).items():
+        if name in values and not fits(values[name], hint):
+            raise TypeError(f"frame.{name} is not {hint}")
+    frame = TextFrame(**values)
+    ids = [frame.pad_id, frame.unk_id, frame.mask_id or 0, *frame.prefix_ids, *frame.suffix_ids]
+    if min(ids) < 0 or max(ids) >= frame.vocabulary:
+        raise ValueError("frame has ids beyond its vocabulary")
+    if frame.max_length <= len(frame.prefix_ids) + len(frame.suffix_ids):
+        raise ValueError("frame.max_length leaves no room for a text")
+    return frame
 
 
 def _check(folder: Path) -> set[str]:
@@ -158,6 +179,8 @@ def _check(folder: Path) -> set[str]:
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict):
         raise DataError(f"{folder}/manifest.json names no checksums: restore the folder")
+    if set(digests) not in WHOLE:
+        raise DataError(f"{folder}/manifest.json has no checksum of one of its files, or too many: restore the folder")
     for name, digest in digests.items():
         if not (folder / name).is_file():
             raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
@@ -188,9 +211,13 @@ def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    return load_file(path)
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise DataError(f"{path} is not a whole safetensors file ({shown(str(error))}): restore the folder") from None
 
 
 def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:

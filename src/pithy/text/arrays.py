@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -10,11 +11,28 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
+from pithy.errors import DataError, InputMissingError
+
 
 def within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """0, 1, … of each group, groups of `counts` one after the other."""
     places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return places
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """A .npy file, memory-mapped; nothing in it is run. Raises InputMissingError or DataError."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of headers that an early Python would have written
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except OSError:
+        raise
+    except Exception as error:  # a broken header brings out what the tokenizer of Python's own code raises
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} is not a whole array ({reason}): delete it and run dvc repro") from None
+    return array
 
 
 class NpyWriter:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+from pithy.files import parsed_json
 from pithy.text.tokenizers import SPECIALS, by_piece, load
 
 CONFIGS = ("tokenizer_config.json", "config.json")
@@ -38,7 +38,7 @@ def read_checkpoint(name: str) -> Checkpoint:
         tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
     keys = ("model_max_length", "max_position_embeddings")
     limits = (configs[file].get(key) for file, key in zip(CONFIGS, keys, strict=True))
-    known = [int(limit) for limit in limits if limit is not None and limit < 1e6]  # 1e30 stands for "none"
+    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: none
     return Checkpoint(tokenizer, min(known, default=None))
 
 
@@ -56,9 +56,12 @@ def _from_words(path: Path, lowercase: bool) -> Tokenizer:
 def _config(name: str, file: str) -> dict[str, Any]:
     path = _file(name, file)
     try:
-        return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
+        values = {} if path is None else parsed_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path} is not a JSON object of settings")
+    return values
 
 
 def _file(name: str, file: str) -> Path | None:

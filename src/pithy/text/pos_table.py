@@ -16,10 +16,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pithy.errors import DataError, InputMissingError
-from pithy.files import read_json, sha256, write_json
-from pithy.settings import PosTableSettings
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.files import fits, read_json, sha256, write_json
+from pithy.settings import PosTableSettings, typed
 from pithy.text import lexicons
+from pithy.text.rows import UNREADABLE
 from pithy.text.tagsets import Language, as_language, is_mark, is_notional
 
 FREQUENT = 500  # occurrences in the jieba dictionary's corpus that give a word a row of its own
@@ -152,13 +153,19 @@ def load(folder: Path) -> PosTable:
     about = read_json(folder / "about.json")
     path = folder / "table.parquet"
     try:
-        frame = pl.read_parquet(path)
-        settings = PosTableSettings(**about["settings"])
-        return PosTable(frame.select(*SCHEMA), settings, about["version"], about["previous"])
+        frame = pl.read_parquet(path).select(*SCHEMA)
+        settings = typed(PosTableSettings, about["settings"])
+        table = PosTable(frame, settings, about["version"], about["previous"])
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run dvc repro pos_table") from None
-    except (pl.exceptions.PolarsError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is not a part-of-speech table ({error}): delete it and run dvc repro") from None
+    except (*UNREADABLE, ParameterError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{folder} is not a part-of-speech table ({reason}): delete it and run dvc repro") from None
+    if not fits(table.version, int) or not fits(table.previous, str | None):
+        raise DataError(f"{folder / 'about.json'} has no version: delete {folder} and run dvc repro")
+    if frame.schema != SCHEMA or not frame["weight"].is_between(0, 1).fill_null(False).all():
+        raise DataError(f"{path} holds something else than weights from 0 to 1: delete it and run dvc repro")
+    return table
 
 
 def next_version(table: PosTable, folder: Path) -> PosTable:

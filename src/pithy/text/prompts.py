@@ -6,8 +6,11 @@ The first mask stands where the label is named, the second where the text says w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from pathlib import Path
+from typing import Literal, TypedDict, get_type_hints
 
+from pithy.errors import DataError
+from pithy.files import fits, read_json
 from pithy.text.tagsets import Language
 from pithy.text.tokenizers import MASK, UNK
 
@@ -37,6 +40,18 @@ def prompt(template: Template, language: Language, labels: Sequence[str]) -> Pro
     """
     prefix = {"plain": _plain, "complex": _complex, "auto": _auto}[template](language, labels)
     return Prompt(language=language, template=template, prefix=prefix, masks=prefix.count(MASK))
+
+
+def read_prompt(folder: Path) -> Prompt:
+    """The prompt that `augment` left in `folder`. Raises InputMissingError or DataError."""
+    path = folder / "prompt.json"
+    value = read_json(path)
+    if not isinstance(value, dict) or not all(
+        fits(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
+    ):
+        raise DataError(f"{path} is not a prompt: delete it and run dvc repro augment")
+    found: Prompt = value  # type: ignore[assignment]
+    return found
 
 
 def _plain(language: Language, labels: Sequence[str]) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from pithy.errors import DataError, InputMissingError
-from pithy.files import read_json
+from pithy.files import fits, read_json
 from pithy.text.tagsets import Language, as_language
 
 SPLITS = ("train", "dev", "test")
 BATCH = 50_000
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # broken bytes bring both out
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,12 @@ class Corpus:
     def read(cls, folder: Path) -> Corpus:
         """Read corpus.json. Raises InputMissingError or DataError."""
         about = read_json(folder / "corpus.json")
-        try:
-            return cls(
-                folder=folder,
-                name=about["name"],
-                language=as_language(about["language"]),
-                task=about["task"],
-                labels=list(about["labels"]),
-                token_labels=list(about["token_labels"]),
-                tokens_only=about["tokens_only"],
-            )
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{folder / 'corpus.json'} lacks {error}: delete {folder} and run dvc repro") from None
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
+        for name, hint in hints.items():
+            if not isinstance(about, dict) or not fits(about.get(name), str if name == "language" else hint):
+                raise DataError(f"{folder / 'corpus.json'} lacks {name}: delete {folder} and run dvc repro")
+        given = {name: about[name] for name in hints}
+        return cls(folder=folder, **given | {"language": as_language(about["language"])})
 
     def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
         """Frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
@@ -79,7 +75,7 @@ class Corpus:
     def _collected(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:
         try:
             return rows.collect()
-        except pl.exceptions.PolarsError as error:
+        except UNREADABLE as error:
             reason = " ".join(str(error).split())[:200]
             raise DataError(
                 f"{self.folder / split}.parquet cannot be read ({reason}): run dvc repro validate"

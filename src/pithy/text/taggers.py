@@ -48,7 +48,7 @@ class JiebaTagger:
             import jieba
             import jieba.posseg
 
-        jieba.setLogLevel(logging.ERROR)
+        jieba.setLogLevel(logging.CRITICAL)  # it can do without its cache, and says so with a traceback
         self._cut = jieba.posseg.dt.cut
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:

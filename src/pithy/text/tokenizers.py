@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from pithy.errors import DataError, InputMissingError
+from pithy.settings import shown
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -31,6 +32,8 @@ NAMES = {
     "mask": (MASK, "<mask>"),
 }
 
+MOST_ENTRIES = 1 << 24  # ids of a vocabulary
+RARE = "𪛖 ꙮ ⸙"  # what hardly any vocabulary has
 CHARACTER = "(?m:.)"  # Oniguruma: any character, a line break too
 WORD = (
     r"\p{N}+(?:[.,:/]\p{N}+)+"
@@ -51,7 +54,7 @@ class SpecialIds(NamedTuple):
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
     """The special tokens of any tokenizer. Raises DataError where it can neither pad nor say "unknown"."""
-    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    ids = _ids_of(tokenizer)
     found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in NAMES.items()}
     pad, unk = found["pad"], found["unk"]
     if pad is None or unk is None:
@@ -98,8 +101,9 @@ def load(path: Path) -> Tokenizer:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)")
     try:
         tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.encode(RARE)  # a model without its unknown token fails over the first one
     except Exception as error:  # the library raises a bare Exception
-        raise DataError(f"{path} is not a tokenizer ({error})") from None
+        raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
     return plain(tokenizer)
 
 
@@ -131,11 +135,18 @@ def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> 
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
     """Every entry, added tokens included, in the order of the ids; an id that no entry has reads `[unused]`."""
-    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    ids = _ids_of(tokenizer)
     entries = ["[unused]"] * (max(ids.values(), default=-1) + 1)
     for entry, index in ids.items():
         entries[index] = entry
     return entries
+
+
+def _ids_of(tokenizer: Tokenizer) -> dict[str, int]:
+    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    if (largest := max(ids.values(), default=0)) >= MOST_ENTRIES:
+        raise DataError(f"tokenizer.json gives an entry the id {largest:,}: it is damaged")
+    return ids
 
 
 def _words(model: models.Model) -> Tokenizer:

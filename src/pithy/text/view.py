@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pithy.errors import DataError, InputMissingError
-from pithy.files import read_json, sha256
+from pithy.errors import DataError
+from pithy.files import fits, read_json, sha256
+from pithy.text.arrays import read_array
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,20 @@ class View:
     def load(cls, folder: Path) -> View:
         """Read view.json. Raises InputMissingError where it is missing, DataError where it is broken."""
         about = read_json(folder / "view.json")
-        names = {field.name for field in fields(cls)} - {"folder"}
-        if not isinstance(about, dict) or set(about) != names:
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
+        if not isinstance(about, dict) or set(about) != set(hints):
             raise DataError(f"{folder / 'view.json'} is not an encoded view: delete {folder} and run dvc repro")
-        return cls(folder=folder, **about)
+        for name, hint in hints.items():
+            if not fits(about[name], hint):
+                raise DataError(f"{folder / 'view.json'}: {name} is not {hint}: delete {folder} and run dvc repro")
+        view = cls(folder=folder, **about)
+        view._check_ids()
+        return view
+
+    def _check_ids(self) -> None:
+        named = (self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id, *self.prefix_ids, *self.suffix_ids)
+        if not all(index is None or 0 <= index < self.vocabulary for index in named) or self.max_length < 1:
+            raise DataError(f"{self.folder / 'view.json'} has ids beyond its vocabulary: run dvc repro")
 
     @property
     def tokenizer_json(self) -> Path:
@@ -82,11 +93,16 @@ class View:
 
     def pos_weight(self) -> NDArray[np.float32]:
         """Part-of-speech weight of every vocabulary entry, (V,)."""
-        return self._array("pos_weight.npy", np.float32, (self.vocabulary,))
+        weights = self._array("pos_weight.npy", np.float32, (self.vocabulary,))
+        if not ((weights >= 0) & (weights <= 1)).all():
+            raise DataError(f"{self.folder / 'pos_weight.npy'} holds weights that are not from 0 to 1: run dvc repro")
+        return weights
 
     def vectors_array(self) -> NDArray[np.float32]:
         """Pretrained vector of every vocabulary entry, (V, E), NaN where it has none; only where `vectors` is given."""
         assert self.vectors is not None
+        if not fits(self.vectors.get("width"), int):
+            raise DataError(f"{self.folder / 'view.json'}: vectors has no width: run dvc repro")
         return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
 
     def split(self, name: str) -> Split:
@@ -97,7 +113,7 @@ class View:
         rows = self._array(f"{name}.rows.npy", np.int64)
         count = len(rows)
         single = self.task == "single"
-        offsets = self._array(f"{name}.offsets.npy", np.int64, (count + 1,))
+        offsets = self._places(f"{name}.offsets.npy", count)
         shape = (count,) if single else (count, len(self.labels))
         return Split(
             ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), 0, self.vocabulary),
@@ -120,24 +136,26 @@ class View:
         if self.token_labels:
             bounds = (-1, len(self.token_labels))
             found["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
-            found["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,))
+            found["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
         if self.characters:
-            found["spelling"] = spelling = self._array(f"{split}.spelling.npy", np.int64, (tokens + 1,))
+            found["spelling"] = spelling = self._places(f"{split}.spelling.npy", tokens)
             bounds = (1, len(self.characters) + 2)
             found["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
         return found
+
+    def _places(self, name: str, count: int) -> NDArray[np.int64]:
+        """A file of offsets, (count + 1,), from 0 on and never back."""
+        offsets = self._array(name, np.int64, (count + 1,))
+        if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
+            raise DataError(f"{self.folder / name} holds offsets that are out of order: delete it, run dvc repro")
+        return offsets
 
     def _array(
         self, name: str, dtype: type, shape: tuple[int, ...] | None = None, lowest: int = 0, bound: int | None = None
     ) -> NDArray[Any]:
         """A file of the view, of type `dtype` and of `shape`, its values from `lowest` and below `bound`."""
         path = self.folder / name
-        try:
-            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError:
-            raise InputMissingError(f"{path} is missing: run dvc repro encode@{self.view}") from None
-        except (ValueError, EOFError) as error:
-            raise DataError(f"{path} is not a whole array ({error}): delete it and run dvc repro") from None
+        array = read_array(path)
         if array.dtype != dtype or shape not in {None, array.shape}:
             raise DataError(f"{path} holds {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}: run dvc repro")
         if bound is not None and array.size and not lowest <= int(array.min()) <= int(array.max()) < bound:

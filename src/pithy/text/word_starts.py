@@ -68,6 +68,6 @@ def _words(text: str) -> Iterable[str]:
         warnings.simplefilter("ignore")  # the package's regular expressions are older than Python's rules
         import jieba
 
-    jieba.setLogLevel(logging.ERROR)
+    jieba.setLogLevel(logging.CRITICAL)  # it can do without its cache, and says so with a traceback
     words: Iterable[str] = jieba.cut(text)
     return words

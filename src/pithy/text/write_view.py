@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pithy.files import write_json
 from pithy.settings import View
-from pithy.text.arrays import NpyWriter
+from pithy.text.arrays import NpyWriter, read_array
 from pithy.text.encoding import TextEncoder
 from pithy.text.pos_table import PosTable, weights_for
 from pithy.text.rows import SPLITS, Corpus
@@ -110,7 +110,7 @@ def write_view(
     if vectors is not None:
         np.save(folder / "vectors.npy", vectors)
         file = Path(str(view.vectors)).name
-        covered = {"file": file, **coverage(vectors, np.load(folder / "train.ids.npy", mmap_mode="r"))}
+        covered = {"file": file, **coverage(vectors, read_array(folder / "train.ids.npy"))}
     about = {
         "view": name,
         **_of_corpus(corpus),

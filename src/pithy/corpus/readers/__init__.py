@@ -26,7 +26,7 @@ from pithy.corpus.readers.merging import distinct
 from pithy.corpus.readers.spans import label_tokens
 from pithy.corpus.source import ROLES, Declared, File, Source
 from pithy.errors import DataError, ParameterError
-from pithy.settings import nearest, typed
+from pithy.settings import nearest, shown, typed
 
 
 def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
@@ -195,7 +195,7 @@ def _split(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
     if unnamed.height:
         row = unnamed.row(0, named=True)
         raise DataError(
-            f"{row['file']} row {row['line']} is in the split {row.get('split') or row['file']!r}, which "
+            f"{row['file']} row {row['line']} is in the split {shown(repr(row.get('split') or row['file']))}, which "
             f"data/sources/{source.name}.yaml does not name: its splits are {', '.join(sorted(named))}"
         )
     return frame.with_columns(split=key.replace_strict(named, return_dtype=pl.String))

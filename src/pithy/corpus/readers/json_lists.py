@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from pithy.corpus.readers.columns import ROW, Columns, map_columns
-from pithy.corpus.readers.decoding import readable, utf8
+from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.errors import DataError
+from pithy.files import parsed_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,9 @@ def read(path: Path, options: JsonLists) -> pl.DataFrame:
     """`line` counts rows. Raises DataError for a file that is no object of lists of one length."""
     source = utf8(path, options.encoding)
     try:
-        value = json.loads(source.read_bytes() if isinstance(source, Path) else source.getvalue())
-    except (ValueError, RecursionError) as error:
+        with reopened(source) as file:
+            value = parsed_json(file.read())
+    except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
         raise DataError(f"{path} is not a JSON object of lists")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from pithy.corpus.archives import members
+from pithy.corpus.archives import members, whole
 from pithy.corpus.readers.decoding import decode, lines
 from pithy.corpus.source import Declared
 from pithy.errors import DataError, InputMissingError
+from pithy.files import parsed_json
 
 COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for name in ("file", "line", "text", "label")})
 
@@ -37,7 +37,9 @@ def contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
     for member in members(path):
-        yield member.path, member.stream.read()
+        with whole(path):
+            content = member.stream.read()
+        yield member.path, content
 
 
 def read_posts(path: Path, options: Posts) -> pl.DataFrame:
@@ -72,8 +74,8 @@ def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
 
 def _text(data: bytes, key: str, where: str) -> str:
     try:
-        value = json.loads(decode(data, "utf-8", where))
-    except (ValueError, RecursionError) as error:
+        value = parsed_json(decode(data, "utf-8", where))
+    except ValueError as error:
         raise DataError(f"{where} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         raise DataError(f"{where} has no text under {key!r}")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import polars as pl
 
 from pithy.errors import DataError
+from pithy.settings import shown
 
 OUTSIDE = "O"
 COLUMNS = pl.Schema({"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
@@ -46,9 +47,9 @@ def _place(span: Any, text: str, label: str | None, where: str) -> tuple[int, in
         label = label if values[2] is None else str(values[2])
         start, end = _number(values[0]), _number(values[1])
     if not 0 <= start < end <= len(text):
-        raise DataError(f"{where} marks {span!r}, which is not in its text: {text[:60]!r}")
+        raise DataError(f"{where} marks {shown(repr(span))}, which is not in its text: {text[:60]!r}")
     if label is None:
-        raise DataError(f"{where} marks {span!r} and says no label")
+        raise DataError(f"{where} marks {shown(repr(span))} and says no label")
     return start, end, label
 
 

@@ -1,0 +1,86 @@
+"""Have new texts drifted away from those that the champion knows? python -m flows.drift [--file texts.txt]
+
+Where they have, and rows with labels wait, a retraining is started. params.yaml: drift.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.retrain import called, retrain
+from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.evaluation.drift import MEASURES
+from pithy.files import write_json
+from pithy.settings import load
+from tasks import champion, drift
+from tasks.drift import Drift
+
+NO_CHAMPION = "there is no champion to measure against yet: run python -m flows.retrain first"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@flow(name="drift_check")
+def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State[Any]:
+    """Measure the texts that wait, or those of `file`, write runs/drift/TIME.json, and retrain where they have drifted.
+
+    The state's data is a Drift, or None where there is no champion yet.
+    """
+    root = Path(root).resolve()
+    settings, now = load(root / "params.yaml"), champion.current(root)
+    if now is None:
+        return Completed(name="Skipped", message=NO_CHAMPION, data=None)
+    new = drift.arrived(root, now.dataset, settings, Path(file).resolve() if file else None)
+    found = drift.measure(champion.restore(root, now), now.number, new, settings.drift.threshold)
+    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", asdict(found))
+    create_markdown_artifact(f"**{found}**\n\n{table(found)}", key="drift")
+    if found.drifted and file is None and found.labelled:
+        result: Any = retrain(root, now.dataset, return_state=True).result()
+        found = replace(found, outcome=f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
+    elif found.drifted:
+        found = replace(found, outcome="to learn from them, label some and put them where new rows arrive")
+    get_run_logger().info("%s", found)
+    return Completed(name="Drifted" if found.drifted else "Completed", message=str(found), data=found)
+
+
+def table(found: Drift) -> str:
+    """The measures as a Markdown table."""
+    head = ["| measure | index | by chance up to | drifted | |", "| --- | ---: | ---: | --- | --- |"]
+    rows = [
+        f"| {each.name} | {each.index:.3f} | {each.chance:.3f} | {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
+        for each in found.measures
+    ]
+    return "\n".join([*head, *rows]) + f"\n\nthreshold: {found.threshold:g}\n"
+
+
+@app.command()
+@guarded
+def main(
+    file: Annotated[Path | None, typer.Option(help="Texts to measure, instead of those that wait.")] = None,
+) -> None:
+    """Measure new texts against those that the champion knows; retrain where they have drifted."""
+    if file is not None and not file.is_file():
+        raise InputMissingError(f"{file} is missing: --file names a file with texts")
+    found: Drift | None = called(drift_check, Path.cwd(), file)
+    if found is None:
+        raise InputMissingError(NO_CHAMPION)
+    if found.measures:
+        print(table(found))
+    print(found)
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except SystemExit as end:
+        sys.exit(ParameterError.code if end.code == 2 else end.code)

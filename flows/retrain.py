@@ -1,0 +1,153 @@
+"""Learn from new rows, and put a better model in the champion's place: python -m flows.retrain.
+
+    python -m flows.retrain --show
+    python -m flows.retrain --rollback
+
+params.yaml: retrain says where new rows arrive and what a challenger must be; docs/retraining.md tells the whole story.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.dag import pipeline
+from flows.pipeline import report
+from pithy.errors import ParameterError, PithyError, TryAgainError, guarded
+from pithy.settings import load
+from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
+from tasks.champion import Champion
+from tasks.ingest import Arrival
+from tasks.publish import Run, RunFailedError
+from tasks.request import Request
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retraining:
+    """What came of a retraining: the champion is the new one, or still the old one, and `reason` says why."""
+
+    promoted: bool
+    reason: str
+    run: str
+    arrival: Arrival
+    champion: Champion
+
+
+@flow(name="retrain")
+def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
+    """Take in new rows, run the pipeline on all of them, and promote what it chose if it beats the champion.
+
+    `dataset` is the base data set: the champion's, or that of params.yaml, where None. The state's data is a
+    Retraining. Raises TryAgainError where another retraining is at work, DataError for new rows that break a rule.
+    """
+    root = Path(root).resolve()
+    settings = load(root / "params.yaml")
+    with champion.held(root):
+        now = champion.current(root)
+        name = ingest.grown_name(dataset or (now.dataset if now else settings.dataset))
+        challenge.refuse_other(now, name)
+        arrival = _step("ingest")(ingest.take)(root, name, settings)
+        get_run_logger().info("%s", arrival)
+        request = Request(root=root, dataset=arrival.dataset, systems=tuple(settings.retrain.systems))
+        run = _learn(request)
+        result = _step("challenge")(_challenge)(request, run, arrival)
+    create_markdown_artifact(_page(result), key="champion")
+    return Completed(name="Promoted" if result.promoted else "Refused", message=result.reason, data=result)
+
+
+def _step(name: str) -> Any:
+    """A Prefect task that is never skipped: what is up to date is DVC's to say."""
+    return task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
+
+
+def _learn(request: Request) -> Run:
+    """Run the pipeline. Raises what the run raised."""
+    overrides.check(request)
+    result: Any = pipeline(request, return_state=True).result(raise_on_failure=False)
+    if isinstance(result, BaseException):
+        raise result
+    if not isinstance(result, Run):
+        raise PithyError("the pipeline ended without a run")
+    return result
+
+
+def _challenge(request: Request, run: Run, arrival: Arrival) -> Retraining:
+    """Judge what the run chose, in the place where it was made, and promote it if it may be."""
+    root, settings = request.root, load(request.root / "params.yaml")
+    with workspace.opened(request) as place:
+        stages = graph.read(place.path)
+        if len(stages.current) < len(stages):
+            raise TryAgainError(f"the files of {root} changed during the retraining: start it again")
+        found = challenge.challenge(root, place.path, stages, run, settings)
+        decision, entry = found.decision, replace(found.challenger, verdict=found.decision.reason)
+        if decision.promoted:
+            reference = drift.reference(place.path / entry.model, stages)
+            now: Champion | None = champion.promote(root, place.path, entry, reference)
+        else:
+            now = champion.current(root)
+    assert now is not None
+    return Retraining(promoted=decision.promoted, reason=decision.reason, run=run.name, arrival=arrival, champion=now)
+
+
+def _page(result: Retraining) -> str:
+    what = "Promoted" if result.promoted else "Refused"
+    return f"**{what}**: {result.reason}\n\n* {result.arrival}\n* run: {result.run}\n* {result.champion}\n"
+
+
+def called(this: Any, root: Path, *arguments: Any) -> Any:
+    """Run a flow against the server that is here, or one for this run alone; the data of its state.
+
+    Ends the process, with the stage's own exit code, where a run of the pipeline failed. Raises what the flow raised.
+    """
+    server.start().wait()
+    result = this(root, *arguments, return_state=True).result(raise_on_failure=False)
+    if isinstance(result, RunFailedError):
+        sys.exit(report(result.run, root))
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+@app.command()
+@guarded
+def main(
+    dataset: Annotated[str, typer.Option(help="A file of data/sources; that of params.yaml.")] = "",
+    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the champion before.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the champion and those before it.")] = False,
+) -> None:
+    """Learn from new rows; promote the new model if it beats the champion, else say why not."""
+    root = Path.cwd()
+    if rollback and show:
+        raise ParameterError("--rollback and --show were given: one of them is allowed")
+    if rollback:
+        with champion.held(root):
+            print(champion.rollback(root))
+    elif show:
+        print("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
+    else:
+        _retrain(root, dataset)
+
+
+def _retrain(root: Path, dataset: str) -> None:
+    result: Retraining = called(retrain, root, dataset or None)
+    print(result.arrival)
+    print(f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
+    print(f"{result.champion}\nmodel:  runs/champion/model")
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except SystemExit as end:  # a command line that cannot be read is a bad parameter
+        sys.exit(ParameterError.code if end.code == 2 else end.code)

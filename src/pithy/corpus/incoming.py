@@ -1,0 +1,93 @@
+"""New rows of a data set, in files of their own: csv, tsv, jsonl and parquet with the data set's columns.
+
+Texts without labels also come as txt, one a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pithy.corpus import faults
+from pithy.corpus.add import KINDS
+from pithy.corpus.keys import exact_text, label_column
+from pithy.corpus.readers import READERS, read_corpus
+from pithy.corpus.readers.decoding import guess_encoding, lines
+from pithy.corpus.rows import Rows
+from pithy.corpus.source import File, Source
+from pithy.corpus.survey import survey
+from pithy.errors import DataError
+from pithy.settings import Action, ValidateSettings
+
+UNLABELLED = ".txt"
+NAMED = ("text", "join", "label", "label_separator")  # options of a source that hold for new files too
+
+
+def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> pl.DataFrame:
+    """The rows of `files`: text, label (or labels), file, line; those that `settings` drops are left out.
+
+    Raises DataError with all faults at once, where a file cannot be read or a row breaks a rule.
+    """
+    frames, broken = [], []
+    for file in files:
+        try:
+            frames.append(read_file(file, source))
+        except DataError as fault:
+            broken.append(str(fault))
+    if broken:
+        raise DataError("\n".join(broken))
+    return _sound(pl.concat(frames, how="diagonal_relaxed"), source, settings)
+
+
+def read_file(file: Path, source: Source) -> pl.DataFrame:
+    """One file's rows with their labels, unchecked. Raises DataError for what cannot be read."""
+    options = _options(file, source)
+    try:
+        return _read(file, source, options)
+    except DataError:
+        if file.suffix.lower() != ".tsv":
+            raise
+        return _read(file, source, options | {"quote": None})  # in many tsv files quotation marks are plain characters
+
+
+def read_texts(file: Path, source: Source) -> list[str]:
+    """One file's texts, whether or not they have labels. Raises DataError for what cannot be read."""
+    if file.suffix.lower() == UNLABELLED:
+        frame = lines(file)
+    else:
+        options = {key: value for key, value in _options(file, source).items() if key != "label_separator"}
+        kind, read = READERS[options.pop("reader")]
+        frame = pl.concat(read(file, kind(**options | {"label": None})))
+    return frame.select(exact_text()).filter(pl.col("text") != "")["text"].to_list()
+
+
+def _options(file: Path, source: Source) -> dict[str, Any]:
+    """What stands under `read` for a new file: the reader by its name, the columns as the source calls them."""
+    if file.suffix.lower() not in KINDS:
+        raise DataError(f"{file} is none of {', '.join(KINDS)}: convert it, or take it away")
+    tabular = source.read.get("reader") in {kind["reader"] for kind in KINDS.values()}
+    named = {name: source.read[name] for name in NAMED if tabular and name in source.read}
+    values = KINDS[file.suffix.lower()] | named
+    if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
+        values["encoding"] = encoding
+    return values
+
+
+def _read(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
+    common = {name: source.read[name] for name in ("names", "replace") if name in source.read}
+    alone = replace(source, files=[File(path=file.name, read=common | options)], read={}, splits={}, rows={}, keep=[])
+    return read_corpus(replace(alone, distinct=None), file.parent)
+
+
+def _sound(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:
+    """The rows that no rule takes out. Raises DataError for those that break one."""
+    seen = survey(Rows(frame.lazy()), source.task, source.labels)
+    actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in faults.SETTINGS.items()}
+    faults.refuse(seen.faults, actions, source.labels)
+    doomed = seen.faults.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
+    kept = frame.with_row_index("#row").filter(~pl.col("#row").is_in(doomed["row"].implode()))
+    return kept.select("text", label_column(frame.columns), "file", "line")

@@ -1,0 +1,77 @@
+"""A data set that grows: what a base data set had after validation, and every row that has come since.
+
+It is one parquet file in data/local and a description in data/sources. `split` is settled for good when a row comes:
+the base keeps its splits, new rows go to train, and a share of each label's goes to dev, which so follows the stream.
+`batch` is 0 for the base and counts arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pithy.corpus.keys import SPLITS, label_column, loose_text
+
+if TYPE_CHECKING:
+    from pithy.corpus.source import Source
+    from pithy.corpus.validation import Validated
+
+WORDS = ("tokens", "token_labels")
+
+
+def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
+    """The first state of the data set: the rows that validation left of the base."""
+    parts = [part.collect().with_columns(split=pl.lit(name)) for name, part in validated.parts.items()]
+    frame = pl.concat(parts, how="diagonal_relaxed")
+    roles = [name for name in (label_column(frame.columns), *WORDS, *keep) if name in frame.columns]
+    return frame.select("text", *roles, "split", batch=pl.lit(0, pl.Int32))
+
+
+def description(source: Source, labels: list[str], name: str) -> dict[str, Any]:
+    """The content of data/sources/NAME.yaml for the data set that grows out of `source`.
+
+    `labels` are all that new rows may have: another one is a slip until it is added here.
+    """
+    file = f"{name}.parquet"
+    read = {"reader": "parquet", "text": "text", "label": "labels" if source.task == "multi" else "label"}
+    words = {word: word for word in WORDS} if source.labels_tokens else {}
+    return {
+        "name": name,
+        "about": f"{source.name} and the rows that have come since",
+        "language": source.language,
+        "task": source.task,
+        "licence": source.licence,
+        "files": [{"path": file, "local": f"data/local/{file}"}],
+        "read": read | words | {"split": "split"},
+        "splits": {split: [split] for split in SPLITS},
+        "labels": labels,
+        "keep": source.keep,
+    }
+
+
+def grown(live: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
+    """`live` and, as its next batch, the rows of `new` whose text it does not have yet.
+
+    Texts count as equal as they do for leaks: but for case, width, punctuation and white space. `share` of all rows of
+    a label that ever came are in dev, whatever the size of the batches.
+    """
+    key = loose_text()
+    known = live.select(key).to_series()
+    fresh = new.filter(key.is_first_distinct() & ~key.is_in(known.implode()))
+    fresh = fresh.select("text", label_column(new.columns)).with_columns(
+        split=_split(live, fresh, share), batch=pl.lit(live["batch"].max()).cast(pl.Int32) + 1
+    )
+    return pl.concat([live, fresh], how="diagonal_relaxed")
+
+
+def _split(live: pl.DataFrame, fresh: pl.DataFrame, share: float) -> pl.Series:
+    """The split of each row of `fresh`: its texts' hashes say which go to dev."""
+    label = pl.col(label_column(fresh.columns))
+    stratum = (label.list.first() if "labels" in fresh.columns else label).alias("stratum")
+    before = live.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())
+    here = fresh.select(stratum, place=pl.col("text").hash().rank("ordinal").over(stratum), new=pl.len().over(stratum))
+    counted = here.join(before, on="stratum", how="left", maintain_order="left").fill_null(0)
+    wanted = (share * (pl.col("rows") + pl.col("new"))).round() - pl.col("dev").cast(pl.Int64)
+    in_dev = pl.col("place").cast(pl.Float64) <= wanted
+    return counted.select(split=pl.when(in_dev).then(pl.lit("dev")).otherwise(pl.lit("train"))).to_series()

@@ -1,0 +1,56 @@
+"""A stage made anew, although DVC takes it to be up to date."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pithy.errors import PithyError
+from tasks import leash
+from tasks.stage import environment
+from tasks.transcript import PROGRESS, Transcript
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+def make(root: Path, name: str, log: Log) -> bool:
+    """Bring stage `name` up to date with what it needs, run it once more, and tell whether its output has changed.
+
+    Raises PithyError with what the stage said where it fails.
+    """
+    _reproduce(root, [name], log)
+    before = _outputs(root, name)
+    _reproduce(root, ["--single-item", "--force", name], log)
+    return bool(_outputs(root, name) != before)
+
+
+def _outputs(root: Path, name: str) -> Any:
+    from dvc.utils.serialize import load_yaml
+
+    return load_yaml(root / "dvc.lock")["stages"][name]["outs"]
+
+
+def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *arguments]
+    name = arguments[-1]
+    transcript = Transcript(name)
+    with leash.start(
+        command,
+        cwd=root,
+        env=environment(root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    ) as child:
+        try:
+            for line in child.stdout or ():
+                if (text := transcript.read(line)) and not text.startswith(PROGRESS):
+                    log.info("%s", text)
+        finally:
+            leash.let_go(child)
+    if code := transcript.exit_code(child.returncode):
+        raise PithyError(f"{name} failed (exit {code}): {transcript.last_lines()}")

@@ -1,0 +1,263 @@
+"""The champion: the model in use, as a branch and tags in git, and runs/champion, a link to its folder.
+
+Each commit of the branch `champion` is the whole tree that made the model, with its params.yaml and dvc.lock, and
+champion.json, which says what it is. So a clone that can reach DVC's cache can bring any champion back. The commits
+are made beside the user's index, branch and files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.files import atomic_folder, read_json, sha256, write_text
+from pithy.settings import typed
+from tasks.git import AUTHOR, git, head
+from tasks.publish import point
+from tasks.workspace import alone
+
+BRANCH = "refs/heads/champion"
+RECORD, REFERENCE = "champion.json", "reference.json"
+OWN = {name: value for name, value in AUTHOR.items() if not name.endswith("_DATE")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hashes:
+    """What made the model, and the model itself: the data as DVC names them, else the commit or SHA-256."""
+
+    data: str
+    code: str
+    params: str
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Champion:
+    """One entry of the branch. `previous` is the champion to go back to; `restores` is set where this one is back."""
+
+    number: int = 0
+    previous: int | None = None
+    restores: int | None = None
+    since: str = ""
+    run: str
+    dataset: str
+    system: str
+    seed: int
+    score: dict[str, Any]  # name, value, low and high on `rows` development texts
+    rows: int
+    verdict: str = ""
+    hashes: Hashes
+    model: str  # its path among DVC's outputs
+
+    def __str__(self) -> str:
+        back = f", which is {self.restores} again" if self.restores else ""
+        value, low, high = (100 * self.score[key] for key in ("value", "low", "high"))
+        score = f"{self.score['name']} {value:.1f} [{low:.1f}, {high:.1f}] on {self.rows:,} development texts"
+        return f"champion {self.number}{back}: {self.system} on {self.dataset}, {score}, since {self.since}"
+
+
+def tag(number: int) -> str:
+    """The tag of a champion, named as `dvc artifacts` reads versions."""
+    return f"refs/tags/champion@v{number}.0.0"
+
+
+@contextmanager
+def held(root: Path) -> Iterator[None]:
+    """Hold what only one process may change. Raises TryAgainError where another one does."""
+    with alone(root / ".pithy" / "champion.lock", root / "runs" / "champion"):
+        yield
+
+
+def current(root: Path) -> Champion | None:
+    """The champion, or None where there is none yet."""
+    return _record(root, BRANCH) if _commit(root, BRANCH) else None
+
+
+def history(root: Path) -> list[Champion]:
+    """Every champion, the newest first."""
+    now = current(root)
+    found = [] if now is None else [_record(root, tag(number)) for number in range(now.number, 0, -1)]
+    return [each for each in found if each is not None]
+
+
+def taken_back(root: Path, model: str) -> int | None:
+    """The champion with the hash `model` that a rollback has put away, or None."""
+    reigns = history(root)
+    put_away = [before for after, before in pairwise(reigns) if after.restores]
+    return next((each.number for each in put_away if each.hashes.model == model), None)
+
+
+def promote(root: Path, place: Path, champion: Champion, reference: str) -> Champion:
+    """Make `champion` the one in use. `place` is the tree that made it; its run's folder is there already."""
+    before = current(root)
+    champion = replace(
+        champion,
+        number=before.number + 1 if before else 1,
+        previous=before.number if before else None,
+        since=_now(),
+    )
+    write_text(root / "runs" / champion.run / REFERENCE, reference)
+    with _index() as env:
+        start = head(root)
+        git(place, "read-tree", start or "--empty", env=env)
+        git(place, "add", "--update", "--", ".", ":(exclude)data/local", env=env)
+        if new := _untracked(place, env):
+            git(place, "add", "--", *new, env=env)
+        _put(place, {RECORD: _json(champion), REFERENCE: reference}, env)
+        _enter(root, champion, git(place, "write-tree", env=env), start)
+    restore(root, champion)
+    return champion
+
+
+def rollback(root: Path) -> Champion:
+    """Go back to the champion before. Raises InputMissingError where there is none."""
+    now = current(root)
+    if now is None or now.previous is None:
+        what = "there is no champion yet" if now is None else f"champion {now.number} is the first"
+        raise InputMissingError(f"{what}: nothing to go back to")
+    old = _record(root, tag(now.previous))
+    back = replace(old, number=now.number + 1, restores=old.restores or old.number, since=_now())
+    with _index() as env:
+        git(root, "read-tree", tag(old.number), env=env)
+        _put(root, {RECORD: _json(back)}, env)
+        tree = git(root, "write-tree", env=env)
+    restore(root, back, tag(old.number))  # first: a model that cannot be brought back is no champion
+    _enter(root, back, tree, _commit(root, tag(old.number)))
+    return back
+
+
+def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
+    """The champion's folder, whole, with runs/champion pointing to it; from DVC's cache where it was deleted.
+
+    Raises InputMissingError where the cache has it no more.
+    """
+    folder = root / "runs" / champion.run
+    commit = commit or tag(champion.number)
+    if not _is_whole(folder / "model", champion.hashes.model):
+        _bring_back(root, champion, commit, folder / "model")
+    if not (folder / REFERENCE).exists():
+        write_text(folder / REFERENCE, git(root, "show", f"{commit}:{REFERENCE}") + "\n")
+    point(folder.parent / "champion", champion.run)
+    return folder
+
+
+def model_hash(model: Path) -> str:
+    """SHA-256 of the model's manifest, which holds those of its files."""
+    return sha256(model / "manifest.json")
+
+
+def output_hash(place: Path, path: str) -> str:
+    """DVC's hash of the output `path` in the dvc.lock of `place`. Raises DataError where it has none."""
+    outs = (out for stage in _lock(place).values() for out in stage.get("outs", []))
+    found = next((out["md5"] for out in outs if out["path"] == path), None)
+    if found is None:
+        raise DataError(f"{place / 'dvc.lock'} knows no output {path}: run the pipeline again")
+    return str(found)
+
+
+def _enter(root: Path, champion: Champion, tree: str, made_from: str | None) -> None:
+    """Commit `tree` and let tag and branch point to it, the branch last: it says who is champion."""
+    _refuse_checked_out(root)
+    before = _commit(root, BRANCH)
+    parents = [word for parent in dict.fromkeys((before, made_from)) if parent for word in ("-p", parent)]
+    commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=OWN)
+    name = tag(champion.number).removeprefix("refs/tags/")
+    git(root, "tag", "--annotate", "--no-sign", "--force", "-m", str(champion), name, commit, env=OWN)
+    git(root, "update-ref", BRANCH, commit, before or "0" * len(commit))
+
+
+def _refuse_checked_out(root: Path) -> None:
+    """A branch that moves under a checked-out tree would make all of it look edited."""
+    if f"branch {BRANCH}" in git(root, "worktree", "list", "--porcelain").splitlines():
+        raise ParameterError("the branch 'champion' is checked out, and it is moved here: switch to another branch")
+
+
+def _untracked(place: Path, env: Mapping[str, str]) -> list[str]:
+    """New files that made the model: what the stages read and git has not seen, outputs and ignored files aside."""
+    stages = _lock(place)
+    outs = {out["path"] for stage in stages.values() for out in stage.get("outs", [])}
+    read = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
+    named = [path for path in sorted(read) if (place / path).exists() and not (place / path).is_symlink()]
+    wanted = ["dvc.lock", "dvc.yaml", "params.yaml", "data/sources", *named]
+    said = git(place, "ls-files", "--others", "--exclude-standard", "-z", "--", *wanted, env=env)
+    return [name for name in said.split("\0") if name]
+
+
+def _put(place: Path, files: Mapping[str, str], env: Mapping[str, str]) -> None:
+    """Add files to the index that are not in the tree."""
+    with TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+            blob = git(place, "hash-object", "-w", "--no-filters", str(Path(folder) / name))
+            git(place, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
+
+
+def _bring_back(root: Path, champion: Champion, commit: str, model: Path) -> None:
+    from dvc.api import DVCFileSystem
+
+    with atomic_folder(model) as temporary:
+        try:
+            stored = DVCFileSystem(str(root), rev=_commit(root, commit))
+            for file in stored.find(champion.model):
+                stored.get_file(file, str(temporary / PurePosixPath(file).name))
+        except Exception as error:  # DVC and its remotes have classes of their own
+            reason = " ".join(str(error).split())[:200]
+            raise InputMissingError(f"{model} is not whole, and DVC's cache does not have it: {reason}") from None
+        if not _is_whole(temporary, champion.hashes.model):
+            raise DataError(f"{model} is not whole, and DVC's cache has another model: run dvc pull")
+
+
+def _is_whole(model: Path, expected: str) -> bool:
+    """Whether the folder is the model as it was saved."""
+    manifest = model / "manifest.json"
+    if not manifest.is_file() or sha256(manifest) != expected:
+        return False
+    digests: dict[str, str] = read_json(manifest)["sha256"]
+    return all((model / name).is_file() and sha256(model / name) == digest for name, digest in digests.items())
+
+
+def _record(root: Path, commit: str) -> Champion:
+    try:
+        said = git(root, "show", f"{commit}:{RECORD}")
+    except InputMissingError:
+        name = commit.removeprefix("refs/").partition("/")[2]
+        raise ParameterError(
+            f"git has no {RECORD} at {name}: the branch 'champion' and the tags 'champion@…' are kept for retraining; "
+            "fetch them, or rename yours"
+        ) from None
+    return typed(Champion, json.loads(said), file=RECORD)
+
+
+def _commit(root: Path, name: str) -> str | None:
+    try:
+        return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except InputMissingError:
+        return None
+
+
+def _lock(place: Path) -> dict[str, Any]:
+    from dvc.utils.serialize import load_yaml
+
+    return dict(load_yaml(place / "dvc.lock").get("stages", {}))
+
+
+@contextmanager
+def _index() -> Iterator[dict[str, str]]:
+    with TemporaryDirectory() as folder:
+        yield {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+
+
+def _json(champion: Champion) -> str:
+    return json.dumps(asdict(champion), ensure_ascii=False, indent=2) + "\n"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

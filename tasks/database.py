@@ -1,0 +1,44 @@
+"""The database behind a served Prefect: SQLite where nothing is said, PostgreSQL where DATABASE names one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pithy.errors import ParameterError, SourceUnavailableError
+
+DRIVER = "postgresql+asyncpg"
+PATIENCE = 10.0  # seconds for an answer
+
+
+def checked(address: str) -> str:
+    """`address`, which answers. Raises ParameterError or SourceUnavailableError, whose lines hold no password."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):  # whose words may hold the password
+        raise ParameterError(f"DATABASE is no address: {DRIVER}://user:password@host/name is allowed") from None
+    if url.drivername != DRIVER:
+        raise ParameterError(
+            f"DATABASE began with {url.drivername}: {DRIVER}://user:password@host/name is allowed"
+        ) from None
+    asyncio.run(_ask(address, f"{url.host or url.query.get('host', 'localhost')}, {url.database}"))
+    return address
+
+
+async def _ask(address: str, where: str) -> None:
+    import asyncpg
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    try:
+        engine = create_async_engine(address, connect_args={"timeout": PATIENCE})
+        async with engine.connect():
+            pass
+        await engine.dispose()
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        raise ParameterError(f"DATABASE ({where}) is refused: {error}") from None
+    except (OSError, asyncpg.PostgresError, SQLAlchemyError) as error:  # TimeoutError is an OSError
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise SourceUnavailableError(f"DATABASE ({where}) does not answer: {why}: is it running?") from None

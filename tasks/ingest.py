@@ -1,0 +1,186 @@
+"""New labelled rows: from the folder or the database where they arrive into the data set that grows.
+
+Whatever happens in between, a row is neither lost nor taken twice: the data set is replaced at one stroke, a text that
+it has is not taken again, and a file leaves its place only after its rows have arrived.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pithy.errors import DataError, InputMissingError
+from pithy.files import atomic_file, write_text
+from pithy.settings import RetrainSettings, Settings, ValidateSettings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from pithy.corpus.source import Source
+
+SUFFIX = "_live"  # of the data set that grows
+TAKEN = "taken"  # the folder, beside new files, that holds those whose rows have been taken
+TABLE = "rows.parquet"  # the answer of a database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """What one look at the stream brought: the rows added (of them to dev), those known already, the files taken."""
+
+    dataset: str
+    rows: int = 0
+    dev: int = 0
+    known: int = 0
+    files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.rows + self.known:
+            return f"no new rows for {self.dataset}"
+        known = f"; {self.known:,} with a text that was there were left out" if self.known else ""
+        return f"{self.rows:,} new rows in {self.dataset}, {self.dev:,} of them for development{known}"
+
+
+def take(root: Path, dataset: str, settings: Settings) -> Arrival:
+    """Add what waits to the data set that grows out of `dataset`, which is made where there is none.
+
+    Raises DataError, with all faults and nothing changed, for a file that cannot be read or a row that breaks a rule.
+    """
+    name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
+    rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
+    _begin(root, base, rows, described, settings)
+    source, files = stream(root, name), waiting(root, settings.retrain)
+    with TemporaryDirectory() as scratch:
+        tables = [*files, *asked(settings.retrain, Path(scratch))]
+        arrival = _append(rows, tables, source, settings.validate) if tables else Arrival(dataset=name)
+    for file in files:
+        _put_away(file)
+    return replace(arrival, files=tuple(file.name for file in files))
+
+
+def grown_name(dataset: str) -> str:
+    """The data set that grows out of `dataset`."""
+    return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
+
+
+def stream(root: Path, name: str) -> Source:
+    """New rows of the data set `name`: they have the columns of the base, and the labels that are known by now."""
+    from pithy.corpus.source import load_source
+
+    folder = root / "data" / "sources"
+    return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
+
+
+def waiting(root: Path, settings: RetrainSettings) -> list[Path]:
+    """Files with labels that have arrived, in the order of their names. Hidden ones are still being written."""
+    return [file for file in arrived(root, settings) if file.suffix.lower() != ".txt"]
+
+
+def arrived(root: Path, settings: RetrainSettings) -> list[Path]:
+    """Every file that has arrived and is not taken, in the order of their names."""
+    folder = root / settings.incoming
+    if not folder.exists():
+        return []
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} is no folder: params.yaml names it in retrain.incoming")
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def asked(settings: RetrainSettings, scratch: Path) -> list[Path]:
+    """The table that the database answers with, written to `scratch`; nothing where it has no rows."""
+    if settings.database is None:
+        return []
+    from pithy.corpus.queries import write_table
+
+    try:
+        write_table(settings.database.url, settings.database.query, scratch / TABLE)
+    except DataError:  # an empty answer
+        return []
+    return [scratch / TABLE]
+
+
+def _begin(root: Path, base: str, rows: Path, described: Path, settings: Settings) -> None:
+    """Make the growing data set of the base as it stands, the rows first: without a description they are not used."""
+    if described.exists() and not rows.exists():
+        raise InputMissingError(
+            f"{rows} is missing, which {described.name} describes: bring it back (dvc get . data/raw/{rows.name} "
+            f"--rev champion -o {rows.parent}), or delete {described} to begin again from {base}"
+        )
+    if described.exists():
+        return
+    from pithy.corpus.live import base_rows, description
+    from pithy.corpus.source import load_source
+
+    source = load_source(base, root / "data" / "sources")
+    if source.task not in {"single", "multi"}:
+        raise DataError(f"{base} does not label texts (task: {source.task}), and only their labels can be taken in")
+    with TemporaryDirectory(dir=_hidden(root)) as scratch:
+        validated = _validated(root, source, settings, Path(scratch))
+        if not rows.exists():
+            _write(rows, base_rows(validated, source.keep))
+    write_text(described, _yaml(description(source, validated.corpus["labels"], rows.stem)))
+
+
+def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
+    """The base, fetched and judged as the pipeline does it."""
+    from pithy.corpus.fetch import Fetcher
+    from pithy.corpus.readers import spool_corpus
+    from pithy.corpus.validation import validate
+
+    fetcher = Fetcher(root / ".pithy" / "downloads", settings.download)
+    for file in source.files:
+        fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
+    (scratch / "spool").mkdir()
+    validated = validate(spool_corpus(source, scratch, scratch / "spool"), source, settings.validate)
+    fetcher.clear()
+    return validated
+
+
+def _append(rows: Path, tables: Sequence[Path], source: Source, settings: ValidateSettings) -> Arrival:
+    import polars as pl
+
+    from pithy.corpus.incoming import read_rows
+    from pithy.corpus.live import grown
+
+    new, live = read_rows(tables, source, settings), pl.read_parquet(rows)
+    after = grown(live, new, settings.dev)
+    added = after[live.height :]
+    if added.height:
+        _write(rows, after)
+    return Arrival(
+        dataset=rows.stem,
+        rows=added.height,
+        dev=added.filter(pl.col("split") == "dev").height,
+        known=new.height - added.height,
+    )
+
+
+def _write(path: Path, frame: pl.DataFrame) -> None:
+    with atomic_file(path) as temporary:
+        frame.write_parquet(temporary)
+
+
+def _put_away(file: Path) -> None:
+    """Move a file whose rows have arrived; one of the same name that was taken earlier stays."""
+    folder = file.parent / TAKEN
+    folder.mkdir(exist_ok=True)
+    names = (file.name, *(f"{file.stem}-{number}{file.suffix}" for number in range(2, 10_000)))
+    shutil.move(file, next(folder / name for name in names if not (folder / name).exists()))
+
+
+def _hidden(root: Path) -> Path:
+    folder = root / ".pithy"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _yaml(values: dict[str, Any]) -> str:
+    import yaml
+
+    head = (
+        "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
+    )
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

@@ -1,0 +1,66 @@
+"""What Prefect's dashboard shows of a run, as Markdown. Its pages are narrow: tables have few columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pithy.evaluation.summary import Summary
+
+
+def comparison(summary: Summary, pictures: Sequence[str]) -> str:
+    """The verdict, a row a system, the notes, the pictures."""
+    from pithy.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
+    from pithy.evaluation.markdown import MARK
+
+    head = ["system", "", f"dev {SCORE_NAMES[summary.score]}", f"test, {level(summary.confidence)} interval"]
+    rows = [
+        [
+            row.system,
+            MARK[row.outcome],
+            percent(row.dev_score),
+            NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
+            change(amount(row.parameters), amount(row.parameters_pruned)),
+            milliseconds(row.ms_per_text),
+        ]
+        for row in summary.rows
+    ]
+    table = _table([*head, "parameters", "ms a text"], "llrrrr", rows)
+    return _page(summary.dataset, summary.verdict, table, _list(summary.notes), *pictures)
+
+
+def corpus(about: dict[str, Any]) -> str:
+    """The data set's labels, the rows of its splits, what was found in them."""
+    labels = ", ".join(map(str, about["labels"][:50]))
+    table = _table(["split", "rows"], "lr", [[split, f"{number:,}"] for split, number in about["rows"].items()])
+    return _page(about["name"], f"{len(about['labels'])} labels: {labels}", table, _list(about["notes"]))
+
+
+def report(name: str, verdict: str, folder: Path) -> str:
+    """Where the report is, as text: a browser follows no link from a page that came by HTTP to a file."""
+    page, model = f"    {folder / 'report.html'}", f"    {folder / 'model'}"
+    return _page(name, verdict, "The whole report, one page that opens offline:", page, "The chosen model:", model)
+
+
+def picture(title: str, svg: str) -> str:
+    """An SVG inside the text, so that no other server has to hand it out; on white, since the page may be dark."""
+    from base64 import b64encode
+
+    white = svg.replace("<svg ", '<svg style="background:white" ', 1)
+    return f"### {title}\n\n![{title}](data:image/svg+xml;base64,{b64encode(white.encode()).decode()})"
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", *filter(None, parts)]) + "\n"
+
+
+def _list(notes: Iterable[str]) -> str:
+    return "\n".join(f"* {note}" for note in notes)
+
+
+def _table(head: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> str:
+    rules = [{"l": "---", "r": "---:"}[side] for side in sides]
+    lines = [head, rules, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,148 @@
+"""What a fault can leave in DVC's own files, and how it is put right: python -m tasks.mend, or make mend.
+
+DVC writes dvc.lock and its table of locks in place, so a full disk cuts them off, and it trusts what lies in its cache.
+A run through the flow mends the first two as it begins, and looks at everything that it takes from the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a file of the cache, its folder's included
+KEPT = Path(".pithy/dvc.lock.damaged")
+
+
+def mend_records(root: Path) -> list[str]:
+    """Set aside a dvc.lock that cannot be read, and remove such a table of locks; what was done.
+
+    Nothing has to be computed again for that: DVC finds by its run cache what it has run.
+    """
+    return [line for line in (_mend_locks(root), _mend_lock_file(root)) if line]
+
+
+def damaged(root: Path, stages: Iterable[str]) -> list[str]:
+    """Remove the files of DVC's cache that the stages' outputs need and that are not what their names say.
+
+    Outputs that were made of them go too, so that the stages run again. Returns the paths of these outputs.
+    """
+    cache, entries, found = cache_of(root), _entries(root), []
+    for stage in stages:
+        for out in entries.get(stage, {}).get("outs", []):
+            if _remove_damaged(_files(cache, str(out.get("md5", "")))):
+                found.append(str(out["path"]))
+                _remove(root / out["path"])
+    return found
+
+
+def cache_of(root: Path) -> Path:
+    """The folder of the cache's files."""
+    from dvc.repo import Repo
+
+    with Repo(str(root)) as repo:
+        return Path(repo.cache.local.path)
+
+
+def main() -> None:
+    """Mend the repository in the current folder and say what was done."""
+    root = Path.cwd()
+    done = mend_records(root)
+    done += [f"{out}: its copy in DVC's cache was damaged, both are removed" for out in damaged(root, _entries(root))]
+    removed = _remove_damaged(_every(cache_of(root)))
+    done += [f"{path.parent.name}{path.name}: damaged in DVC's cache, removed" for path in removed]
+    print("\n".join([*done, "run dvc repro: what is missing is made again" if done else "nothing is damaged"]))
+
+
+def _mend_locks(root: Path) -> str:
+    """DVC's table of locks, while nobody changes it."""
+    from dvc.lock import LockError, make_lock
+
+    folder = root / ".dvc" / "tmp"
+    path = folder / "rwlock"
+    if not path.exists():
+        return ""
+    with contextlib.suppress(LockError), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            path.unlink()
+            return ".dvc/tmp/rwlock was cut off: removed"
+    return ""
+
+
+def _mend_lock_file(root: Path) -> str:
+    from dvc.lock import LockError
+    from dvc.repo import Repo
+
+    if not (root / "dvc.lock").exists() or _is_whole(root / "dvc.lock"):
+        return ""
+    with contextlib.suppress(LockError), Repo(str(root), _wait_for_lock=True) as repo, repo.lock:
+        if not _is_whole(root / "dvc.lock"):  # nobody is writing it now
+            (root / KEPT).parent.mkdir(exist_ok=True)
+            shutil.move(root / "dvc.lock", root / KEPT)
+            return f"dvc.lock was cut off: set aside as {KEPT}, DVC writes it anew from its run cache"
+    return ""
+
+
+def _is_whole(path: Path) -> bool:
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from dvc.utils.serialize import ParseError, load_yaml
+    from voluptuous import Invalid
+
+    try:
+        COMPILED_LOCKFILE_SCHEMA(load_yaml(str(path)))
+    except (ParseError, Invalid):
+        return False
+    return True
+
+
+def _entries(root: Path) -> dict[str, Any]:
+    from dvc.utils.serialize import load_yaml
+
+    path = root / "dvc.lock"
+    return dict(load_yaml(str(path)).get("stages", {})) if path.exists() else {}
+
+
+def _files(cache: Path, name: str) -> Iterator[Path]:
+    """The file of the cache, and those that it lists where it stands for a folder."""
+    path = cache / name[:2] / name[2:]
+    yield path
+    if name.endswith(".dir") and path.exists():
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # it is damaged itself
+            for each in json.loads(path.read_bytes()):
+                yield cache / each["md5"][:2] / each["md5"][2:]
+
+
+def _every(cache: Path) -> Iterator[Path]:
+    for path in cache.glob("??/*"):
+        if OBJECT.fullmatch(f"{path.parent.name}{path.name}"):
+            yield path
+
+
+def _remove_damaged(files: Iterable[Path]) -> list[Path]:
+    bad = [path for path in files if path.exists() and _digest(path) != f"{path.parent.name}{path.stem}"]
+    for path in bad:
+        path.unlink(missing_ok=True)
+    return bad
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

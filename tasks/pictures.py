@@ -1,0 +1,73 @@
+"""The pictures of a run, as SVG: the curves of its trainings and the chosen system's confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pithy.files import read_json
+from tasks.graph import Graph
+
+MOST_LABELS = 50  # of a confusion matrix; beyond, its picture weighs a megabyte
+
+LOSSES = {"loss in training": "loss", "loss on dev": "dev_loss"}
+
+History = list[dict[str, float]]  # a line an evaluation
+
+
+def of_run(graph: Graph, chosen: str) -> dict[str, str]:
+    """The pictures by title; none of what the run does not have."""
+    from pithy.evaluation import pictures
+    from pithy.evaluation.record import Metrics, from_json
+
+    drawn = {}
+    if histories := _histories(graph):
+        drawn["Training: loss, and score on dev"] = curves(histories)
+    file = _output(graph, chosen, "metrics.json")
+    if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MOST_LABELS:
+        drawn[f"{chosen} on the test set: share of each gold label"] = pictures.confusion(metrics)
+    return drawn
+
+
+def curves(histories: Mapping[tuple[str, str], History]) -> str:
+    """Loss (left) and development score (right) at each evaluation; a line a system and seed."""
+    import altair as alt
+    import vl_convert
+
+    from pithy.evaluation.pictures import FONT, LINE, MUTED
+
+    points = [
+        {"system": system, "seed": seed, "step": line["step"], "part": part, "loss": line[key], "dev": line["dev"]}
+        for (system, seed), lines in histories.items()
+        for line in lines
+        for part, key in LOSSES.items()
+    ]
+    low = alt.Legend(orient="bottom", symbolType="stroke")
+    base = alt.Chart(alt.InlineData(values=points)).encode(
+        x=alt.X("step:Q", axis=alt.Axis(tickCount=5, tickMinStep=1)),
+        color=alt.Color("system:N", legend=low, title=None),
+        detail="seed:N",
+    )
+    dash = alt.StrokeDash("part:N", sort=list(LOSSES), legend=low, title=None)
+    loss = base.mark_line().encode(y=alt.Y("loss:Q", scale=alt.Scale(zero=False)), strokeDash=dash)
+    axis = alt.Axis(format=".0%", tickCount=5)
+    score = base.mark_line().encode(y=alt.Y("dev:Q", scale=alt.Scale(zero=False), axis=axis, title="score"))
+    chart = alt.hconcat(*(panel.properties(width=250, height=200) for panel in (loss, score)))
+    chart = chart.configure(font=FONT, background="transparent", padding=8).configure_view(stroke=None)
+    chart = chart.configure_axis(gridColor=LINE, domainColor=LINE, tickColor=LINE, titleColor=MUTED)
+    return str(vl_convert.vegalite_to_svg(chart.to_json()))
+
+
+def _histories(graph: Graph) -> dict[tuple[str, str], History]:
+    """What each training has left, by system and seed: the first stage's where a later one hands it on."""
+    histories: dict[tuple[str, str], History] = {}
+    for out in (out for stage in graph for out in stage.outs):
+        for file in sorted(out.glob("seed-*/history.json")):
+            histories.setdefault((out.name, file.parent.name), read_json(file))
+    return {name: lines for name, lines in histories.items() if lines}
+
+
+def _output(graph: Graph, name: str, file: str) -> Path | None:
+    """`file` in the first output folder that is called `name`."""
+    found = (out / file for stage in graph for out in stage.outs if out.name == name)
+    return next((path for path in found if path.is_file()), None)

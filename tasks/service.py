@@ -1,0 +1,108 @@
+"""What `make serve` brings up: server, work pool, worker, deployments and automations, every process on a leash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import httpx
+
+from pithy.errors import TryAgainError
+from tasks import database, deployments, leash, notice, server
+
+SHORT = 60.0  # seconds: a process that lives longer was well
+ACCIDENTS = 3  # short lives in a row that are mended
+PAUSE = 0.5  # seconds between two looks at the processes
+
+
+@dataclass
+class Kept:
+    """A process that is started again when it ends by itself."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[str]]
+    child: subprocess.Popen[str]
+    began: float = field(default_factory=time.monotonic)
+    short: int = 0  # lives in a row
+
+    def look(self) -> None:
+        """Start the process again if it has ended. Raises TryAgainError where that has not helped."""
+        code = self.child.poll()
+        if code is None:
+            return
+        self.short = self.short + 1 if time.monotonic() - self.began < SHORT else 0
+        said = f"the {self.name} ended (exit {code}): see {_log(self.name)}"
+        if self.short > ACCIDENTS:
+            raise TryAgainError(said)
+        print(f"{said}; it is started again", file=sys.stderr, flush=True)
+        self.child, self.began = self.start(), time.monotonic()
+
+    def end(self) -> None:
+        """End the process with all that it started, and wait for it."""
+        leash.let_go(self.child)
+        self.child.wait()
+
+
+def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
+    """Serve the repository `root` until interrupted; the server's address is announced once it answers.
+
+    DATABASE and PITHY_WEBHOOK leave the environment here: they are secrets, and no other process needs them.
+    """
+    address, webhook = os.environ.pop("DATABASE", ""), os.environ.pop("PITHY_WEBHOOK", "")
+    wanted = deployments.names(root)
+    address = database.checked(address) if address else ""
+    port = port or server.free_port()
+    with ExitStack() as stack:
+        door = stack.enter_context(notice.door(webhook)) if webhook else None
+        api = _keep(stack, "server", lambda: server.start_dashboard(port, address))
+        from tasks import automations  # it imports Prefect, while the server starts
+
+        server.Server(server.local(port), api.child).wait()
+        announce(server.local(port))
+        _tidy_up(root)
+        automations.ensure(door)
+        deployments.deploy(root, wanted)
+        stack.callback(_bury)
+        worker = _keep(stack, "worker", _worker)
+        print(f"scheduled: {', '.join(wanted)} ({deployments.FILE})", flush=True)
+        while True:
+            api.look()
+            worker.look()
+            time.sleep(PAUSE)
+
+
+def _keep(stack: ExitStack, name: str, start: Callable[[], subprocess.Popen[str]]) -> Kept:
+    _log(name).unlink(missing_ok=True)
+    kept = Kept(name, start, start())
+    stack.callback(kept.end)
+    return kept
+
+
+def _worker() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", deployments.POOL, "--type", "process"]
+    with _log("worker").open("a") as log:
+        return leash.start(command, env=os.environ, stdout=log, stderr=log)
+
+
+def _tidy_up(root: Path) -> None:
+    """What a worker must find done: it would start at once whatever is overdue."""
+    deployments.pool(root)
+    deployments.bury(stopped=False)
+    deployments.skip_missed()
+
+
+def _bury() -> None:
+    """Between the end of the worker and that of the server, which may be the one that is gone."""
+    with suppress(httpx.HTTPError):
+        deployments.bury(stopped=True)
+
+
+def _log(name: str) -> Path:
+    return server.home() / f"{name}.log"

@@ -1,0 +1,47 @@
+"""What of a training's lines becomes progress, and what a stage's last lines come down to."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from pithy.training.progress import line
+from pithy.training.record import Progress
+from tasks.progress import Gauge, percent
+from tasks.transcript import told
+
+
+def test_a_training_s_own_line_has_its_percentage() -> None:
+    shown = line(Progress(3, 20, 30, 100, 0.412, 0.821, 1200.0, 12.0), "mlp seed 0")
+    assert percent(shown) == 30.0
+
+
+@pytest.mark.parametrize("text", ["dev 82.1 at epoch 7", "[MASK] [", "[]", "[--#]"])
+def test_a_line_without_a_bar_has_none(text: str) -> None:
+    assert percent(text) is None
+
+
+def test_a_server_that_is_gone_does_not_disturb_the_stage(caplog: pytest.LogCaptureFixture) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    gauge = Gauge("train@bert_hth pta")
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Prefect: there is no run here
+        gauge.show("epoch 1/2 [#-]")
+        gauge.show("epoch 2/2 [##]")
+        gauge.finish()
+    assert [each for each in caplog.messages if "progress-train-bert-hth-pta" in each] == [caplog.messages[-1]]
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "details"),
+    [
+        ("reading\nerror: 2 rows have no text\nrow 3", "2 rows have no text", ["row 3"]),
+        ("row 3\nerror: told to fail", "told to fail", ["row 3"]),
+        ("a\nKilled", "Killed", ["a"]),
+        ("exit code 3", "exit code 3", []),
+    ],
+)
+def test_a_failure_comes_down_to_one_line(said: str, line: str, details: list[str]) -> None:
+    assert told(said) == (line, details)

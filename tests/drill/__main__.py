@@ -1,0 +1,115 @@
+"""Run the drill: python -m tests.drill --faults 200 --seed 0 [--only NAME] [--write]
+
+It needs mounts of its own for full disks and read-only folders: as root, or where users may have name spaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tests.drill import damage, disks, kills, limits, races, sources  # noqa: F401  they register their faults
+from tests.drill.bench import Bench
+from tests.drill.faults import FAULTS, Fault
+from tests.drill.reference import prepare
+from tests.drill.report import table, write
+from tests.drill.server import serving
+from tests.drill.trial import Trial, run
+
+INSIDE = "PITHY_DRILL_MOUNTS"  # 1 in a name space of our own, 0 where there can be none
+SIDE_BY_SIDE = 2
+
+
+def main() -> int:
+    """Strike, print a line a trial and the table; 1 where anything was lost."""
+    options = _options()
+    _own_mounts()
+    mounted = os.environ[INSIDE] == "1"
+    plan = _plan(options.faults, random.Random(options.seed), options.only, mounted=mounted)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="drill-") as folder, serving(Path(folder) / "prefect") as server:
+        reference = prepare(Path(folder), server)
+        print(f"reference run: {sum(reference.seconds.values()):.0f} s by dvc; {len(plan)} faults", flush=True)
+        benches = [Bench(Path(folder) / f"bench-{n}", reference, server, mounted=mounted) for n in range(SIDE_BY_SIDE)]
+        try:
+            trials = _strike(plan, benches, options.seed)
+        finally:
+            for bench in benches:
+                bench.close()
+    text = table(trials, time.monotonic() - began, options.seed)
+    print(f"\n{text}")
+    if options.write:
+        write(text)
+    return int(any(trial.losses for trial in trials))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
+    parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="faults whose name has this in it")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
+    return parser.parse_args()
+
+
+def _own_mounts() -> None:
+    """Start again in a name space whose mounts end with the drill, however it ends."""
+    if INSIDE in os.environ:
+        return
+    wrapper = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    possible = subprocess.run([*wrapper, "true"], check=False, capture_output=True).returncode == 0
+    os.environ[INSIDE] = str(int(possible))
+    command = [sys.executable, "-m", "tests.drill", *sys.argv[1:]]
+    if possible:
+        os.execvp(wrapper[0], [*wrapper, *command])
+
+
+def _plan(count: int, rng: random.Random, only: str, *, mounted: bool) -> list[Fault]:
+    """So many faults, each of them once before any by its weight, in random order."""
+    known = [fault for fault in FAULTS.values() if only in fault.name]
+    usable = [fault for fault in known if mounted or not fault.mounts]
+    for fault in set(known) - set(usable):
+        print(f"left out, since nothing can be mounted here: {fault.name}")
+    drawn = rng.choices(usable, [fault.weight for fault in usable], k=count)
+    plan = [*usable, *drawn][:count]
+    rng.shuffle(plan)
+    return plan
+
+
+def _strike(plan: list[Fault], benches: list[Bench], seed: int) -> list[Trial]:
+    """Every fault of the plan once, on whichever bench is free; after Ctrl-C, what was found until then."""
+    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+    for bench in benches:
+        free.put(bench)
+
+    def strike(number: int, fault: Fault) -> Trial:
+        bench = free.get()
+        try:
+            return run(bench, number, fault, f"{seed}-{number}")
+        finally:
+            free.put(bench)
+
+    trials: list[Trial] = []
+    with ThreadPoolExecutor(len(benches)) as pool:
+        waiting = [pool.submit(strike, number, fault) for number, fault in enumerate(plan, 1)]
+        try:
+            for done in as_completed(waiting):
+                trials.append(done.result())
+                print(trials[-1], flush=True)
+        except KeyboardInterrupt:
+            print("stopped: the trials at work still end", flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return trials
+
+
+if __name__ == "__main__":
+    sys.exit(main())

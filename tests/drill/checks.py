@@ -1,0 +1,102 @@
+"""What must hold after a fault, and after the run that follows it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import subprocess
+from pathlib import Path
+
+from tests.drill.bench import Bench, Ended
+from tests.drill.reference import digests, lock_of
+
+TRACEBACK = "Traceback (most recent call last)"
+PARTIAL = re.compile(r"^\..+\.[a-z0-9_]{8}$|\.part$|\.tmp$")
+TAIL = 700  # characters of what a command said that a loss quotes
+
+
+def after_fault(bench: Bench, ended: Ended | None, codes: set[int] | None) -> list[str]:
+    """Losses right after the fault: a wrong exit code, a traceback, a hang, a process that is left."""
+    losses = []
+    if ended is not None:
+        if ended.hung:
+            losses.append("the command hung")
+        elif codes is not None and ended.code not in codes:
+            losses.append(f"exit code {ended.code} instead of {sorted(codes)}: {tail(ended)}")
+        if TRACEBACK in ended.said:
+            losses.append(f"a traceback: {tail(ended)}")
+    return losses + [f"orphan: {process.command[:120]}" for process in bench.orphans()]
+
+
+def after_recovery(bench: Bench, ended: Ended) -> list[str]:
+    """Losses after the run that follows."""
+    if ended.code or ended.hung:
+        return [f"the next run ended with {ended.code}: {tail(ended)}", *_orphans(bench)]
+    reference = bench.reference
+    losses = [f"a traceback in the next run: {tail(ended)}"] if TRACEBACK in ended.said else []
+    losses += _orphans(bench)
+    lock, wanted = lock_of(bench.repo), reference.lock
+    losses += [
+        f"dvc.lock differs: {name}" for name in wanted.keys() | lock.keys() if lock.get(name) != wanted.get(name)
+    ]
+    found = digests(bench.repo, *_outs(bench))
+    losses += _differing("output", reference.outputs, found)
+    losses += _differing("earlier run", reference.runs, digests(bench.repo, "runs"), more=True)
+    return losses + _partial(bench) + _cache(bench) + _locks(bench) + _tree(bench)
+
+
+def tail(ended: Ended) -> str:
+    """The end of what a command said, on one line."""
+    return " / ".join(ended.said[-TAIL:].strip().splitlines())
+
+
+def _orphans(bench: Bench) -> list[str]:
+    return [f"orphan of the next run: {process.command[:120]}" for process in bench.orphans()]
+
+
+def _outs(bench: Bench) -> list[str]:
+    return [out for stage in bench.reference.lock for out in bench.reference.outs(stage)]
+
+
+def _differing(what: str, wanted: dict[str, str], found: dict[str, str], *, more: bool = False) -> list[str]:
+    """`more`: there may be other files beside those that are wanted; `latest` points to the last run."""
+    names = wanted if more else wanted.keys() | found.keys()
+    bad = sorted(name for name in names if wanted.get(name) != found.get(name) and Path(name).name != "latest")
+    return [f"{what} differs: {', '.join(bad[:4])}{f' and {len(bad) - 4} more' if len(bad) > 4 else ''}"] if bad else []
+
+
+def _partial(bench: Bench) -> list[str]:
+    """Temporary files that nothing will ever clear."""
+    places = [bench.repo / part for part in ("data", "runs", ".pithy")]
+    left = [str(path.relative_to(bench.repo)) for place in places for path in place.rglob("*")]
+    return [f"partial file: {name}" for name in left if PARTIAL.search(Path(name).name)]
+
+
+def _cache(bench: Bench) -> list[str]:
+    """Every file of DVC's cache has the content that its name promises."""
+    losses = []
+    for path in bench.cache.rglob("*"):
+        name = f"{path.parent.name}{path.name}".removesuffix(".dir")
+        known = path.is_file() and re.fullmatch("[0-9a-f]{32}", name)
+        if known and hashlib.md5(path.read_bytes()).hexdigest() != name:
+            losses.append(f"damaged in DVC's cache: {name}")
+    return losses
+
+
+def _locks(bench: Bench) -> list[str]:
+    losses = []
+    for path in (bench.repo / ".pithy").rglob("*.lock"):
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                losses.append(f"still locked: {path.name}")
+    return losses
+
+
+def _tree(bench: Bench) -> list[str]:
+    """Nothing that git knows has changed but the order in dvc.lock."""
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=bench.repo, capture_output=True, text=True, check=False)
+    changed = [line for line in done.stdout.splitlines() if line[3:] != "dvc.lock"]
+    return [f"git: {line}" for line in [*changed, *done.stderr.splitlines()]]

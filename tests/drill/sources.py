@@ -1,0 +1,146 @@
+"""Faults of a source: it hangs, resets, answers 500, lies about its length, sends other bytes."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.drill.bench import Bench
+from tests.drill.faults import Struck, fault
+
+PATIENCE = 1.5  # seconds that a hanging server stays silent; the stage waits for one
+
+
+class Source(ThreadingHTTPServer):
+    """Serves one file; its first `bad` answers are `manner`, the others right."""
+
+    daemon_threads = True
+
+    def __init__(self, file: Path, manner: str, bad: int, cut: float) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content, self.manner, self.bad, self.cut = file.read_bytes(), manner, bad, cut
+        self.count = threading.Lock()
+
+    def manner_now(self) -> str:
+        """How this answer goes wrong, if it does."""
+        with self.count:
+            self.bad -= 1
+            return self.manner if self.bad >= 0 else "right"
+
+    def handle_error(self, request: object, address: object) -> None:
+        """A client that hangs up is part of the drill."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One answer."""
+
+    server: Source
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        manner, content = self.server.manner_now(), self.server.content
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        cut = start + int((len(content) - start) * self.server.cut)
+        if manner == "silent":
+            time.sleep(PATIENCE)
+        elif manner in {"500", "503", "429", "403"}:
+            self.send_error(int(manner))
+        elif manner == "garbage":
+            self.wfile.write(bytes(200))
+        elif start >= len(content):
+            self.send_error(416)
+        elif manner == "other bytes":
+            self._send(start, len(content) - start, bytes(reversed(content[start:])))
+        elif manner == "too long":
+            self._send(start, len(content) - start + 100, content[start:])
+        elif manner == "too short":
+            self._send(start, cut - start, content[start:cut])
+        elif manner == "wrong range":
+            self._send(start + 1, len(content) - start, content[start:])
+        else:
+            self._send(
+                start, len(content) - start, content[start : cut if manner in {"hangs", "resets", "slow"} else None]
+            )
+            self._go_wrong(manner, content[cut:])
+
+    def _send(self, start: int, length: int, content: bytes) -> None:
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(length))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{start + length - 1}/{len(self.server.content)}")
+        self.end_headers()
+        self.wfile.write(content)
+        self.wfile.flush()
+
+    def _go_wrong(self, manner: str, rest: bytes) -> None:
+        if manner == "hangs":
+            time.sleep(PATIENCE)
+        elif manner == "resets":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        elif manner == "slow":
+            for place in range(0, len(rest), 4096):
+                time.sleep(0.1)
+                self.wfile.write(rest[place : place + 4096])
+
+
+MANNERS = {
+    "silent": {69},
+    "hangs": {69},
+    "resets": {69},
+    "500": {69},
+    "503": {69},
+    "429": {69},
+    "403": {69},
+    "garbage": {69},
+    "too long": {69},
+    "too short": {65},
+    "other bytes": {65},
+    "wrong range": {69},
+    "slow": set(),
+}
+
+
+@contextmanager
+def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[None]:
+    """A source that behaves so, while the context is open."""
+    source = Source(Path(bench.mirror) / "drill.jsonl", manner, bad, cut)
+    threading.Thread(target=source.serve_forever, daemon=True).start()
+    before, bench.mirror = bench.mirror, f"http://127.0.0.1:{source.server_address[1]}"
+    try:
+        yield
+    finally:
+        bench.mirror = before
+        source.shutdown()
+        source.server_close()
+
+
+@fault("a source that misbehaves", 22)
+def misbehaving(bench: Bench, rng: random.Random) -> Struck:
+    manner, bad = rng.choice(sorted(MANNERS)), rng.randint(1, 4)
+    bench.forget({"download"})
+    with served(bench, manner, bad, rng.random()):
+        ended = bench.stage("download").wait()
+        losses = [] if ended.code == 0 or ended.said.startswith("error: ") else [f"no clear line: {ended.said[-300:]}"]
+    return Struck(f"{manner}, {bad} times", ended, {0} | MANNERS[manner], losses)
+
+
+@fault("kill -9 in a download", 4)
+def killed(bench: Bench, rng: random.Random) -> Struck:
+    """What has arrived is kept, and the next run goes on with it."""
+    bench.forget({"download"})
+    with served(bench, "slow", 9, rng.uniform(0.0, 0.9)):
+        running = bench.stage("download")
+        struck = running.after(bench.reference.seconds["download"] * rng.uniform(0.5, 1.5))
+        running.kill()
+        again = bench.stage("download").wait()
+    return Struck("a slow source", again, {0}, struck=struck)

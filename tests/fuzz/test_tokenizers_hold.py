@@ -1,0 +1,153 @@
+"""Whatever a text holds, its tokens stand where they say, nothing is lost, and nothing in it is taken for a mask."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from pithy.errors import DataError
+from pithy.inference.texts import decoded
+from pithy.text.encoding import TextEncoder
+from pithy.text.spelling import Speller
+from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word, split_words, vocabulary_of
+from pithy.text.words import misaligned, words_of
+from tests.fuzz.budget import cases
+from tests.fuzz.budget import texts as nasty
+
+VOCABULARY = [*SPECIALS, *"好差店a9 ,😀\n'", "good", "n't", "##d", "film", "don", "3.5", "é", "ﬁ"]
+MANY = st.lists(nasty, max_size=4)
+KINDS = {"character": by_character, "word": by_word, "piece": by_piece}
+
+
+@cache
+def encoder(kind: str) -> TextEncoder:
+    return TextEncoder(tokenizer(kind))
+
+
+@cache
+def tokenizer(kind: str) -> Tokenizer:
+    return KINDS[kind](VOCABULARY)
+
+
+@cases(750)
+@given(nasty)
+def test_characters_are_tokens_as_they_stand(text: str) -> None:
+    known = {entry: place for place, entry in enumerate(VOCABULARY) if len(entry) == 1}
+    ids = encoder("character").encode([text], 10**6).ids.tolist()
+    assert ids == ([known.get(character, 1) for character in text] or [1])
+    assert by_character([*SPECIALS, *sorted(set(text))]).decode(ids, skip_special_tokens=False) is not None
+
+
+@cases(600)
+@given(nasty)
+def test_a_text_whose_characters_are_known_is_read_back(text: str) -> None:
+    assume(text)
+    vocabulary = [*SPECIALS, *sorted(set(text))]
+    ids = TextEncoder(by_character(vocabulary)).encode([text], 10**6).ids
+    assert "".join(vocabulary[index] for index in ids) == text
+
+
+@pytest.mark.parametrize("kind", ["word", "piece"])
+@cases(600)
+@given(text=nasty)
+def test_tokens_stand_in_order_and_cover_the_text(kind: str, text: str) -> None:
+    found = encoder(kind).locate([text], 10**6)
+    assume(found.spans[-1].any())
+    spans = found.spans
+    assert (spans[:, 0] < spans[:, 1]).all()
+    assert (np.diff(spans[:, 0]) >= 0).all()
+    assert (np.diff(found.words) >= 0).all()
+    assert 0 <= spans.min() <= spans.max() <= len(text)
+    covered = np.zeros(len(text), bool)
+    for start, end in spans:
+        covered[start:end] = True
+    if kind == "word":
+        assert not any(character.isalnum() and not mark for character, mark in zip(text, covered, strict=True))
+
+
+@cases(600)
+@given(nasty)
+def test_words_are_what_stands_in_the_text(text: str) -> None:
+    normal = tokenizer("word").normalizer.normalize_str(text)
+    words = next(split_words([text]))
+    assert "".join(words) == "".join(word for word in normal if not word.isspace()) or not normal.isprintable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@cases(500)
+@given(texts=MANY, room=st.integers(1, 12))
+def test_many_texts_are_read_as_one_by_one_and_cut_at_their_end(kind: str, texts: list[str], room: int) -> None:
+    each = [encoder(kind).encode([text], 10**6).ids.tolist() for text in texts]
+    found = encoder(kind).encode(texts, room)
+    split = np.split(found.ids, found.offsets[1:-1]) if texts else []
+    assert [ids.tolist() for ids in split] == [ids[:room] for ids in each]
+    assert found.truncated == sum(len(ids) > room for ids in each)
+    assert encoder(kind).locate(texts, room).ids.tolist() == found.ids.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@cases(500)
+@given(before=nasty, after=nasty, forged=st.sampled_from(SPECIALS[2:]))
+def test_no_text_forges_a_special_token(kind: str, before: str, after: str, forged: str) -> None:
+    ids = set(encoder(kind).encode([f"{before}{forged}{after}"], 10**6).ids.tolist())
+    assert ids.isdisjoint({0, 2, 3, 4})
+
+
+@cases(500)
+@given(st.lists(nasty.filter(str.strip), min_size=1, max_size=3))
+def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
+    words = [text.split() for text in texts]
+    assert misaligned(texts, words) is None
+    found = encoder("character").locate(texts, 10**6)
+    numbers = words_of(texts, words, found)
+    for row, (start, end) in enumerate(zip(found.offsets[:-1], found.offsets[1:], strict=True)):
+        number = numbers[start:end]
+        assert (np.diff(number) >= 0).all()
+        assert 0 <= number.min() <= number.max() < len(words[row])
+
+
+@cases(500)
+@given(nasty, st.text(max_size=6).map(lambda text: "".join(dict.fromkeys(text))))
+def test_spelling_names_every_character(text: str, characters: str) -> None:
+    found = encoder("word").locate([text], 10**6)
+    spelled = Speller(characters).spell([text], found) if characters else None
+    assume(spelled is not None and text)
+    assert spelled is not None
+    for place, (start, end) in enumerate(found.spans):
+        ids = spelled.characters[spelled.offsets[place] : spelled.offsets[place + 1]]
+        piece = text[start:end][:20]
+        assert ids.tolist() == [characters.find(letter) + 2 if letter in characters else 1 for letter in piece]
+
+
+@cases(300)
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), max_size=9, unique=True))
+def test_any_vocabulary_is_kept_by_its_tokenizer(words: list[str]) -> None:
+    vocabulary = list(dict.fromkeys([*SPECIALS, *words]))
+    for make in KINDS.values():
+        assert vocabulary_of(Tokenizer.from_str(make(vocabulary).to_str())) == vocabulary
+
+
+@cases(200)
+@given(st.text(st.characters(categories=["Cs"]), min_size=1, max_size=3), st.sampled_from(sorted(KINDS)))
+def test_half_a_character_is_named(text: str, kind: str) -> None:
+    with pytest.raises(DataError, match="not valid Unicode"):
+        encoder(kind).encode([f"好{text}"], 9)
+
+
+@cases(750)
+@given(st.lists(st.binary(max_size=20) | nasty.map(str.encode), max_size=5))
+def test_lines_from_outside_are_texts_or_named(lines: list[bytes]) -> None:
+    try:
+        found = list(decoded(lines, "stdin line"))
+    except DataError as error:
+        assert str(error).startswith("stdin line ")
+        assert "\n" not in str(error)
+    else:
+        assert [text.encode() for text in found] == [
+            line.removeprefix(b"\xef\xbb\xbf" if not place else b"").rstrip(b"\r\n") for place, line in enumerate(lines)
+        ]

@@ -1,0 +1,189 @@
+"""The champion is a branch and tags that hold all that made it; nothing of the user's is touched on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import copied
+from toy import Toy
+
+from pithy.errors import DataError, InputMissingError, ParameterError
+from tasks import champion
+from tasks.champion import Champion, Hashes
+
+
+def model_files(number: int) -> dict[str, str]:
+    """A model's folder, as the last stage is told to write it."""
+    weights = f"weights {number}"
+    manifest = {"sha256": {"model.safetensors": sha256(weights.encode()).hexdigest()}}
+    return {"chosen/model.safetensors": weights, "chosen/manifest.json": json.dumps(manifest)}
+
+
+def made(toy: Toy, number: int) -> Champion:
+    """A run that left a model, and what would be said of it as champion."""
+    toy.tell({"judge": {"files": model_files(number)}})
+    text = (toy.root / "params.yaml").read_text()
+    (toy.root / "params.yaml").write_text(text.replace("alpha: 0.05", f"alpha: 0.0{number}"))
+    toy.shell("dvc", "repro", "--quiet")
+    (toy.root / "params.yaml").write_text(text)
+    chosen, run = toy.root / "out" / "judge" / "chosen", f"toy-{number}"
+    shutil.copytree(chosen, toy.root / "runs" / run / "model")
+    return Champion(
+        run=run,
+        dataset="toy",
+        system="mlp",
+        seed=0,
+        score={"name": "accuracy", "value": 0.5, "low": 0.4, "high": 0.6},
+        rows=10,
+        verdict=f"better: {number}",
+        hashes=Hashes(
+            data=champion.output_hash(toy.root, "out/gather"),
+            code="unknown",
+            params="0",
+            model=champion.model_hash(chosen),
+        ),
+        model="out/judge/chosen",
+    )
+
+
+def promoted(toy: Toy, number: int) -> Champion:
+    return champion.promote(toy.root, toy.root, made(toy, number), f'{{"known": {number}}}\n')
+
+
+@pytest.fixture(scope="session")
+def thrice(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository that has had three champions."""
+    toy = copied(pristine, tmp_path_factory.mktemp("thrice"), pytest.MonkeyPatch())
+    for number in (1, 2, 3):
+        promoted(toy, number)
+    return toy.root
+
+
+@pytest.fixture
+def reign(thrice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    shutil.copytree(thrice, tmp_path / "repo", symlinks=True)
+    return Toy(tmp_path / "repo", tmp_path)
+
+
+def weights(toy: Toy) -> str:
+    return (toy.root / "runs" / "champion" / "model" / "model.safetensors").read_text()
+
+
+def test_there_is_none_at_first(toy: Toy) -> None:
+    assert champion.current(toy.root) is None and champion.history(toy.root) == []
+    with pytest.raises(InputMissingError, match="there is no champion yet: nothing to go back to"):
+        champion.rollback(toy.root)
+
+
+def test_the_newest_is_in_use_and_git_holds_all_of_them(reign: Toy) -> None:
+    now = champion.current(reign.root)
+    assert now is not None and (now.number, now.previous, now.restores) == (3, 2, None)
+    assert [each.verdict for each in champion.history(reign.root)] == ["better: 3", "better: 2", "better: 1"]
+    assert weights(reign) == "weights 3"
+    assert reign.shell("git", "tag", "--list").split() == ["champion@v1.0.0", "champion@v2.0.0", "champion@v3.0.0"]
+    assert "better: 3" in reign.shell("git", "log", "-1", "--format=%B", "champion")
+
+
+def test_a_commit_holds_the_tree_that_made_the_model_and_nothing_else_of_the_users(toy: Toy) -> None:
+    (toy.root / "step.py").write_text((toy.root / "step.py").read_text() + "# edited\n")
+    (toy.root / "passwords.txt").write_text("a secret that git has not seen")
+    (toy.root / "data" / "sources" / "new.yaml").write_text("name: new\n")
+    index = (toy.root / ".git" / "index").read_bytes()
+    before = [toy.shell("git", *what) for what in (("log", "--oneline"), ("branch", "--show-current"))]
+    made_by = toy.shell("git", "rev-parse", "HEAD").strip()
+    promoted(toy, 1)
+    files = toy.shell("git", "ls-tree", "-r", "--name-only", "champion").split()
+    assert {"champion.json", "reference.json", "dvc.lock", "dvc.yaml", "params.yaml", "step.py"} <= set(files)
+    assert "data/sources/new.yaml" in files and "passwords.txt" not in files
+    assert "# edited" in toy.shell("git", "show", "champion:step.py")
+    assert made_by in toy.shell("git", "log", "--format=%H", "champion")
+    assert [toy.shell("git", *what) for what in (("log", "--oneline"), ("branch", "--show-current"))] == before
+    assert (toy.root / ".git" / "index").read_bytes() == index
+
+
+def test_going_back_twice_and_forward_again(reign: Toy) -> None:
+    assert champion.rollback(reign.root).restores == 2
+    assert weights(reign) == "weights 2"
+    assert champion.rollback(reign.root).restores == 1
+    assert weights(reign) == "weights 1"
+    with pytest.raises(InputMissingError, match="champion 5 is the first: nothing to go back to"):
+        champion.rollback(reign.root)
+    hashes = {each.number: each.hashes.model for each in champion.history(reign.root)}
+    assert [champion.taken_back(reign.root, hashes[number]) for number in (1, 2, 3)] == [None, 4, 3]
+    assert (promoted(reign, 4).number, weights(reign)) == (6, "weights 4")
+    assert champion.rollback(reign.root).restores == 1
+
+
+def test_a_deleted_model_comes_back_from_the_cache(reign: Toy) -> None:
+    shutil.rmtree(reign.root / "runs")
+    champion.rollback(reign.root)
+    assert weights(reign) == "weights 2"
+    assert (reign.root / "runs" / "champion" / "reference.json").read_text() == '{"known": 2}\n'
+
+
+def test_a_damaged_model_is_put_right(reign: Toy) -> None:
+    now = champion.current(reign.root)
+    assert now is not None
+    (reign.root / "runs" / "toy-3" / "model" / "model.safetensors").write_text("scribble")
+    champion.restore(reign.root, now)
+    assert weights(reign) == "weights 3"
+
+
+def test_a_model_that_is_nowhere_any_more_cannot_be_gone_back_to(reign: Toy) -> None:
+    shutil.rmtree(reign.root / "runs" / "toy-2")
+    shutil.rmtree(reign.root / ".dvc" / "cache")
+    with pytest.raises(InputMissingError, match="toy-2/model is not whole, and DVC's cache does not have it"):
+        champion.rollback(reign.root)
+    now = champion.current(reign.root)
+    assert now is not None and now.number == 3 and weights(reign) == "weights 3"
+
+
+@pytest.mark.parametrize("cut", ["update-ref", "link"])
+def test_a_crash_while_promoting_leaves_a_champion(reign: Toy, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = made(reign, 4)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(champion, *(("git", dies_at_branch) if cut == "update-ref" else ("restore", dies)))
+        champion.promote(reign.root, reign.root, entry, "{}\n")
+    now = champion.current(reign.root)
+    assert now is not None and now.number == (3 if cut == "update-ref" else 4)
+    champion.restore(reign.root, now)
+    assert weights(reign) == f"weights {now.number}"
+    again = champion.promote(reign.root, reign.root, replace(entry, verdict="again"), "{}\n")
+    assert again.number == now.number + 1 and champion.history(reign.root)[0].verdict == "again"
+
+
+def dies(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def dies_at_branch(folder: Path, *arguments: str, **options: Any) -> str:
+    if arguments[:2] == ("update-ref", champion.BRANCH):
+        raise KeyboardInterrupt
+    from tasks.git import git
+
+    return git(folder, *arguments, **options)
+
+
+def test_a_branch_of_the_users_own_is_left_alone(toy: Toy) -> None:
+    toy.shell("git", "branch", "champion")
+    with pytest.raises(
+        ParameterError, match=r"git has no champion\.json at champion: the branch 'champion' and the tags"
+    ):
+        champion.current(toy.root)
+
+
+def test_a_branch_that_is_checked_out_is_not_moved(reign: Toy) -> None:
+    reign.shell("git", "worktree", "add", "--quiet", str(reign.told / "elsewhere"), "champion")
+    with pytest.raises(ParameterError, match="'champion' is checked out"):
+        champion.rollback(reign.root)
+
+
+def test_an_output_that_the_run_does_not_have_is_said(reign: Toy) -> None:
+    with pytest.raises(DataError, match="knows no output out/nothing"):
+        champion.output_hash(reign.root, "out/nothing")

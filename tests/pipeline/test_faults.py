@@ -1,0 +1,72 @@
+"""A few of the drill's faults: the run that follows ends as if nothing had been. What DVC needs for that is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from toy import Toy
+
+from tasks import graph, mend
+from tests.drill import damage, kills, sources  # noqa: F401  they register their faults
+from tests.drill.bench import Bench
+from tests.drill.faults import FAULTS
+from tests.drill.reference import NEURAL, prepare
+from tests.drill.trial import run
+
+pytestmark = pytest.mark.slow
+
+STRUCK = [
+    ("kill -9 of a stage alone", "3"),
+    ("SIGTERM to a stage", "1"),
+    ("a damaged output", "1"),
+    ("a damaged input of a stage", "1"),
+    ("a damaged file of DVC's cache", "8"),
+    ("a source that misbehaves", "4"),
+]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("drill")
+    bench = Bench(folder / "bench", prepare(folder, systems=(NEURAL,)), "", mounted=False)
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize(("name", "seed"), STRUCK)
+def test_a_fault_costs_nothing(bench: Bench, name: str, seed: str) -> None:
+    trial = run(bench, 0, FAULTS[name], seed)
+    assert not trial.losses, str(trial)
+    assert trial.struck
+
+
+def test_a_dvc_lock_that_was_cut_off_costs_no_work(done: Toy) -> None:
+    path = done.root / "dvc.lock"
+    before = path.read_text()
+    path.write_text(before[: before.rindex("outs:") + 3])
+    assert len(graph.read(done.root)) == 6
+    assert (done.root / mend.KEPT).exists()
+    done.shell("dvc", "repro", "--quiet")
+    assert path.read_text() == before
+    assert done.journal() == []
+
+
+def test_a_table_of_locks_that_was_cut_off_stops_nobody(done: Toy) -> None:
+    path = done.root / ".dvc/tmp/rwlock"
+    path.write_text('{"write": {"')
+    assert mend.mend_records(done.root) == [".dvc/tmp/rwlock was cut off: removed"]
+    assert mend.mend_records(done.root) == []
+    assert not path.exists()
+
+
+def test_a_damaged_file_of_the_cache_is_made_again(done: Toy) -> None:
+    text = (done.root / "out/fit/mlp/result.txt").read_bytes()
+    copy = next(path for path in mend.cache_of(done.root).glob("??/*") if path.read_bytes() == text)
+    copy.chmod(0o644)
+    copy.write_bytes(text[:-1])
+    copy.chmod(0o444)
+    assert mend.damaged(done.root, ["cut@token", "fit@mlp"]) == ["out/fit/mlp"]
+    done.shell("dvc", "repro", "--quiet")
+    assert done.journal() == ["fit@mlp"]
+    assert copy.read_bytes() == (done.root / "out/fit/mlp/result.txt").read_bytes() == text

@@ -1,0 +1,398 @@
+"""Retraining: new rows come in, a better model takes the champion's place, a worse one is refused and told why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from toy import command_env
+
+from pithy.errors import DataError, InputMissingError, ParameterError, TryAgainError
+from pithy.files import write_text
+from pithy.settings import load
+from tasks import champion, graph, ingest
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+# Every stage of the project in one process: what is tested here is what happens around them.
+EVERYTHING = """
+import importlib, sys
+from pathlib import Path
+
+dataset = sys.argv[1]
+for line in Path("stages.txt").read_text().splitlines():
+    name, *arguments = line.replace("DATASET", dataset).split()
+    sys.argv = [name, *arguments]
+    importlib.import_module(f"pithy.stages.{name}").main()
+"""
+STAGES = """\
+download data/sources/DATASET.yaml data/raw
+validate data/raw data/validated
+pos_table data/validated data/pos
+augment data/validated data/augmented
+encode token data/validated data/augmented data/pos data/encoded/token
+pretrain token data/encoded/token data/pretrained/token
+train tfidf_svm data/encoded/token data/pretrained/token data/models/tfidf_svm
+prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
+evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
+compare data/validated data/evaluated data/pruned data/compared
+"""
+DVC_YAML = """
+stages:
+  everything:
+    cmd: python everything.py ${dataset}
+    params: [seeds, systems, views]
+    deps: [everything.py, stages.txt, "data/sources/${dataset}.yaml", data/local]
+    outs:
+      - data/raw
+      - data/validated
+      - data/pos
+      - data/augmented
+      - data/encoded
+      - data/pretrained
+      - data/models
+      - data/pruned
+      - data/evaluated
+      - data/compared
+artifacts:
+  champion: {path: data/compared/chosen, type: model}
+"""
+PARAMS = """\
+dataset: shop
+seeds: [0]
+views: {token: {tokenizer: token}}
+systems: {tfidf_svm: {view: token}}
+evaluate: {resamples: 200, timing_texts: 4}
+retrain: {margin: 0.2}
+"""
+SOURCE = """\
+name: shop
+about: a few texts
+language: en
+task: single
+licence: none
+files: [{path: shop.csv, local: data/local/shop.csv}]
+read: {reader: csv, text: review, label: stars}
+labels: [bad, good]
+"""
+WORDS = {
+    "plain": {"bad": ["awful", "dull", "rotten", "nasty"], "good": ["lovely", "bright", "tasty", "superb"]},
+    "slang": {"bad": ["meh", "cringe", "wack", "trash"], "good": ["lit", "fire", "goat", "bussin"]},
+}
+FILLER = ["the", "room", "food", "was", "we", "staff", "with", "very", "at", "our", "film", "night", "table", "it"]
+
+
+def reviews(number: int, kind: str, seed: int) -> pl.DataFrame:
+    """Short reviews, half of them good."""
+    chance = np.random.default_rng(seed)
+    rows = []
+    for row in range(number):
+        label = ("bad", "good")[row % 2]
+        words = [*chance.choice(FILLER, 6), chance.choice(WORDS[kind][label]), *chance.choice(FILLER, 3)]
+        rows.append({"review": " ".join(words), "stars": label})
+    return pl.DataFrame(rows)
+
+
+class Shop:
+    """A repository with a data set of its own, and new rows that arrive."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.incoming = root, root / "data" / "local" / "incoming"
+
+    def arrive(self, name: str, rows: pl.DataFrame) -> None:
+        self.incoming.mkdir(exist_ok=True)
+        rows.write_csv(self.incoming / name)
+
+    def retrain(self) -> Any:
+        from flows.retrain import retrain
+
+        return retrain(self.root, return_state=True).result()
+
+    def drift(self, file: Path | None = None) -> Any:
+        from flows.drift import drift_check
+
+        return drift_check(self.root, file, return_state=True).result()
+
+    def take(self) -> ingest.Arrival:
+        return ingest.take(self.root, "shop", load(self.root / "params.yaml"))
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        return pl.read_parquet(self.root / "data" / "local" / "shop_live.parquet")
+
+    def git(self, *arguments: str) -> str:
+        return self.shell("git", *arguments)
+
+    def shell(self, *command: str) -> str:
+        done = subprocess.run(command, cwd=self.root, env=command_env(), check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Before the first retraining."""
+    root = tmp_path_factory.mktemp("bare") / "repo"
+    files = {
+        "dvc.yaml": DVC_YAML,
+        "params.yaml": PARAMS,
+        "everything.py": EVERYTHING,
+        "stages.txt": STAGES,
+        "data/sources/shop.yaml": SOURCE,
+        "data/local/.gitkeep": "",
+        ".dvcignore": "/data/local/incoming\n",
+        ".gitignore": "/runs/\n.pithy\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
+    }
+    for name, text in files.items():
+        write_text(root / name, text)
+    reviews(160, "plain", seed=0).write_csv(root / "data" / "local" / "shop.csv")
+    for command in (
+        "git init --quiet",
+        "dvc init --quiet",
+        "git add --all",
+        "git -c user.name=t -c user.email=t@t commit --quiet -m shop",
+    ):
+        subprocess.run(command.split(), cwd=root, env=command_env(), check=True, capture_output=True)
+    return root
+
+
+@pytest.fixture(scope="session")
+def crowned(bare: Path, prefect_server: None) -> Path:
+    """After the first retraining, which had no new rows."""
+    shop = copied(bare, bare.parent / "crowned")
+    result = shop.retrain()
+    assert result.promoted and result.reason == "the first champion" and result.champion.number == 1
+    return shop.root
+
+
+def copied(root: Path, to: Path) -> Shop:
+    """A copy, without workspaces, which know where they are."""
+    shutil.copytree(root, to, symlinks=True, ignore=shutil.ignore_patterns("workspaces", "worktrees"))
+    return Shop(to)
+
+
+@pytest.fixture
+def fresh(bare: Path, tmp_path: Path) -> Shop:
+    return copied(bare, tmp_path / "repo")
+
+
+@pytest.fixture
+def shop(crowned: Path, tmp_path: Path) -> Shop:
+    return copied(crowned, tmp_path / "repo")
+
+
+def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
+    shop.arrive("monday.csv", reviews(300, "slang", seed=1))
+    before = shop.git("status", "--porcelain"), shop.git("rev-parse", "HEAD"), shop.git("branch", "--show-current")
+    result = shop.retrain()
+
+    assert result.promoted and result.reason.startswith("better: tfidf_svm"), result.reason
+    assert (shop.git("status", "--porcelain"), shop.git("rev-parse", "HEAD"), shop.git("branch", "--show-current")) == (
+        before
+    )
+    assert (shop.root / "runs" / "champion" / "model" / "model.safetensors").exists()
+    assert (shop.root / "runs" / "champion").readlink() == Path(result.run)
+    told = json.loads(shop.git("show", "champion:champion.json"))
+    assert told["number"] == 2 and told["hashes"]["data"] and told["dataset"] == "shop_live"
+    assert "shop_live" in shop.git("show", "champion@v2.0.0:params.yaml") and shop.git(
+        "show", "champion@v2.0.0:dvc.lock"
+    )
+    assert shop.git("show", "champion@v2.0.0:data/sources/shop_live.yaml")
+
+    shutil.rmtree(shop.root / "runs" / champion.history(shop.root)[1].run)
+    back = champion.rollback(shop.root)
+    assert (back.number, back.restores) == (3, 1)
+    manifest = shop.root / "runs" / "champion" / "model" / "manifest.json"
+    assert champion.model_hash(manifest.parent) == back.hashes.model != result.champion.hashes.model
+    fetched = shop.root / "fetched"
+    shop.shell("dvc", "artifacts", "get", ".", "champion", "-o", str(fetched))
+    assert champion.model_hash(fetched) == back.hashes.model
+    assert shop.retrain().reason.startswith("champion 2 again, which was taken back")
+    with pytest.raises(InputMissingError, match="nothing to go back to"):
+        champion.rollback(shop.root)
+
+
+def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
+    noise = reviews(200, "plain", seed=2)
+    shop.arrive("noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
+    result = shop.retrain()
+    assert not result.promoted and result.champion.number == 1
+    assert result.reason.startswith(("worse: ", "not better by more than chance: ")), result.reason
+    assert shop.git("tag", "--list", "champion@*") == "champion@v1.0.0"
+
+
+def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
+    result = shop.retrain()
+    assert (result.promoted, result.reason) == (False, "the same model as the champion: nothing has changed")
+    shop.arrive("later.csv", reviews(4, "slang", seed=1))  # as it may while a run is under way
+    place = next(path for path in (shop.root / ".pithy" / "workspaces").iterdir() if path.is_dir())
+    assert graph.read(place).current == {"everything"}
+
+
+def test_a_second_retraining_at_the_same_time_is_told_to_wait(fresh: Shop) -> None:
+    with champion.held(fresh.root), pytest.raises(TryAgainError, match=r"another run \(process \d+\) works in"):
+        fresh.retrain()
+
+
+def test_another_data_set_has_no_place_beside_the_champion(shop: Shop) -> None:
+    from flows.retrain import retrain
+
+    with pytest.raises(ParameterError, match="the champion answers shop_live"):
+        retrain(shop.root, "other", return_state=True).result()
+
+
+def test_new_rows_go_to_train_and_a_share_of_each_class_to_dev(fresh: Shop) -> None:
+    first = fresh.take()
+    assert (first.rows, fresh.rows.height) == (0, 160)
+    base = fresh.rows
+    for number in range(10):  # however small the batches
+        fresh.arrive(f"{number}.csv", reviews(6, "slang", seed=100 + number))
+        fresh.take()
+    added = fresh.rows[160:]
+    assert fresh.rows[:160].equals(base)
+    assert added["split"].to_list().count("dev") == 6 and "test" not in added["split"]
+    assert added.filter(pl.col("split") == "dev")["label"].value_counts()["count"].to_list() == [3, 3]
+    assert added["batch"].unique().sort().to_list() == list(range(1, 11))
+
+
+def test_a_text_that_is_there_is_not_taken_again(fresh: Shop) -> None:
+    rows = reviews(20, "slang", seed=1)
+    fresh.arrive("a.csv", rows)
+    assert fresh.take().rows == 20
+    again = rows.with_columns(pl.col("review").str.to_uppercase() + " !")
+    fresh.arrive("b.csv", pl.concat([again, reviews(2, "slang", seed=9)]))
+    arrival = fresh.take()
+    assert (arrival.rows, arrival.known) == (2, 20)
+    assert fresh.rows.height == 182
+
+
+def test_files_in_other_formats_are_read_by_the_columns_of_the_data_set(fresh: Shop) -> None:
+    fresh.incoming.mkdir()
+    reviews(4, "slang", seed=1).write_csv(fresh.incoming / "a.tsv", separator="\t")
+    reviews(4, "slang", seed=2).write_ndjson(fresh.incoming / "b.jsonl")
+    reviews(4, "slang", seed=3).write_parquet(fresh.incoming / "c.parquet")
+    arrival = fresh.take()
+    assert arrival.rows == 12 and arrival.files == ("a.tsv", "b.jsonl", "c.parquet")
+    assert sorted(path.name for path in (fresh.incoming / "taken").iterdir()) == list(arrival.files)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("bad.csv", "review,stars\nfine,wonderful\n", "unknown label"),
+        ("bad.csv", "review,stars\n,good\n", "empty text"),
+        ("bad.csv", "text,stars\nfine,good\n", "has no column 'review'"),
+        ("bad.jsonl", "{broken\n", "is not a JSON object"),
+        ("bad.xlsx", "what", "is none of .csv"),
+    ],
+)
+def test_a_bad_file_is_named_and_nothing_changes(fresh: Shop, name: str, text: str, said: str) -> None:
+    fresh.take()
+    before = fresh.rows
+    fresh.arrive("good.csv", reviews(6, "slang", seed=1))
+    (fresh.incoming / name).write_text(text)
+    with pytest.raises(DataError, match=said) as fault:
+        fresh.take()
+    assert name in str(fault.value)
+    assert fresh.rows.equals(before)
+    assert {path.name for path in fresh.incoming.iterdir()} == {name, "good.csv"}
+
+
+@pytest.mark.parametrize("broken", ["atomic_file", "write_text", "_put_away"])
+def test_a_crash_in_the_middle_neither_loses_nor_doubles_a_row(
+    fresh: Shop, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh.arrive("a.csv", reviews(8, "slang", seed=1))
+    fresh.arrive("b.csv", reviews(8, "slang", seed=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, broken, killed(getattr(ingest, broken), after=1 if broken == "_put_away" else 0))
+        with pytest.raises(KeyboardInterrupt):
+            fresh.take()
+    fresh.take()
+    assert fresh.rows.height == 160 + 16 == fresh.rows["text"].n_unique()
+    assert sorted(path.name for path in fresh.incoming.iterdir()) == ["taken"]
+
+
+def killed(function: Any, *, after: int) -> Any:
+    """The function, until the process is killed: at its call number `after`."""
+    calls: list[int] = []
+
+    def call(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return function(*arguments)
+
+    return call
+
+
+def test_rows_come_from_a_database(fresh: Shop) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    import sqlite3
+
+    with sqlite3.connect(fresh.root / "data" / "local" / "x.db") as base:
+        base.execute("create table said (review text, stars text)")
+        base.executemany("insert into said values (?, ?)", reviews(10, "slang", seed=1).rows())
+    query = "{url: 'sqlite:///" + str(fresh.root / "data/local/x.db") + "', query: 'select review, stars from said'}"
+    write_text(fresh.root / "params.yaml", PARAMS.replace("{margin", "{database: " + query + ", margin"))
+    assert fresh.take().rows == 10
+    assert fresh.take().known == 10
+
+
+def test_texts_like_those_known_are_no_drift(shop: Shop) -> None:
+    shop.arrive("same.csv", reviews(150, "plain", seed=50))
+    found = shop.drift()
+    assert (found.texts, found.labelled, found.drifted) == (150, 150, []), found
+    assert found.outcome == "" and (shop.incoming / "same.csv").exists()
+    assert len(list((shop.root / "runs" / "drift").glob("*.json"))) == 1
+
+
+def test_drift_of_labelled_texts_starts_a_retraining(shop: Shop) -> None:
+    shop.arrive("slang.csv", reviews(300, "slang", seed=1))
+    found = shop.drift()
+    assert "unknown" in found.drifted and found.outcome.startswith("promoted: better"), found
+    assert champion.current(shop.root).number == 2  # type: ignore[union-attr]
+
+
+def test_drift_of_texts_without_labels_says_what_is_missing(shop: Shop) -> None:
+    shop.incoming.mkdir()
+    texts = ["房间小了点，但是前台的姐姐真的太好了", "送餐慢，汤都凉了", "电影不错，还想再看一遍"] * 40
+    (shop.incoming / "new.txt").write_text("\n".join(texts))
+    found = shop.drift()
+    assert {"unknown", "likeness", "length"} <= set(found.drifted) and "label some" in found.outcome
+
+
+def test_drift_of_a_few_texts_is_chance(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "few.txt"
+    file.write_text("\n".join(reviews(12, "plain", seed=7)["review"]))
+    found = shop.drift(file)
+    assert (found.texts, found.drifted) == (12, [])
+
+
+def test_without_a_champion_there_is_nothing_to_measure_against(fresh: Shop) -> None:
+    assert fresh.drift() is None
+
+
+def command(shop: Shop, *arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["python", "-m", "flows.retrain", *arguments],
+        cwd=shop.root,
+        env=command_env() | {"PREFECT_HOME": str(shop.root.parent / "prefect")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_shows_the_champion(shop: Shop) -> None:
+    shown = command(shop, "--show")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("champion 1: tfidf_svm on shop_live, accuracy")
+    refused = command(shop, "--rollback")
+    assert (refused.returncode, refused.stderr) == (66, "error: champion 1 is the first: nothing to go back to\n")

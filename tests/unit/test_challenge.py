@@ -1,0 +1,62 @@
+"""A challenger is promoted only where it is better by more than chance and no class pays for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pithy.evaluation.challenge import Decision, decide
+from pithy.evaluation.outcomes import Judged, judge
+
+LABELS = ["a", "b", "c"]
+GOLD = np.repeat([0, 1, 2], [100, 80, 20])
+
+
+def said(right: list[float], seed: int) -> Judged:
+    """A model that gets these shares of each class right, and takes the rest for the next class."""
+    drawn = np.random.default_rng(seed).random(len(GOLD))
+    answers = np.where(drawn < np.array(right)[GOLD], GOLD, (GOLD + 1) % 3)
+    return judge("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
+
+
+def decision(challenger: list[float], champion: list[float], **bar: float) -> Decision:
+    asked = {"alpha": 0.05, "margin": 0.05} | bar
+    return decide(said(challenger, 1), said(champion, 2), LABELS, names=("new", "old"), **asked)
+
+
+def test_a_better_model_is_promoted() -> None:
+    found = decision([0.95, 0.95, 0.95], [0.6, 0.6, 0.6])
+    assert found.promoted and found.reason.startswith("better: new 9")
+    assert "of the champion, 200 development texts, p < 0.001" in found.reason
+
+
+def test_a_worse_model_is_refused() -> None:
+    found = decision([0.5, 0.5, 0.5], [0.9, 0.9, 0.9])
+    assert not found.promoted and found.reason.startswith("worse: ")
+
+
+def test_a_difference_that_may_be_chance_is_refused() -> None:
+    found = decision([0.9, 0.9, 0.9], [0.88, 0.88, 0.88])
+    assert not found.promoted and found.reason.startswith("not better by more than chance: ")
+
+
+def test_a_class_that_pays_for_the_others_is_refused() -> None:
+    found = decision([0.97, 0.97, 0.1], [0.6, 0.6, 0.95])
+    assert not found.promoted and found.reason.startswith("the F1 of class 'c' (20 texts) falls from ")
+    assert "margin 5.0" in found.reason
+    assert decision([0.97, 0.97, 0.1], [0.6, 0.6, 0.95], margin=1.0).promoted
+
+
+def test_a_class_that_is_not_in_the_development_set_cannot_be_judged() -> None:
+    gold = np.zeros(50, np.int64)
+    new, old = (judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (gold, gold + 1))
+    found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    assert found.promoted and [change.label for change in found.classes] == ["a"]
+
+
+def test_several_labels_a_text() -> None:
+    gold = np.random.default_rng(0).integers(0, 2, (200, 3))
+    noisy = np.where(np.random.default_rng(1).random((200, 3)) < 0.3, 1 - gold, gold)
+    cuts = np.full((1, 3), 0.5)
+    new, old = (judge("multi", gold, answers[None].astype(float), cuts) for answers in (gold, noisy))
+    found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    assert found.promoted and found.p is not None and found.p < 0.05

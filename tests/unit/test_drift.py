@@ -1,0 +1,98 @@
+"""Measures of drift: what has changed is found, what has not is not, and few texts prove nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from pithy.evaluation.drift import (
+    Reference,
+    by_chance,
+    classes,
+    histogram,
+    learnt,
+    lengths,
+    likeness,
+    measure,
+    stability_index,
+    unknown_share,
+)
+
+WORDS = ["river", "stone", "bridge", "lantern", "market", "winter", "garden", "window", "harbour", "letter"]
+OTHERS = ["kernel", "buffer", "socket", "thread", "packet", "vector", "lambda", "mutex", "cursor", "daemon"]
+
+
+def texts(words: list[str], number: int, seed: int) -> list[str]:
+    drawn = np.random.default_rng(seed)
+    return [" ".join(drawn.choice(words, drawn.integers(4, 9))) for _ in range(number)]
+
+
+def reference(known: list[str]) -> Reference:
+    ngrams = learnt(known)
+    held_out = likeness(texts(WORDS, 300, seed=1), ngrams)
+    return Reference(
+        labels=["a", "b"],
+        ngrams=ngrams,
+        histograms={"length": histogram(lengths(known)), "likeness": histogram(held_out)},
+    )
+
+
+def drifted(new: list[str], threshold: float = 0.2) -> list[str]:
+    kept = reference(texts(WORDS, 500, seed=0))
+    values = {"length": lengths(new), "likeness": likeness(new, kept.ngrams)}
+    return [found.name for found in measure(kept, values, threshold) if found.drifted]
+
+
+def test_texts_of_the_same_kind_have_not_drifted() -> None:
+    assert drifted(texts(WORDS, 300, seed=2)) == []
+
+
+def test_texts_of_another_domain_have_drifted() -> None:
+    assert "likeness" in drifted(texts(OTHERS, 300, seed=2))
+
+
+def test_texts_of_another_language_have_drifted() -> None:
+    assert drifted(["房间小了点，但是前台的姐姐真的太好了"] * 100) == ["length", "likeness"]
+
+
+def test_a_handful_of_texts_proves_nothing() -> None:
+    assert drifted(texts(WORDS, 5, seed=3), threshold=0.01) == []
+
+
+def test_the_index_is_that_of_the_formula() -> None:
+    expected, actual = np.array([50, 30, 20]), np.array([20, 30, 50])
+    e, a = (expected + 0.5) / 101.5, (actual + 0.5) / 101.5
+    assert stability_index(expected, actual) == pytest.approx(((a - e) * np.log(a / e)).sum())
+    assert stability_index(expected, expected) == 0
+
+
+def test_the_bound_of_chance_holds_for_drawn_texts() -> None:
+    assert by_chance(1000, 400, 10) == pytest.approx((1 / 1000 + 1 / 400) * chi2.ppf(0.999, 9), rel=0.01)
+    drawn = np.random.default_rng(0)
+    draws = [drawn.multinomial(size, np.full(10, 0.1)) for size in (1000, 400) for _ in range(1000)]
+    indices = [stability_index(known, new) for known, new in zip(draws[:1000], draws[1000:], strict=True)]
+    assert np.mean(np.array(indices) > by_chance(1000, 400, 10)) < 0.006
+
+
+def test_values_at_an_edge_and_beyond_the_known_ones_have_a_bin() -> None:
+    known = histogram(np.arange(100))
+    assert sum(known.counts) == 100 and len(known.counts) == 10 == len(known.edges) + 1
+    assert histogram(np.zeros(100)).counts == [100, 0]
+    assert classes(np.array([0, 2, 2]), 4).counts == [1, 0, 2, 0]
+
+
+def test_unknown_tokens_are_counted_by_text() -> None:
+    ids, offsets = np.array([1, 5, 1, 1, 7, 8]), np.array([0, 2, 4, 6])
+    assert unknown_share(ids, offsets, unknown=1).tolist() == [0.5, 1.0, 0.0]
+
+
+def test_an_ngram_ends_where_its_text_ends() -> None:
+    ngrams = learnt(["ab", "cd", "xy"])
+    apart, together = likeness(["ab", "cd"], ngrams), likeness(["abcd"], ngrams)
+    assert (apart > 0).all() and together[0] > 0
+    assert (
+        likeness(["ab", "cd"], ngrams).tolist() == likeness(["ab"], ngrams).tolist() + likeness(["cd"], ngrams).tolist()
+    )
+    assert likeness(["", "ab"], ngrams)[0] == 0
+    assert likeness([], ngrams).shape == (0,)

@@ -1,0 +1,78 @@
+"""A data set that grows: what new files may look like, and where their rows go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pithy.corpus.incoming import read_file, read_rows, read_texts
+from pithy.corpus.live import grown
+from pithy.corpus.source import File, Source
+from pithy.errors import DataError
+from pithy.settings import ValidateSettings
+
+
+def source(**more: object) -> Source:
+    read = {"reader": "csv", "text": "said", "label": "mark", "names": {"1": "bad", "5": "good"}, "split": "part"}
+    values = {"task": "single", "read": read, "labels": ["bad", "good"]} | more
+    return Source(name="x", about="", language="en", licence="", files=[File(path="x", local="x")], **values)  # type: ignore[arg-type]
+
+
+def test_a_file_has_the_columns_and_labels_of_the_base_but_for_the_split(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("said,mark\n fine ,5\nawful,1\n")
+    frame = read_file(tmp_path / "a.csv", source())
+    assert frame.select("text", "label").rows() == [("fine", "good"), ("awful", "bad")]
+
+
+def test_an_encoding_is_recognised(tmp_path: Path) -> None:
+    text = "said,mark\n" + "房间很小但是前台的姐姐真的太好了我们下次还会再来的,5\n" * 5
+    (tmp_path / "a.csv").write_bytes(text.encode("gbk"))
+    assert read_file(tmp_path / "a.csv", source())["text"][0].startswith("房间很小")
+
+
+def test_quotation_marks_in_a_tsv_may_be_plain_characters(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('said\tmark\n"so fine\t5\nawful" he said\t1\n')
+    assert read_file(tmp_path / "a.tsv", source())["text"].to_list() == ['"so fine', 'awful" he said']
+
+
+def test_columns_of_a_base_that_is_no_table_are_text_and_label(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "fine", "label": "good"}\n')
+    assert read_file(tmp_path / "a.jsonl", source(read={"reader": "trees"})).select("text", "label").rows() == [
+        ("fine", "good")
+    ]
+
+
+def test_rows_that_the_settings_drop_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("said,mark\n,5\nawful,1\n")
+    with pytest.raises(DataError, match=r"a\.csv: 1 × empty text"):
+        read_rows([tmp_path / "a.csv"], source(), ValidateSettings())
+    kept = read_rows([tmp_path / "a.csv"], source(), ValidateSettings(on_empty="drop"))
+    assert kept["text"].to_list() == ["awful"]
+
+
+def test_every_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("other,mark\nfine,5\n")
+    (tmp_path / "b.jsonl").write_text("[1]\n")
+    with pytest.raises(DataError) as fault:
+        read_rows([tmp_path / "a.csv", tmp_path / "b.jsonl"], source(), ValidateSettings())
+    assert "a.csv has no column 'said'" in str(fault.value) and "b.jsonl line 1 is not" in str(fault.value)
+
+
+def test_texts_need_no_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fine\n\nawful\n")
+    (tmp_path / "b.csv").write_text("said\nfine\n \nawful\n")
+    for name in ("a.txt", "b.csv"):
+        assert read_texts(tmp_path / name, source()) == ["fine", "awful"]
+
+
+def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> None:
+    live = pl.DataFrame({"text": ["x"], "labels": [["a"]], "split": ["train"], "batch": [0]}).cast({"batch": pl.Int32})
+    (tmp_path / "a.csv").write_text("said,mark\n" + "".join(f"text {n},{'a|b' if n % 2 else 'b'}\n" for n in range(40)))
+    read = {"reader": "csv", "text": "said", "label": "mark", "label_separator": "|"}
+    new = read_rows([tmp_path / "a.csv"], source(task="multi", read=read, labels=["a", "b"]), ValidateSettings())
+    after = grown(live, new, 0.1)
+    dev = after.filter(pl.col("split") == "dev")
+    assert after.height == 41 and sorted(dev["labels"].list.first().to_list()) == ["a", "a", "b", "b"]
+    assert grown(after, new, 0.1).equals(after)
