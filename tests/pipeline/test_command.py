@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable
@@ -73,24 +72,3 @@ def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     assert command.returncode == {signal.SIGINT: 130}.get(number, -number)
     assert "Traceback" not in errors
     until(lambda: all(map(gone, family)), 30)
-
-
-@pytest.mark.slow
-def test_a_served_schedule_fires_from_the_last_commit(done: Toy) -> None:
-    (done.root / "step.py").write_text("broken, and not committed")
-    quick = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-    command = done.command("--every", "15", "--port", "0", module="flows.serve", env=done.env | quick)
-    summaries = done.root / "runs"
-    try:
-        assert command.stdout is not None
-        assert command.stdout.readline().startswith("dashboard: http://127.0.0.1:")
-        until(lambda: list(summaries.glob("[!.]*/summary.json")))
-        family = psutil.Process(command.pid).children(recursive=True)
-    finally:
-        command.terminate()
-        command.communicate(timeout=60)
-    assert command.returncode == 0
-    until(lambda: all(map(gone, family)), 30)
-    summary = json.loads((summaries / "latest" / "summary.json").read_text())
-    assert {stage["state"] for stage in summary["stages"].values()} == {"Restored"}  # by the shared cache
-    assert summary["revision"] == done.shell("git", "rev-parse", "HEAD").strip()
