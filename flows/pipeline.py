@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pithy.errors import ParameterError, PithyError, guarded
-from pithy.files import parsed_yaml
+from pithy.errors import ParameterError, PithyError, TryAgainError, guarded
+from pithy.values import parsed_yaml
 from tasks import overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
@@ -57,6 +57,7 @@ def execute(request: Request) -> Run:
     overrides.check(request)
     publish.free_name(request.root, request.name, "run")
     api = server.start()  # it starts while this process imports what the flow needs
+    import httpx
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.dag import pipeline
@@ -66,15 +67,24 @@ def execute(request: Request) -> Run:
     api.wait()
     # Nobody would miss a heartbeat at a server that ends with the run, and stopping it costs a second.
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {}):
-        state = pipeline(request, return_state=True)
+        try:
+            state = pipeline(request, return_state=True)
+        except httpx.TransportError:
+            raise _gone(api.url) from None
     result: Any = state.result(raise_on_failure=False)
     if isinstance(result, RunFailedError):
         return result.run
+    if isinstance(result, httpx.TransportError):
+        raise _gone(api.url)
     if isinstance(result, BaseException):
         raise result
     if not isinstance(result, Run):
         raise PithyError(f"the flow ended {state.name}: {state.message}")
     return result
+
+
+def _gone(url: str) -> TryAgainError:
+    return TryAgainError(f"the Prefect server at {url} stopped answering: run it again, what is done is kept")
 
 
 def report(run: Run, root: Path) -> int:

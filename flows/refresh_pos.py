@@ -15,7 +15,7 @@ from prefect.states import Completed
 
 from flows.dag import pipeline
 from pithy.errors import ParameterError
-from pithy.settings import nearest
+from pithy.values import nearest
 from tasks import anew, graph, workspace
 from tasks.request import Request
 

@@ -19,6 +19,8 @@ DEFAULTS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1.0",
     # Often enough for a run without a sign of life to be found out in a minute and a half.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    # With its own value of 5 a run waits four minutes for a server that is gone.
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
     # The live view owns the terminal; the Prefect log keeps everything.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
 }

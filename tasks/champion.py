@@ -19,7 +19,7 @@ from typing import Any
 
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_text
-from pithy.settings import typed
+from pithy.values import typed
 from tasks.git import AUTHOR, git, head
 from tasks.publish import point
 from tasks.workspace import alone

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pithy.errors import DataError
 from pithy.files import read_json
-from pithy.settings import RetrainSettings, Settings, typed
+from pithy.settings import RetrainSettings, Settings
+from pithy.values import typed
 from tasks import ingest
 from tasks.champion import REFERENCE
 from tasks.graph import Graph

@@ -11,7 +11,8 @@ from typing import Any
 from pithy.corpus.source import load_source
 from pithy.errors import ParameterError
 from pithy.files import atomic_file
-from pithy.settings import View, check_names, load, nearest, read_params, shown
+from pithy.settings import View, check_names, load, read_params
+from pithy.values import nearest, shown
 from tasks.request import Request
 
 Params = MutableMapping[str, Any]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pithy.errors import ParameterError, PithyError
 from pithy.files import atomic_folder, read_json, write_json
-from pithy.settings import typed
+from pithy.values import typed
 from tasks import markdown, pictures
 from tasks.graph import Graph
 from tasks.workspace import Place

@@ -24,6 +24,8 @@ P = ParamSpec("P")
 RETRYABLE = frozenset({69, 75})
 
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
+# Memory ran out, as allocators, the system's loader and oneDNN say it.
+NO_MEMORY = ("allocate memory", "bad_alloc", "failed to map segment", "could not create a primitive")
 REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EROFS: "choose a folder that can be written",
@@ -78,13 +80,15 @@ class Terminated(KeyboardInterrupt):
 
 
 def exit_code(error: BaseException) -> int:
-    """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 70 where the fault is ours."""
+    """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 75 for no memory, 70 for ours."""
     if isinstance(error, PithyError):
         return error.code
     if isinstance(error, Terminated):
         return TryAgainError.code
     if isinstance(error, KeyboardInterrupt):
         return 130
+    if is_out_of_memory(error):
+        return TryAgainError.code
     number = _errno(error)
     if number is None:
         return PithyError.code
@@ -99,12 +103,20 @@ def message(error: BaseException) -> str:
         return "stopped by SIGTERM: run it again to go on"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if is_out_of_memory(error):
+        return "memory ran out: free some and run it again"
     number = _errno(error)
     if number is None:
         return f"{type(error).__name__}: {error} (a fault of pithy; PITHY_DEBUG=1 shows where)"
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)
     where = named or getattr(error, "__notes__", ["the disk"])[-1]
     return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of a GPU or of the machine, which libraries say in words only."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
+    return named or any(words in str(error) for words in NO_MEMORY)
 
 
 def _errno(error: BaseException) -> int | None:
@@ -115,6 +127,8 @@ def _errno(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     found = ERRNO.search(str(error))
+    if "disk is full" in str(error):  # SQLite's own words
+        return errno.ENOSPC
     if found is None:
         return errno.EIO if isinstance(error, OSError) else None
     return int(found[1] or found[2])

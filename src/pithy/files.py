@@ -7,19 +7,15 @@ import glob
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-from pithy.errors import DataError, InputMissingError, ParameterError, TryAgainError
-
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
-MOST_VALUES = 100_000  # of a YAML file
+from pithy.errors import DataError, InputMissingError, TryAgainError
+from pithy.values import parsed_json
 
 
 def _sync(path: Path) -> None:
@@ -155,77 +151,6 @@ def read_json(path: Path) -> Any:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error}): delete it and run dvc repro") from None
-
-
-def parsed_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, also for one nested too deep and for half a character."""
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    if SURROGATE.search(text):
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from JSON is what `hint` says: of str, int, float, lists, dicts, unions of them.
-
-    It does for records that are read where pydantic may be missing.
-    """
-    kind, inner = get_origin(hint), get_args(hint)
-    if kind in {Union, UnionType}:
-        return any(fits(value, each) for each in inner)
-    if kind is list:
-        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
-    if kind is dict:
-        return isinstance(value, dict) and all(fits(each, inner[1]) for each in value.values())
-    if hint is float:
-        return type(value) in {int, float}
-    return hint is Any or type(value) is hint
-
-
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file of settings.
-
-    Raises FileNotFoundError, or ParameterError for what is no YAML or holds too much.
-    """
-    try:
-        return parsed_yaml(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except ValueError as error:
-        raise ParameterError(f"{path} is not valid YAML: {error}") from None
-
-
-def parsed_yaml(text: str) -> Any:
-    """The value of a YAML text, plain values only. Raises ValueError, in one line."""
-    import yaml
-
-    try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None  # no date, no number, no key …
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    _small(value)
-    return value
-
-
-def _small(value: Any) -> None:
-    """Refuse what aliases blow up, or lead back into itself: whoever prints it would never end."""
-    left, found = [value], 0
-    while left:
-        each = left.pop()
-        found += 1
-        if found > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
-        if isinstance(each, dict):
-            left += [*each, *each.values()]
-        elif isinstance(each, (list, set, tuple)):
-            left += each
-        elif isinstance(each, str):
-            each.encode()
 
 
 def sha256(path: Path) -> str:

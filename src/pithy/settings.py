@@ -1,58 +1,18 @@
-"""params.yaml, typed: one dataclass a section, unknown keys refused with their path.
-
-The sections are plain dataclasses, so that the parts of pithy that train can be used where pydantic is not
-installed; only `typed` needs it.
-"""
+"""params.yaml, typed: one dataclass a section, unknown keys refused with their path."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.files import read_yaml
+from pithy.values import Count, OpenShare, Positive, Range, Share, Strict, nearest, read_yaml, shown, typed
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Range:
-    """Bounds of a number in an annotation: `Annotated[int, Range(ge=1)]`."""
-
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Hand the bounds to pydantic."""
-        schema = dict(handler(source))
-        inner = schema["schema"] if schema["type"] == "nullable" else schema
-        inner.update({key: value for key, value in vars(self).items() if value is not None})
-        return schema
-
-
-Positive = Annotated[int, Range(ge=1)]
-Count = Annotated[int, Range(ge=0)]
-Share = Annotated[float, Range(ge=0.0, le=1.0)]
-OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 Action = Literal["report", "drop", "fail"]
-
 NAME = re.compile(r"\w[\w.-]*")  # what a path and a shell's command line can hold as it is
-NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
-BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
-MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
-
-
-class Strict:
-    """Base of every section: an unknown key is an error."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,63 +185,6 @@ class Settings(Strict):
     compare: CompareSettings = field(default_factory=CompareSettings)
     retrain: RetrainSettings = field(default_factory=RetrainSettings)
     drift: DriftSettings = field(default_factory=DriftSettings)
-
-
-def nearest(name: str, allowed: list[str]) -> str:
-    """`did you mean 'x'?` for a likely slip, the allowed names otherwise."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    if close:
-        return f"did you mean '{shown(close[0])}'?"
-    more = ", …" if len(allowed) > NAMED else ""
-    return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
-
-
-def shown(name: str) -> str:
-    """A name from outside as a message can hold it: in one line, not too long."""
-    short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
-    return short if short.isprintable() else repr(short)[1:-1]
-
-
-def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
-    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in `file`.
-
-    Raises ParameterError: the key, what it was, what is allowed; one line a fault.
-    """
-    from pydantic import ValidationError
-
-    try:
-        return cast(T, _adapter(cast(Any, kind)).validate_python(values))
-    except ValidationError as error:
-        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
-        raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
-
-
-@cache
-def _adapter(kind: Any) -> Any:
-    """What checks values of a type: it takes 10 ms to build."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
-    parts = [str(part) for part in fault["loc"] if not BRANCH.fullmatch(str(part))]
-    where = ".".join(map(shown, [path, *parts] if path else parts))
-    if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
-    if fault["type"] in MISSING:
-        return f"{where} is missing"
-    return f"{where} was {shown(repr(fault['input']))}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
-
-
-def _names_at(kind: Any, parts: list[str]) -> list[str]:
-    """Field names of the dataclass found by walking `parts` down from `kind`."""
-    from typing import get_args, get_type_hints
-
-    for part in parts:
-        kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
-    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # a section that may be absent
-    return list(getattr(kind, "__dataclass_fields__", {}))
 
 
 def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:

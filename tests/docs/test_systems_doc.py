@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from pithy.layers.types import Context
-from pithy.settings import Settings, typed
+from pithy.settings import Settings
 from pithy.systems.recipe import HEADS
 from pithy.systems.registry import RECIPES, recipe_of
 from pithy.systems.saved import TextFrame, load, save
@@ -24,6 +24,7 @@ from pithy.training.check import check
 from pithy.training.config import configure
 from pithy.training.loop import Trainer
 from pithy.training.predict import predict
+from pithy.values import typed
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from flows.pipeline import _change
 from pithy.corpus.source import Source, hidden, read_source
 from pithy.errors import ParameterError, PithyError
-from pithy.files import fits, parsed_json, parsed_yaml
-from pithy.settings import Settings, check_names, load, nearest, shown, typed
+from pithy.settings import Settings, check_names, load
+from pithy.values import fits, nearest, parsed_json, parsed_yaml, shown, typed
 from tasks.overrides import apply
 from tasks.request import Request
 from tests.fuzz.budget import cases, texts

@@ -192,8 +192,9 @@ def a_full_disk(room: int) -> Iterator[None]:
     "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, COMPARE]
 )
 def test_a_disk_that_is_full(shop: Workshop, step: tuple[str, ...]) -> None:
+    where = {TRAIN: ".pithy/state/train", PRUNE: ".pithy/state/prune"}.get(step, "new/out")
     with a_full_disk(64):
-        shop.stage(*step, shop.out).refused(74, os.strerror(errno.EFBIG), "new/out")
+        shop.stage(*step, shop.out).refused(74, os.strerror(errno.EFBIG), where)
     assert shop.left() == []
 
 

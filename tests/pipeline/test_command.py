@@ -38,7 +38,7 @@ def gone(process: psutil.Process) -> bool:
 )
 def test_what_cannot_run_ends_with_64_and_leaves_nothing(toy: Toy, arguments: list[str], said: str) -> None:
     command = toy.command(*arguments)
-    _, errors = command.communicate(timeout=60)
+    _, errors = command.communicate(timeout=120)
     assert command.returncode == 64
     assert said in errors
     assert "Traceback" not in errors
@@ -68,7 +68,7 @@ def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     family = psutil.Process(command.pid).children(recursive=True)
     assert len(family) > 4  # the server, DVC, the stage and its child, each leash
     command.send_signal(number)
-    _, errors = command.communicate(timeout=60)
-    assert command.returncode == {signal.SIGINT: 130}.get(number, -number)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == {signal.SIGINT: 130, signal.SIGTERM: 75}.get(number, -number)
     assert "Traceback" not in errors
     until(lambda: all(map(gone, family)), 30)

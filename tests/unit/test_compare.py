@@ -17,8 +17,8 @@ from pithy.evaluation.markdown import comparison_markdown
 from pithy.evaluation.record import Evaluation
 from pithy.evaluation.summary import Corpus, Summary, read_summary
 from pithy.evaluation.terminal import comparison_table
-from pithy.settings import typed
 from pithy.stages import compare as stage_module
+from pithy.values import typed
 
 
 def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:

@@ -13,7 +13,7 @@ from pithy.evaluation.comparison import compare
 from pithy.evaluation.plots import write_plots
 from pithy.evaluation.summary import Corpus
 from pithy.files import read_json
-from pithy.settings import typed
+from pithy.values import typed
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from pithy.evaluation.record import Evaluation, Example, Piece
 from pithy.evaluation.report import render, render_run
 from pithy.evaluation.summary import Corpus
 from pithy.evaluation.tradeoff import Point, Pruning, SeedPruning
-from pithy.settings import typed
+from pithy.values import typed
 
 EVIL = "<script>alert(1)</script> & 很好吃"
 

@@ -24,9 +24,9 @@ from pithy.evaluation.spans import tags
 from pithy.evaluation.summary import Corpus
 from pithy.evaluation.tokens import Labelled
 from pithy.evaluation.words import Words, word_predictions
-from pithy.settings import typed
 from pithy.stages.evaluate import words_of
 from pithy.training.predict import Predicted
+from pithy.values import typed
 
 PLAIN = ["O", "LOC", "PER"]
 PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]

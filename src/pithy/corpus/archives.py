@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from pithy.errors import DataError
-from pithy.settings import shown
+from pithy.values import shown
 
 BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, struct.error),

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.files import read_json, read_yaml
-from pithy.settings import Strict, nearest, typed
+from pithy.files import read_json
+from pithy.values import Strict, nearest, read_yaml, typed
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")

@@ -10,7 +10,7 @@ from torch import nn
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pithy.layers.types import Context
-from pithy.settings import Positive, Range, Strict, typed
+from pithy.values import Positive, Range, Strict, typed
 
 Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
 

@@ -11,7 +11,7 @@ from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.ngrams import ngram_buckets
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.layers.weighting import pos_table
-from pithy.settings import Strict, typed
+from pithy.values import Strict, typed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Count, Positive, Range, Strict
+from pithy.values import Count, Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

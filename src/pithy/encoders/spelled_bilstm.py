@@ -16,7 +16,7 @@ from pithy.layers.initialization import glorot
 from pithy.layers.language_model import LanguageModel
 from pithy.layers.spelling import Speller
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

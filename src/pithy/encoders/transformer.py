@@ -15,7 +15,7 @@ from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import HeadToHead, Site
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.layers.weighting import Placement, pos_table
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

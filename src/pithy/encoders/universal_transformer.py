@@ -12,7 +12,7 @@ from pithy.layers.embedding import Positions, sinusoids
 from pithy.layers.encoder import Encoder
 from pithy.layers.halting import Halting
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Range
+from pithy.values import Range
 
 
 @dataclass(frozen=True, kw_only=True)

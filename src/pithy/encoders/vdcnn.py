@@ -14,7 +14,7 @@ from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.pooling import halved, k_max
 from pithy.layers.types import Context, Encoded, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: of two layers, a width
 

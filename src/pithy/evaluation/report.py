@@ -19,7 +19,7 @@ from pithy.evaluation.record import Metrics, read_text
 from pithy.evaluation.summary import Summary
 from pithy.evaluation.tradeoff import Pruning
 from pithy.files import write_text
-from pithy.settings import typed
+from pithy.values import typed
 
 RUN_MARK = "<!-- the run -->"  # where `render_run` puts its section
 DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from pithy.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context, Encoded, Prediction, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 Weight = Annotated[float, Range(ge=0.0)]
 

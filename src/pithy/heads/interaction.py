@@ -13,7 +13,7 @@ from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
-from pithy.settings import Range, Strict
+from pithy.values import Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

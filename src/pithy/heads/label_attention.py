@@ -14,7 +14,7 @@ from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
-from pithy.settings import Count, Positive, Range, Strict
+from pithy.values import Count, Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

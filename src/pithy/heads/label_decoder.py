@@ -15,7 +15,7 @@ from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.label_decoder import LabelDecoder, Scene, search
 from pithy.layers.types import Context, Encoded, Prediction
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pithy.layers.encoder import Encoder
 from pithy.layers.masking import masked_mean
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Encoded, Prediction
-from pithy.settings import Positive, Share, Strict
+from pithy.values import Positive, Share, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

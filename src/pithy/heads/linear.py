@@ -14,7 +14,7 @@ from pithy.layers.masking import masked_max, masked_mean
 from pithy.layers.objective import classification_loss
 from pithy.layers.pooling import AttentionPool
 from pithy.layers.types import Context, Encoded, Prediction
-from pithy.settings import Range, Strict
+from pithy.values import Range, Strict
 
 Fusion = Literal["last", "hook"]
 

@@ -14,7 +14,7 @@ from pithy.layers.dropout import Dropout
 from pithy.layers.encoder import Encoder
 from pithy.layers.soft_prompt import SoftPrompt
 from pithy.layers.types import Context, Encoded, Prediction, Tokens
-from pithy.settings import Range, Share, Strict
+from pithy.values import Range, Share, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

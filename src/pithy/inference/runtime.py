@@ -9,7 +9,7 @@ import torch
 
 from pithy.errors import DataError, InputMissingError
 from pithy.layers.types import Prediction, Tokens
-from pithy.settings import shown
+from pithy.values import shown
 
 INPUTS, OUTPUTS = {"ids", "valid", "characters"}, {"logits", "tokens"}
 

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from pithy.errors import TryAgainError
+from pithy.errors import exit_code, is_out_of_memory, message
 
-NO_MEMORY = ("failed to map segment", "allocate memory")  # as the system's loader says it
 PARENT_DIES = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
@@ -18,9 +17,9 @@ def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | 
     """Ctrl-C, or no memory, while a stage still imports what it needs: one line, as later from its `main`."""
     if issubclass(kind, KeyboardInterrupt):
         print("error: interrupted", file=sys.stderr)
-    elif issubclass(kind, MemoryError) or any(words in str(error) for words in NO_MEMORY):
-        print("error: memory ran out while the stage was being loaded: free some and run it again", file=sys.stderr)
-        sys.exit(TryAgainError.code)
+    elif is_out_of_memory(error):
+        print(f"error: {message(error)}", file=sys.stderr)
+        sys.exit(exit_code(error))
     else:
         sys.__excepthook__(kind, error, at)
 

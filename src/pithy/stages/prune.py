@@ -20,18 +20,17 @@ from pithy.pruning.tradeoff import record_of
 from pithy.settings import PruneSettings, select
 from pithy.systems.saved import Saved, load, save_again
 from pithy.text.view import View
-from pithy.training.checkpoint import Checkpoints, kept
+from pithy.training.checkpoint import Checkpoints, finish, finished, kept
 from pithy.training.config import TrainingConfig
 from pithy.training.progress import Printer
 from pithy.training.tuning import thresholds_of
 from pithy.training.views import batches_of, device_of
 
 PARAMS = ("seeds", "prune")
-RECORD = ".json"  # beside a seed's folder, the last to be written
 
 
 def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
-    """Prune one seed's model and write the final one, and its record beside it."""
+    """Prune one seed's model, from its last checkpoint where there is one, and write the final one."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     config = TrainingConfig(**facts["training"])
     torch.set_num_threads(config.threads)
@@ -53,7 +52,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    write_json(out.with_suffix(RECORD), record_of(saved, pruned, facts))
+    finish(out, record_of(saved, pruned, facts))
     checkpoints.clear()
 
 
@@ -63,7 +62,7 @@ def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
         save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after}, thresholds)
         shutil.copyfile(saved.folder / "history.json", out / "history.json")
     else:
-        shutil.copytree(saved.folder, out, dirs_exist_ok=True)
+        shutil.copytree(saved.folder, out)
 
 
 @guarded
@@ -75,9 +74,9 @@ def main() -> None:
     seeds, digests = settings.seeds, [read_json(Path(models) / f"seed-{s}" / "manifest.json") for s in settings.seeds]
     with kept("prune", name, settings.prune, view.fingerprint(), digests) as folder:
         for seed in seeds:
-            if not (folder / f"seed-{seed}{RECORD}").exists():
+            if finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")
-        records = [read_json(folder / f"seed-{seed}{RECORD}") for seed in seeds]
+        records = [finished(folder / f"seed-{seed}")["about"] for seed in seeds]
         with atomic_folder(Path(out)) as whole:
             for seed in seeds:
                 shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")

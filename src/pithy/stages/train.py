@@ -22,7 +22,7 @@ from pithy.systems.registry import recipe_of
 from pithy.systems.saved import save
 from pithy.text.view import View
 from pithy.training import parallel
-from pithy.training.checkpoint import Checkpoints, kept
+from pithy.training.checkpoint import Checkpoints, finish, finished, kept
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
@@ -30,7 +30,6 @@ from pithy.training.tuning import thresholds_of
 from pithy.training.views import cut_short, frame_of
 
 PARAMS = ("seeds", "train", "systems.{key}")
-LAST = "history.json"  # of the files of a seed's folder
 
 
 def train_seed(
@@ -72,7 +71,8 @@ def train_seed(
         facts=facts,
         thresholds=thresholds_of(trained.model, view, frame),
     )
-    write_json(out / LAST, trained.history)
+    write_json(out / "history.json", trained.history)
+    finish(out)
     checkpoints.clear()
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
@@ -93,7 +93,7 @@ def main() -> None:
     facts = recipe, config, view.fingerprint(), start and sha256(start / "encoder.safetensors")
     with parallel.joined(), kept("train", name, *facts) as folder:
         for seed in settings.seeds:
-            if not (folder / f"seed-{seed}" / LAST).exists():
+            if finished(folder / f"seed-{seed}") is None:
                 train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
         if parallel.rank() == 0:
             with atomic_folder(Path(out)) as whole:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pithy.layers.hashing import mix
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Prediction, Tokens
-from pithy.settings import Strict
+from pithy.values import Strict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pithy.layers.ngrams import ngram_keys
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Prediction, Tokens
-from pithy.settings import Positive, Range, Strict
+from pithy.values import Positive, Range, Strict
 
 
 @dataclass(frozen=True, kw_only=True)

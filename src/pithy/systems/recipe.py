@@ -33,11 +33,11 @@ from pithy.heads.prompt import PromptConfig
 from pithy.heads.tagger import TaggerConfig
 from pithy.layers.encoder import Encoder
 from pithy.layers.types import Context
-from pithy.settings import nearest, typed
 from pithy.systems.chance import ChanceConfig
 from pithy.systems.linear_svm import LinearSvmConfig
 from pithy.systems.model import Classifier
 from pithy.systems.vectors import start_from
+from pithy.values import nearest, typed
 
 Fitting = Literal["gradient", "solver", "counting"]
 

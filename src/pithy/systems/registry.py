@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pithy.errors import ParameterError
-from pithy.settings import System, nearest
+from pithy.settings import System
 from pithy.systems import (
     baselines,
     bert,
@@ -21,6 +21,7 @@ from pithy.systems import (
     transformer_f,
 )
 from pithy.systems.recipe import Recipe
+from pithy.values import nearest
 
 SVM = Recipe(
     name="tfidf_svm",

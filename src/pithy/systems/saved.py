@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import atomic_folder, fits, read_json, sha256, write_json, write_tensors, write_text
+from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
 from pithy.layers.types import Context
-from pithy.settings import shown
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
+from pithy.values import fits, shown
 
 FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from tokenizers import Tokenizer
 
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
-from pithy.files import parsed_json
 from pithy.text.tokenizers import SPECIALS, by_piece, load
+from pithy.values import parsed_json
 
 CONFIGS = ("tokenizer_config.json", "config.json")
 

@@ -17,11 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import fits, read_json, sha256, write_json
-from pithy.settings import PosTableSettings, typed
+from pithy.files import read_json, sha256, write_json
+from pithy.settings import PosTableSettings
 from pithy.text import lexicons
 from pithy.text.rows import UNREADABLE
 from pithy.text.tagsets import Language, as_language, is_mark, is_notional
+from pithy.values import fits, typed
 
 FREQUENT = 500  # occurrences in the jieba dictionary's corpus that give a word a row of its own
 SPECIAL = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal, TypedDict, get_type_hints
 
 from pithy.errors import DataError
-from pithy.files import fits, read_json
+from pithy.files import read_json
 from pithy.text.tagsets import Language
 from pithy.text.tokenizers import MASK, UNK
+from pithy.values import fits
 
 Template = Literal["plain", "complex", "auto"]
 

@@ -12,8 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pithy.errors import DataError, InputMissingError
-from pithy.files import fits, read_json
+from pithy.files import read_json
 from pithy.text.tagsets import Language, as_language
+from pithy.values import fits
 
 SPLITS = ("train", "dev", "test")
 BATCH = 50_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -12,6 +10,7 @@ import polars as pl
 
 from pithy.text.lexicons import SCHEMA
 from pithy.text.pos_table import PosTable
+from pithy.text.segmenter import jieba
 from pithy.text.tagsets import Language, is_mark, is_number
 from pithy.text.tokenizers import split_words
 
@@ -43,13 +42,7 @@ class JiebaTagger:
     language: Language = "zh"
 
     def __init__(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the package's regular expressions are older than Python's rules
-            import jieba
-            import jieba.posseg
-
-        jieba.setLogLevel(logging.CRITICAL)  # it can do without its cache, and says so with a traceback
-        self._cut = jieba.posseg.dt.cut
+        self._cut = jieba().posseg.dt.cut
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
         """The words of each text; blanks are left out."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from pithy.errors import DataError, InputMissingError
-from pithy.settings import shown
+from pithy.values import shown
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pithy.errors import DataError
-from pithy.files import parsed_json, read_json
-from pithy.settings import shown
+from pithy.files import read_json
+from pithy.values import parsed_json, shown
 
 KINDS = (".npz", ".safetensors", ".txt", ".vec")
 WIDEST = 1 << 16  # numbers of a vector

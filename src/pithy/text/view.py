@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pithy.errors import DataError
-from pithy.files import fits, read_json, sha256
+from pithy.files import read_json, sha256
 from pithy.text.arrays import read_array
+from pithy.values import fits
 
 
 @dataclass(frozen=True)

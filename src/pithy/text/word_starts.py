@@ -6,15 +6,14 @@ jieba: all characters of one of its words belong together (whole-word masking, C
 
 from __future__ import annotations
 
-import logging
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.text.segmenter import jieba
 from pithy.text.tokenizers import SPECIALS
 
 CONTINUES = "##"
@@ -64,10 +63,5 @@ def _surface(entry: str, pieces: bool) -> str:
 
 
 def _words(text: str) -> Iterable[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package's regular expressions are older than Python's rules
-        import jieba
-
-    jieba.setLogLevel(logging.CRITICAL)  # it can do without its cache, and says so with a traceback
-    words: Iterable[str] = jieba.cut(text)
+    words: Iterable[str] = jieba().cut(text)
     return words

@@ -7,6 +7,7 @@ The fingerprint is of all that the stage reads: under a changed parameter, text 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any
 
 import torch
 
-from pithy.errors import ParameterError, PithyError, interrupt
+from pithy.errors import ParameterError, PithyError, TryAgainError, interrupt
 from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors
 from pithy.training import parallel
 from pithy.training.state import State
@@ -110,11 +111,54 @@ def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callab
 
 @contextmanager
 def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
-    """The folder of what a stage has done so far on `name`, by `facts` and pithy's code; it goes with success."""
+    """The folder of what a stage has done so far on `name`, by `facts` and pithy's code; it goes with success.
+
+    Raises TryAgainError while another process is at the same work.
+    """
     folder = ROOT / stage / name
-    yield folder / fingerprint(*facts)
-    if parallel.rank() == 0:
+    state = folder / fingerprint(*facts)
+    if parallel.rank():
+        yield state
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TryAgainError(f"another process is at {stage} of {name}: try again when it has ended") from None
+        try:
+            yield state
+        except Exception as error:
+            error.add_note(str(state))  # a fault of the disk may not say where it was
+            raise
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def finish(folder: Path, about: Any = None) -> None:
+    """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it."""
+    note = {"files": _files(folder), "about": about}
+    write_json(_note(folder), {**note, "digest": _digest(note)})
+
+
+def finished(folder: Path) -> Any:
+    """The note of what is done, with its `about`; None where it is not, or is no longer as it was, and so goes."""
+    try:
+        note = read_json(_note(folder))
+        if note.pop("digest") == _digest(note) and note["files"] == _files(folder):
+            return note
+    except (PithyError, KeyError, TypeError, AttributeError):
+        pass
+    _note(folder).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): sha256(file) for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
 def fingerprint(*facts: Any) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pithy.settings import Count, OpenShare, Positive, Range, Share, Strict, typed
 from pithy.systems.recipe import Recipe
 from pithy.training.precision import Precision
 from pithy.training.predict import Judged
+from pithy.values import Count, OpenShare, Positive, Range, Share, Strict, typed
 
 
 @dataclass(frozen=True, kw_only=True)

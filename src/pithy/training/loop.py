@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pithy.errors import ParameterError, TryAgainError, held_back
+from pithy.errors import ParameterError, TryAgainError, held_back, is_out_of_memory
 from pithy.systems.startup import keep_memory
 from pithy.training import parallel
 from pithy.training.batches import Rows, TextBatches
@@ -23,7 +23,7 @@ from pithy.training.precision import products
 from pithy.training.predict import dev_score
 from pithy.training.record import OFTEN, Place, Progress, Record, Report
 from pithy.training.state import State, capture, restore
-from pithy.training.step import descend, is_out_of_memory
+from pithy.training.step import descend
 
 STALE, DECAY = 3, 0.9  # schedule `plateau`: after so many evaluations without a gain the rate is multiplied (MHAL)
 SLOWER = 0.5  # the rate after going back

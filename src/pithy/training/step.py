@@ -26,9 +26,3 @@ def descend(model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.O
         nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
     return total.float()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of the GPU or of the machine: PyTorch says the latter in words only."""
-    text = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text or "bad_alloc" in text

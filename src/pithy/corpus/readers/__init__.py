@@ -26,7 +26,7 @@ from pithy.corpus.readers.merging import distinct
 from pithy.corpus.readers.spans import label_tokens
 from pithy.corpus.source import ROLES, Declared, File, Source
 from pithy.errors import DataError, ParameterError
-from pithy.settings import nearest, shown, typed
+from pithy.values import nearest, shown, typed
 
 
 def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:

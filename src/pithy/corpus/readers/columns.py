@@ -10,7 +10,7 @@ import polars as pl
 
 from pithy.corpus.source import Declared
 from pithy.errors import DataError
-from pithy.settings import nearest
+from pithy.values import nearest
 
 ROW = "#row"  # a table's row number, until it has its columns' final names
 

@@ -10,7 +10,7 @@ import polars as pl
 from pithy.corpus.readers.columns import ROW, Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.errors import DataError
-from pithy.files import parsed_json
+from pithy.values import parsed_json
 
 
 @dataclass(frozen=True, kw_only=True)

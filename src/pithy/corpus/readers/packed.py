@@ -12,7 +12,7 @@ from pithy.corpus.archives import members, whole
 from pithy.corpus.readers.decoding import decode, lines
 from pithy.corpus.source import Declared
 from pithy.errors import DataError, InputMissingError
-from pithy.files import parsed_json
+from pithy.values import parsed_json
 
 COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for name in ("file", "line", "text", "label")})
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import polars as pl
 
 from pithy.errors import DataError
-from pithy.settings import shown
+from pithy.values import shown
 
 OUTSIDE = "O"
 COLUMNS = pl.Schema({"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})

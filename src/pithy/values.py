@@ -1,0 +1,183 @@
+"""Values from outside: of JSON and YAML texts, and as typed settings whose faults are told by their keys.
+
+Settings are plain dataclasses, so that the parts of pithy that train can be used where pydantic is not installed; only
+`typed` needs it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
+
+from pithy.errors import ParameterError
+
+T = TypeVar("T")
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
+MOST_VALUES = 100_000  # of a YAML file
+NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
+BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
+MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number in an annotation: `Annotated[int, Range(ge=1)]`."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Hand the bounds to pydantic."""
+        schema = dict(handler(source))
+        inner = schema["schema"] if schema["type"] == "nullable" else schema
+        inner.update({key: value for key, value in vars(self).items() if value is not None})
+        return schema
+
+
+Positive = Annotated[int, Range(ge=1)]
+Count = Annotated[int, Range(ge=0)]
+Share = Annotated[float, Range(ge=0.0, le=1.0)]
+OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
+
+
+class Strict:
+    """Base of every section: an unknown key is an error."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
+
+
+def nearest(name: str, allowed: list[str]) -> str:
+    """`did you mean 'x'?` for a likely slip, the allowed names otherwise."""
+    close = difflib.get_close_matches(name, allowed, n=1)
+    if close:
+        return f"did you mean '{shown(close[0])}'?"
+    more = ", …" if len(allowed) > NAMED else ""
+    return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
+
+
+def shown(name: str) -> str:
+    """A name from outside as a message can hold it: in one line, not too long."""
+    short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
+    return short if short.isprintable() else repr(short)[1:-1]
+
+
+def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
+    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in `file`.
+
+    Raises ParameterError: the key, what it was, what is allowed; one line a fault.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return cast(T, _adapter(cast(Any, kind)).validate_python(values))
+    except ValidationError as error:
+        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
+        raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """What checks values of a type: it takes 10 ms to build."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
+    parts = [str(part) for part in fault["loc"] if not BRANCH.fullmatch(str(part))]
+    where = ".".join(map(shown, [path, *parts] if path else parts))
+    if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
+    if fault["type"] in MISSING:
+        return f"{where} is missing"
+    return f"{where} was {shown(repr(fault['input']))}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
+
+
+def _names_at(kind: Any, parts: list[str]) -> list[str]:
+    """Field names of the dataclass found by walking `parts` down from `kind`."""
+    from typing import get_args, get_type_hints
+
+    for part in parts:
+        kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
+    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # a section that may be absent
+    return list(getattr(kind, "__dataclass_fields__", {}))
+
+
+def parsed_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, also for one nested too deep and for half a character."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from JSON is what `hint` says: of str, int, float, lists, dicts, unions of them.
+
+    It does for records that are read where pydantic may be missing.
+    """
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in {Union, UnionType}:
+        return any(fits(value, each) for each in inner)
+    if kind is list:
+        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(fits(each, inner[1]) for each in value.values())
+    if hint is float:
+        return type(value) in {int, float}
+    return hint is Any or type(value) is hint
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file of settings.
+
+    Raises FileNotFoundError, or ParameterError for what is no YAML or holds too much.
+    """
+    try:
+        return parsed_yaml(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except ValueError as error:
+        raise ParameterError(f"{path} is not valid YAML: {error}") from None
+
+
+def parsed_yaml(text: str) -> Any:
+    """The value of a YAML text, plain values only. Raises ValueError, in one line."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None  # no date, no number, no key …
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    _small(value)
+    return value
+
+
+def _small(value: Any) -> None:
+    """Refuse what aliases blow up, or lead back into itself: whoever prints it would never end."""
+    left, found = [value], 0
+    while left:
+        each = left.pop()
+        found += 1
+        if found > MOST_VALUES:
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, (list, set, tuple)):
+            left += each
+        elif isinstance(each, str):
+            each.encode()
