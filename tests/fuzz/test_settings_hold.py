@@ -245,7 +245,7 @@ def test_no_secret_of_an_address_is_shown(scheme: str, before: str, after: str, 
     ]
     for address in addresses:
         assert SECRET not in hidden(address)
-    assert hidden(f"https://host:80/x@1/{path.replace('?', '')}") == f"https://host:80/x@1/{path.replace('?', '')}"
+    assert hidden(f"https://host/x@1/{path.replace('?', '')}") == f"https://host/x@1/{path.replace('?', '')}"
 
 
 @cases(550)

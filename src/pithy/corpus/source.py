@@ -94,7 +94,7 @@ def hidden(address: str) -> str:
     """An address without user, password and query, which may be secret."""
     scheme, mark, rest = address.partition("://")
     host = re.split(r"[/?#]", rest)[0]
-    named = "@" in host or (":" in host and not host.rpartition(":")[2].isdecimal())  # a password may hold a /
+    named = "@" in host or ":" in host  # what looks like a port may be a password's beginning, up to its /
     if named and "@" in rest and scheme != "hf":  # where @ is a revision
         rest = f"***@{rest.rpartition('@')[2]}"
     return scheme + mark + rest.partition("?")[0]
