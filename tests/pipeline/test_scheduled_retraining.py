@@ -1,0 +1,84 @@
+"""The service retrains by itself: what is better is promoted, what is worse is refused, each with its reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from serving import FINAL, Serving, until
+from test_retrain import Shop, bare, copied, reviews  # noqa: F401  a fixture among them
+from toy import Toy
+
+pytestmark = pytest.mark.slow
+
+SCHEDULE = """\
+name: shop
+pull: []
+deployments:
+  - name: retrain
+    entrypoint: flows.retrain.retrain
+    parameters: {root: "{{ $PWD }}"}
+    schedules: [{interval: 20}]
+    concurrency_limit: {limit: 1, collision_strategy: CANCEL_NEW}
+    work_pool: {name: pithy}
+"""
+
+
+@pytest.fixture
+def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:  # noqa: F811
+    """A repository that is served, with a retraining every ten seconds."""
+    shop = copied(bare, tmp_path / "repo")
+    (shop.root / "prefect.yaml").write_text(SCHEDULE)
+    (tmp_path / "told").mkdir()
+    serving = Serving(Toy(shop.root, tmp_path / "told"))
+    try:
+        yield shop, serving
+    finally:
+        serving.kill()
+
+
+def arrive(shop: Shop, name: str, rows: pl.DataFrame) -> None:
+    """A file that is there at one stroke, as the documentation asks."""
+    shop.arrive(f".{name}", rows)
+    (shop.incoming / f".{name}").rename(shop.incoming / name)
+
+
+def told(serving: Serving, *beginnings: str) -> str:
+    """The message of the first run that ends with one of these; a run that ends ill is a failure."""
+
+    def found() -> str:
+        ended = [run["state"] for run in serving.runs() if run["state_type"] in FINAL - {"CANCELLED"}]
+        ill = [state for state in ended if state["type"] != "COMPLETED"]
+        assert not ill, ill
+        return next((state["message"] for state in ended if (state["message"] or "").startswith(beginnings)), "")
+
+    return str(until(found, 300))
+
+
+def champion(shop: Shop) -> dict[str, Any]:
+    return dict(json.loads(shop.git("show", "champion:champion.json")))
+
+
+def test_scheduled_runs_promote_the_better_and_refuse_the_worse(served: tuple[Shop, Serving]) -> None:
+    shop, serving = served
+    told(serving, "the first champion")
+    assert champion(shop)["number"] == 1
+
+    arrive(shop, "monday.csv", reviews(300, "slang", seed=1))
+    assert "against tfidf_svm" in told(serving, "better: tfidf_svm")
+    better = champion(shop)
+    assert better["number"] == 2
+    assert (shop.root / "runs" / "champion").readlink() == Path(better["run"])
+
+    noise = reviews(200, "plain", seed=2)
+    arrive(shop, "noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
+    told(serving, "worse: ", "not better by more than chance: ")
+    assert champion(shop) == better
+
+    ended = serving.stop()
+    assert ended.returncode == 0, ended.stderr
+    assert serving.command.wait(timeout=60) == 0
