@@ -30,7 +30,7 @@ def spoil(path: Path, rng: random.Random) -> str:
 def _file(bench: Bench, rng: random.Random, *stages: str) -> Path:
     """A file of the outputs of one of the stages; models, tables and arrays before the rest."""
     outs = [bench.repo / out for stage in stages for out in bench.reference.outs(stage)]
-    files = sorted(path for out in outs for path in out.rglob("*") if path.is_file())
+    files = sorted(path for out in outs for path in out.rglob("*") if path.is_file() and path.stat().st_size)
     binary = [path for path in files if path.suffix in {".safetensors", ".parquet", ".npy"}]
     return rng.choice(binary if binary and rng.random() < 0.7 else files)
 
@@ -67,7 +67,7 @@ def state_damaged(bench: Bench, rng: random.Random) -> Struck:
     running, name = learning(bench, rng)
     running.after(rng.uniform(0.0, bench.reference.seconds[name] / 2))
     running.kill()
-    files = sorted(path for path in (bench.repo / ".pithy/state").rglob("*") if path.is_file())
+    files = sorted(path for path in (bench.repo / ".pithy/state").rglob("*") if path.is_file() and path.stat().st_size)
     if not files:
         return Struck("no state yet", struck=False)
     path = rng.choice(files)

@@ -70,6 +70,6 @@ def _judged(runs: list[Ended], codes: set[int]) -> list[str]:
     quiet = [
         ended
         for ended in runs
-        if ended.code in {75, 255} and not any(word in ended.said for word in (*BUSY, "another run"))
+        if ended.code in {75, 255} and not any(word in ended.said for word in (*BUSY, "another run", "another process"))
     ]
     return losses + [f"no clear line: {tail(ended)}" for ended in quiet]
