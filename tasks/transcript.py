@@ -23,7 +23,7 @@ LOCK_BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock"
 FAULTS: list[tuple[re.Pattern[str], int]] = [
     (LOCK_BUSY, TryAgainError.code),
     (re.compile(r"\[Errno 2\]|missing data '"), InputMissingError.code),
-    (re.compile(r"\[Errno (5|28|30)\]|disk is full"), DiskError.code),  # SQLite says it so
+    (re.compile(r"\[Errno (5|28|30)\]|disk is full|disk I/O error"), DiskError.code),  # the latter in SQLite's words
 ]
 
 

@@ -26,6 +26,7 @@ RETRYABLE = frozenset({69, 75})
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
 # Memory ran out, as allocators, the system's loader and oneDNN say it.
 NO_MEMORY = ("allocate memory", "bad_alloc", "failed to map segment", "could not create a primitive")
+SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it
 REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EROFS: "choose a folder that can be written",
@@ -127,8 +128,9 @@ def _errno(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     found = ERRNO.search(str(error))
-    if "disk is full" in str(error):  # SQLite's own words
-        return errno.ENOSPC
+    for words, number in SQLITE.items():
+        if words in str(error):
+            return number
     if found is None:
         return errno.EIO if isinstance(error, OSError) else None
     return int(found[1] or found[2])
