@@ -125,7 +125,8 @@ class Toy:
 
     def command(self, *arguments: str, module: str = "flows.pipeline", **options: Any) -> subprocess.Popen[str]:
         """Start a flow's command in the repository."""
-        command = [sys.executable, "-m", module, *arguments]
+        # As in a terminal: what a shell starts in the background ignores Ctrl-C, and hands that down.
+        command = ["env", "--default-signal=INT", sys.executable, "-m", module, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env} | options
         return subprocess.Popen(command, cwd=self.root, text=True, **options)
 
