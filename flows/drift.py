@@ -5,7 +5,6 @@ Where they have, and rows with labels wait, a retraining is started. params.yaml
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.retrain import called, retrain
-from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.errors import InputMissingError, guarded, started
 from pithy.evaluation.drift import MEASURES
 from pithy.files import write_json
 from pithy.settings import load
@@ -80,7 +79,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except SystemExit as end:
-        sys.exit(ParameterError.code if end.code == 2 else end.code)
+    started(app)

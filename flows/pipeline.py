@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pithy.errors import ParameterError, PithyError, TryAgainError, guarded
+from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.values import parsed_yaml
 from tasks import overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
@@ -133,7 +133,4 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except SystemExit as end:  # a command line that cannot be read is a bad parameter
-        sys.exit(ParameterError.code if end.code == 2 else end.code)
+    started(app)

@@ -22,7 +22,7 @@ from prefect.states import Completed
 
 from flows.dag import pipeline
 from flows.pipeline import report
-from pithy.errors import ParameterError, PithyError, TryAgainError, guarded
+from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import load
 from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
 from tasks.champion import Champion
@@ -147,7 +147,4 @@ def _retrain(root: Path, dataset: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except SystemExit as end:  # a command line that cannot be read is a bad parameter
-        sys.exit(ParameterError.code if end.code == 2 else end.code)
+    started(app)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pithy.errors import ParameterError, guarded
+from pithy.errors import guarded, started
 from tasks import served, service
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -48,7 +47,4 @@ def _announce(url: str, note: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except SystemExit as end:  # a command line that cannot be read is a bad parameter
-        sys.exit(ParameterError.code if end.code == 2 else end.code)
+    started(app)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from pithy.errors import PithyError
 from tasks import leash
-from tasks.stage import environment
+from tasks.stage import reproduce
 from tasks.transcript import PROGRESS, Transcript
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -34,18 +32,9 @@ def _outputs(root: Path, name: str) -> Any:
 
 
 def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *arguments]
     name = arguments[-1]
     transcript = Transcript(name)
-    with leash.start(
-        command,
-        cwd=root,
-        env=environment(root),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-    ) as child:
+    with reproduce(root, *arguments) as child:
         try:
             for line in child.stdout or ():
                 if (text := transcript.read(line)) and not text.startswith(PROGRESS):

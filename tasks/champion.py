@@ -20,9 +20,9 @@ from typing import Any
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_text
 from pithy.values import typed
+from tasks import workspace
 from tasks.git import AUTHOR, git, head
 from tasks.publish import point
-from tasks.workspace import alone
 
 BRANCH = "refs/heads/champion"
 RECORD, REFERENCE = "champion.json", "reference.json"
@@ -72,7 +72,7 @@ def tag(number: int) -> str:
 @contextmanager
 def held(root: Path) -> Iterator[None]:
     """Hold what only one process may change. Raises TryAgainError where another one does."""
-    with alone(root / ".pithy" / "champion.lock", root / "runs" / "champion"):
+    with workspace.held(root / ".pithy" / "champion.lock", root / "runs" / "champion"):
         yield
 
 

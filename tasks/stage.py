@@ -93,19 +93,10 @@ class Runner:
                 leash.let_go(child)
 
     def _start(self, name: str) -> subprocess.Popen[str] | None:
-        command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
         with self._lock:
             if self._stopped:
                 return None
-            child = leash.start(
-                command,
-                cwd=self.root,
-                env=environment(self.root),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-            )
+            child = reproduce(self.root, "--single-item", name)
             self._children.add(child)
             return child
 
@@ -160,6 +151,19 @@ def _measured(runner: Runner, name: str) -> Outcome:
 
 def _can_be_mended(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
     return isinstance(state.data, Outcome) and state.data.code in RETRIED
+
+
+def reproduce(root: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`dvc repro` with `arguments` on a leash; it waits for DVC's lock, and what it says comes as one stream."""
+    return leash.start(
+        [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *arguments],
+        cwd=root,
+        env=environment(root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pithy.errors import TryAgainError
-from pithy.files import atomic_file, write_text
+from pithy.files import alone, atomic_file, write_text
 from pithy.settings import read_params
 from tasks import git, overrides
 from tasks.request import Request
@@ -38,34 +35,21 @@ def opened(request: Request) -> Iterator[Place]:
     """Prepare the place of a run and hold it: raises TryAgainError while another run works there."""
     main, hidden = request.root, request.root / ".pithy"
     if not request.isolated:
-        with alone(hidden / "tree.lock", main):
+        with held(hidden / "tree.lock", main):
             yield Place(main, main, git.revision(main))
         return
     dataset = request.dataset or str(read_params(main / "params.yaml")["dataset"])
     path = hidden / "workspaces" / f"{dataset}-{request.key}"
-    with alone(path.with_name(f"{path.name}.lock"), path):
+    with held(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
         _lay_out(main, path, commit)
         overrides.write(path / "params.yaml", request)
         yield Place(main, path, commit if request.revision else git.revision(main))
 
 
-@contextmanager
-def alone(lock: Path, place: Path) -> Iterator[None]:
-    """Hold the file `lock`; the system lets go of it when the process ends, however it ends."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise TryAgainError(
-                f"another run (process {file.read().strip()}) works in {place}: try again when it has ended"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+def held(lock: Path, place: Path) -> AbstractContextManager[None]:
+    """Hold `place` by the file `lock`: raises TryAgainError while another run works there."""
+    return alone(lock, lambda process: f"another run (process {process}) works in {place}: try again when it has ended")
 
 
 def _lay_out(main: Path, path: Path, commit: str) -> None:

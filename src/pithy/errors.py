@@ -182,6 +182,14 @@ def held_back() -> Iterator[Callable[[], int]]:
         interrupt(came[0])
 
 
+def started(app: Callable[[], object]) -> None:
+    """Run a command; a command line that cannot be read is a bad parameter."""
+    try:
+        app()
+    except SystemExit as end:
+        sys.exit(ParameterError.code if end.code == 2 else end.code)
+
+
 def guarded(main: Callable[P, None]) -> Callable[P, None]:
     """Turn what `main` raises, and SIGTERM, into one clear message on stderr and the right exit code."""
 

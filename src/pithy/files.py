@@ -132,6 +132,25 @@ def _clear(path: Path) -> bool:
     return True
 
 
+@contextmanager
+def alone(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
+    """Hold the file `lock`; the system lets go of it when the process ends, however it ends.
+
+    Raises TryAgainError with what `busy` makes of the id of the process that holds it.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise TryAgainError(busy(file.read().strip())) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic_file(path) as temporary:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import PIXELS, SHOTS, Server, Shot, until
-from tests.pipeline.toy import Toy
+from tests.dashboard.conftest import PIXELS, Server, Shot, until
+from tests.pipeline.toy import NEEDS, Toy
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +31,7 @@ def test_a_run_has_its_graph_and_every_stage_its_state(page: Any, mixed: str) ->
         page.goto(f"/runs/flow-run/{mixed}")
     nodes = {node["id"]: node for _, node in asked.value.json()["nodes"]}
     needs = {node["label"]: {nodes[need["id"]]["label"] for need in node["parents"]} for node in nodes.values()}
-    assert needs == {
-        "gather": set(),
-        "cut@token": {"gather"},
-        "cut@wordpiece": {"gather"},
-        "fit@mlp": {"cut@token"},
-        "fit@bert": {"cut@wordpiece"},
-        "judge": {"fit@mlp", "fit@bert"},
-    }
+    assert needs == NEEDS
 
     def drawn() -> bool:
         picture = base64.b64encode(page.locator("canvas").first.screenshot()).decode()
@@ -105,7 +98,6 @@ def test_it_asks_nothing_of_other_machines(page: Any, real: Path, server: Server
     shot("run")
 
 
-@pytest.mark.skipif(not SHOTS, reason="only a picture of the documentation")
 def test_a_retraining_that_promoted(page: Any, promoted: str, shot: Shot) -> None:
     page.goto(f"/runs/flow-run/{promoted}")
     page.get_by_text("Details", exact=True).first.click()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
-from tests.drill.bench import Bench, Ended
+from tests.drill.bench import Bench, Ended, Running
 from tests.drill.checks import TRACEBACK, tail
 from tests.drill.faults import Struck, any_stage, fault, undone
 from tests.drill.reference import NEURAL
@@ -14,32 +15,33 @@ BUSY = ("is busy", "Unable to acquire lock")
 
 @fault("dvc twice at once", 10)
 def dvc_twice(bench: Bench, rng: random.Random) -> Struck:
-    name = undone(bench, rng)
-    first = bench.dvc()
-    first.after(rng.uniform(0.0, 3.0))
-    second = bench.dvc()
-    ended = [first.wait(), second.wait()]
-    return Struck(f"{name} and on", losses=_judged(ended, {0, 255}))
+    return _both(bench, rng, (bench.dvc, bench.dvc), 3.0, {0, 255})
 
 
 @fault("the flow twice at once", 5)
 def flow_twice(bench: Bench, rng: random.Random) -> Struck:
-    name = undone(bench, rng)
-    first = bench.flow()
-    first.after(rng.uniform(0.0, 4.0))
-    second = bench.flow()
-    ended = [first.wait(), second.wait()]
-    return Struck(f"{name} and on", losses=_judged(ended, {0, 75}), by="flow")
+    return _both(bench, rng, (bench.flow, bench.flow), 4.0, {0, 75}, by="flow")
 
 
 @fault("dvc beside the flow", 5)
 def dvc_beside_flow(bench: Bench, rng: random.Random) -> Struck:
+    return _both(bench, rng, (bench.flow, bench.dvc), 6.0, {0, 75, 255}, by="flow")
+
+
+def _both(
+    bench: Bench,
+    rng: random.Random,
+    starts: tuple[Callable[[], Running], Callable[[], Running]],
+    later: float,
+    codes: set[int],
+    **again: str,
+) -> Struck:
+    """The second run starts up to so many seconds after the first; `again` says what runs after them."""
     name = undone(bench, rng)
-    first = bench.flow()
-    first.after(rng.uniform(0.0, 6.0))
-    second = bench.dvc()
-    ended = [first.wait(), second.wait()]
-    return Struck(f"{name} and on", losses=_judged(ended, {0, 75, 255}), by="flow")
+    first = starts[0]()
+    first.after(rng.uniform(0.0, later))
+    ended = [run.wait() for run in (first, starts[1]())]
+    return Struck(f"{name} and on", losses=_judged(ended, codes), **again)
 
 
 @fault("two runs with overrides at once", 3)

@@ -15,18 +15,9 @@ from typing import Any
 
 import yaml
 
+from tests.pipeline.toy import PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = (
-    "dvc.yaml",
-    "params.yaml",
-    "src",
-    "flows",
-    "tasks",
-    ".dvc/config",
-    ".dvc/.gitignore",
-    ".dvcignore",
-    ".gitignore",
-)
 FOLDERS = ("data/pocket", "data/local")  # dependencies that are empty here
 ROWS = 300
 SIMPLE, NEURAL = "tfidf_svm", "dmsp"

@@ -12,20 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.pipeline.toy import command_env
+from tests.pipeline.toy import PARTS, command_env
 
 ROOT = Path(__file__).parents[2]
-PARTS = [
-    "dvc.yaml",
-    "params.yaml",
-    "src",
-    "flows",
-    "tasks",
-    ".dvc/config",
-    ".dvc/.gitignore",
-    ".dvcignore",
-    ".gitignore",
-]
 
 pytestmark = pytest.mark.slow
 

@@ -10,6 +10,18 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]
+# What of the project another repository needs to run its pipeline.
+PARTS = (
+    "dvc.yaml",
+    "params.yaml",
+    "src",
+    "flows",
+    "tasks",
+    ".dvc/config",
+    ".dvc/.gitignore",
+    ".dvcignore",
+    ".gitignore",
+)
 
 DVC_YAML = """
 stages:
@@ -37,6 +49,15 @@ stages:
     deps: [out/fit]
     outs: [out/judge]
 """
+
+NEEDS: dict[str, set[str]] = {
+    "gather": set(),
+    "cut@token": {"gather"},
+    "cut@wordpiece": {"gather"},
+    "fit@mlp": {"cut@token"},
+    "fit@bert": {"cut@wordpiece"},
+    "judge": {"fit@mlp", "fit@bert"},
+}
 
 PARAMS = """\
 # every value

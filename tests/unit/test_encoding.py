@@ -108,12 +108,12 @@ def test_batches_leave_no_trace_and_a_second_run_gives_the_same_bytes(
     for view in (ViewSettings(), ViewSettings(tokenizer="wordpiece", prompt=True)):
         whole = encoded(ZH, view=view)
         digests = {path.name: sha256(path) for path in whole.folder.iterdir()}
-        fingerprint = whole.fingerprint()
+        fingerprint = whole.fingerprint
         with monkeypatch.context() as patch:
             patch.setattr(rows_module.Corpus.batches, "__kwdefaults__", {"size": 1})
             again = encoded(ZH, view=view)
         assert {path.name: sha256(path) for path in again.folder.iterdir()} == digests
-        assert again.fingerprint() == fingerprint
+        assert again.fingerprint == fingerprint
 
 
 def test_inference_encodes_as_the_stage_does(encoded: Any) -> None:

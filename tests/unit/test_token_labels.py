@@ -217,9 +217,9 @@ def test_a_corpus_without_token_labels_has_none_in_its_views(encoded: Any) -> No
 
 def test_batches_leave_no_trace(encoded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ViewSettings(tokenizer="wordpiece", characters=True)
-    whole = encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint()
+    whole = encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint
     monkeypatch.setattr(Corpus.batches, "__kwdefaults__", {"size": 1})
-    assert encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint() == whole
+    assert encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint == whole
 
 
 def test_touched_token_labels_are_refused(encoded: Any, tmp_path: Path) -> None:

@@ -178,9 +178,9 @@ def test_a_view_carries_its_vectors(
     assert view.vectors == told
     assert (~np.isnan(view.vectors_array()).any(1)).sum() == 3
     assert f"v vectors of x.vec: 3 of {view.vocabulary} entries, {share:.2%} of train" in capsys.readouterr().out
-    before = view.fingerprint()
+    before = view.fingerprint
     path.write_text("好 1 2\n吃 3 4\n了 5 7\n", encoding="utf-8")
-    assert encoded_in(tmp_path, pos, ZH, view=settings).fingerprint() != before
+    assert encoded_in(tmp_path, pos, ZH, view=settings).fingerprint != before
     path.write_text("nothing 1 2\n", encoding="utf-8")
     with pytest.raises(DataError, match="a vector for none"):
         encoded_in(tmp_path, pos, ZH, view=settings)

@@ -34,7 +34,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     further = None if settings.texts is None else local_file(settings.texts, where)
     torch.set_num_threads(settings.threads)
     printer = Printer(f"{name} pretrain")
-    facts = settings, view.fingerprint(), further and sha256(further)
+    facts = settings, view.fingerprint, further and sha256(further)
     with kept("pretrain", name, *facts) as state, atomic_folder(out) as folder:
         scratch = folder / "texts"
         scratch.mkdir()

@@ -72,7 +72,7 @@ def main() -> None:
     settings = select(PARAMS)
     view = View.load(Path(encoded))
     seeds, digests = settings.seeds, [read_json(Path(models) / f"seed-{s}" / "manifest.json") for s in settings.seeds]
-    with kept("prune", name, settings.prune, view.fingerprint(), digests) as folder:
+    with kept("prune", name, settings.prune, view.fingerprint, digests) as folder:
         for seed in seeds:
             if finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")

@@ -51,7 +51,7 @@ def train_seed(
         return
     facts = {
         "dataset": view.corpus,
-        "data": view.fingerprint(),
+        "data": view.fingerprint,
         "seed": seed,
         "rate": trained.rate,
         "dev_accuracy": trained.dev_accuracy,
@@ -90,7 +90,7 @@ def main() -> None:
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):
         print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
-    facts = recipe, config, view.fingerprint(), start and sha256(start / "encoder.safetensors")
+    facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
     with parallel.joined(), kept("train", name, *facts) as folder:
         for seed in settings.seeds:
             if finished(folder / f"seed-{seed}") is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -86,6 +87,7 @@ class View:
         """The tokenizer that made the ids."""
         return self.folder / "tokenizer.json"
 
+    @cached_property
     def fingerprint(self) -> str:
         """Hex digest of everything in the folder: equal fingerprints mean equal data."""
         files = sorted(path for path in self.folder.iterdir() if path.is_file())

@@ -7,7 +7,6 @@ The fingerprint is of all that the stage reads: under a changed parameter, text 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -22,8 +21,8 @@ from typing import Any
 
 import torch
 
-from pithy.errors import ParameterError, PithyError, TryAgainError, interrupt
-from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors
+from pithy.errors import ParameterError, PithyError, interrupt
+from pithy.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
 from pithy.training import parallel
 from pithy.training.state import State
 
@@ -88,7 +87,7 @@ class Checkpoints:
             with atomic_folder(self.folder / f"step-{step:08d}") as folder:
                 write_tensors(folder / "state.safetensors", state.tensors)
                 facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
-                write_json(folder / "state.json", {**facts, "digest": _digest(facts)})
+                _write_note(folder / "state.json", facts)
             for old in sorted(self.folder.glob("step-*"))[:-KEPT]:
                 shutil.rmtree(old)
         except Exception as fault:
@@ -120,12 +119,8 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     if parallel.rank():
         yield state
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TryAgainError(f"another process is at {stage} of {name}: try again when it has ended") from None
+    busy = f"another process is at {stage} of {name}: try again when it has ended"
+    with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
         try:
             yield state
         except Exception as error:
@@ -136,15 +131,14 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
 
 def finish(folder: Path, about: Any = None) -> None:
     """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it."""
-    note = {"files": _files(folder), "about": about}
-    write_json(_note(folder), {**note, "digest": _digest(note)})
+    _write_note(_note(folder), {"files": _files(folder), "about": about})
 
 
 def finished(folder: Path) -> Any:
     """The note of what is done, with its `about`; None where it is not, or is no longer as it was, and so goes."""
     try:
-        note = read_json(_note(folder))
-        if note.pop("digest") == _digest(note) and note["files"] == _files(folder):
+        note = _read_note(_note(folder))
+        if note["files"] == _files(folder):
             return note
     except (PithyError, KeyError, TypeError, AttributeError):
         pass
@@ -172,14 +166,25 @@ def _read(path: Path) -> State:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    said = read_json(path / "state.json")
-    digest = said.pop("digest")
-    if digest != _digest(said) or said["sha256"] != sha256(path / "state.safetensors"):
+    said = _read_note(path / "state.json")
+    if said["sha256"] != sha256(path / "state.safetensors"):
         raise PithyError(f"{path} is not as it was written")
     try:
         return State(load_file(path / "state.safetensors"), said["facts"])
     except SafetensorError as error:
         raise PithyError(f"{path} cannot be read: {error}") from None
+
+
+def _write_note(path: Path, note: dict[str, Any]) -> None:
+    write_json(path, {**note, "digest": _digest(note)})
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """A note as it was written. Raises PithyError, KeyError, TypeError or AttributeError for any other."""
+    note: dict[str, Any] = read_json(path)
+    if note.pop("digest") != _digest(note):
+        raise PithyError(f"{path} is not as it was written")
+    return note
 
 
 def _digest(value: Any) -> str:

@@ -21,7 +21,7 @@ from pithy.training.config import TrainingConfig
 from pithy.training.optimizers import optimizer, schedule, slow_down
 from pithy.training.precision import products
 from pithy.training.predict import dev_score
-from pithy.training.record import OFTEN, Place, Progress, Record, Report
+from pithy.training.record import OFTEN, Place, Progress, Record, Report, pace
 from pithy.training.state import State, capture, restore
 from pithy.training.step import descend
 
@@ -186,10 +186,9 @@ class Trainer:
     def _say(self, note: str = "") -> None:
         if self.report is None:
             return
-        place, elapsed = self.place, time.monotonic() - self.started
-        steps = place.step - self.first  # since this process began
-        rate = steps * len(self.train) / self.per_epoch / max(elapsed, 1e-9)
-        left = elapsed / max(1, steps) * (self.steps - place.step)
+        place = self.place
+        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        rate = speed * len(self.train) / self.per_epoch
         dev = max((line["dev"] for line in self.record.history), default=0.0)
         loss = float(self.running)
         self.report(Progress(place.epoch, self.config.epochs, place.step, self.steps, loss, dev, rate, left, note))

@@ -24,7 +24,7 @@ from pithy.training.config import TrainingConfig
 from pithy.training.masking import Masking
 from pithy.training.optimizers import optimizer, schedule
 from pithy.training.precision import products
-from pithy.training.record import OFTEN, Place, Progress, Report
+from pithy.training.record import OFTEN, Place, Progress, Report, pace
 from pithy.training.shards import Shards, Texts
 from pithy.training.state import State, capture, restore
 from pithy.training.step import descend
@@ -188,9 +188,8 @@ class Pretrainer:
             )
         if self.report is None:
             return
-        elapsed, steps = time.monotonic() - self.started, place.step - self.first
-        rate = steps * self.settings.batch_size / max(elapsed, 1e-9)
-        left = elapsed / max(1, steps) * (self.steps - place.step)
+        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        rate = speed * self.settings.batch_size
         self.report(
             Progress(place.epoch, epochs, place.step, self.steps, loss, self.quality.accuracy, rate, left, note)
         )

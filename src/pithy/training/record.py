@@ -24,6 +24,11 @@ class Progress:
     note: str = ""  # what happened, where something did
 
 
+def pace(seconds: float, done: int, left: int) -> tuple[float, float]:
+    """Steps a second, and seconds for those `left`, by the steps `done` in so many `seconds`."""
+    return done / max(seconds, 1e-9), seconds / max(1, done) * left
+
+
 Report = Callable[[Progress], None]
 
 
