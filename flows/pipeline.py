@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,10 @@ from pithy.values import parsed_yaml
 from tasks import overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
+from tasks.server import Server
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
 
 WIDTH = 120  # characters of the comparison where it does not go to a terminal
 IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
@@ -57,7 +62,6 @@ def execute(request: Request) -> Run:
     overrides.check(request)
     publish.free_name(request.root, request.name, "run")
     api = server.start()  # it starts while this process imports what the flow needs
-    import httpx
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.dag import pipeline
@@ -67,19 +71,29 @@ def execute(request: Request) -> Run:
     api.wait()
     # Nobody would miss a heartbeat at a server that ends with the run, and stopping it costs a second.
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {}):
-        try:
-            state = pipeline(request, return_state=True)
-        except httpx.TransportError:
-            raise _gone(api.url) from None
-    result: Any = state.result(raise_on_failure=False)
+        result = ended(api, lambda: pipeline(request, return_state=True))
     if isinstance(result, RunFailedError):
         return result.run
+    if not isinstance(result, Run):
+        raise PithyError(f"the flow ended with {result!r:.200} instead of a run")
+    return result
+
+
+def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
+    """The data of the state that `flow` ends in; RunFailedError, where a stage failed, is one.
+
+    Raises TryAgainError where the server is gone, and what else the flow raised.
+    """
+    import httpx
+
+    try:
+        result = flow().result(raise_on_failure=False)
+    except httpx.TransportError as error:
+        result = error
     if isinstance(result, httpx.TransportError):
         raise _gone(api.url)
-    if isinstance(result, BaseException):
+    if isinstance(result, BaseException) and not isinstance(result, RunFailedError):
         raise result
-    if not isinstance(result, Run):
-        raise PithyError(f"the flow ended {state.name}: {state.message}")
     return result
 
 

@@ -21,7 +21,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.dag import pipeline
-from flows.pipeline import report
+from flows.pipeline import ended, report
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import load
 from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
@@ -110,12 +110,11 @@ def called(this: Any, root: Path, *arguments: Any) -> Any:
 
     Ends the process, with the stage's own exit code, where a run of the pipeline failed. Raises what the flow raised.
     """
-    server.start().wait()
-    result = this(root, *arguments, return_state=True).result(raise_on_failure=False)
+    api = server.start()
+    api.wait()
+    result = ended(api, lambda: this(root, *arguments, return_state=True))
     if isinstance(result, RunFailedError):
         sys.exit(report(result.run, root))
-    if isinstance(result, BaseException):
-        raise result
     return result
 
 

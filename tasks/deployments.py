@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pithy.errors import InputMissingError, ParameterError
+from pithy.values import read_yaml
 from tasks import leash, server
 
 if TYPE_CHECKING:
@@ -23,15 +24,11 @@ FAULT = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # 
 
 def names(root: Path) -> list[str]:
     """The names that prefect.yaml gives. Raises InputMissingError, ParameterError."""
-    import yaml
-
-    file = root / FILE
-    if not file.exists():
-        raise InputMissingError(f"{file} is missing: run from the repository's root")
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
-        return [str(each["name"]) for each in found]
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError) as error:
+        return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
+    except FileNotFoundError:
+        raise InputMissingError(f"{root / FILE} is missing: run from the repository's root") from None
+    except (TypeError, KeyError) as error:
         raise ParameterError(f"{FILE}: a list `deployments` with a `name` each is needed ({error!r:.200})") from None
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pithy.errors import InputMissingError, guarded
+from pithy.errors import InputMissingError, guarded, started
 from pithy.evaluation.difference import Change, render_difference
 from pithy.files import write_text
 from tasks import git
@@ -74,4 +74,4 @@ def _changes(said: dict[str, Any]) -> list[Change]:
 
 
 if __name__ == "__main__":
-    app()
+    started(app)
