@@ -6,15 +6,14 @@ import os
 import time
 from typing import Any
 
-from prefect import flow, runtime
+from prefect import Task, flow, runtime
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from pithy.errors import PithyError
 from pithy.settings import read_params
-from tasks import graph, lock, overrides, publish, workspace
+from tasks import cluster, graph, lock, overrides, publish, workspace
 from tasks.board import Board
 from tasks.graph import Graph
 from tasks.publish import Record, Run, RunFailedError
@@ -43,7 +42,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
         board = Board(stages.stages, Console(stderr=True))
         runner = Runner(place.path, board, request.max_parallel or os.cpu_count() or 1)
         with lock.in_order(place.path, stages):
-            outcomes = _run_stages(stages, runner, retry_delays)
+            outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
         failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
         run = Run(
             name=runtime.flow_run.name,
@@ -61,27 +60,32 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
     return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)
 
 
-def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...]) -> dict[str, Outcome]:
+def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, remote: bool) -> dict[str, Outcome]:
     """Run the graph; the outcome of every stage that got its turn, in the order in which they ended."""
-    futures: dict[str, PrefectFuture[Any]] = {}
+    tasks = {
+        stage.name: stage_task(
+            cluster.Remote(runner.root) if remote else runner,
+            stage.name,
+            current=stage.name in stages.current,
+            delays=delays,
+        )
+        for stage in stages
+    }
     with runner.board.live():
         try:
-            for stage in stages:
-                work = stage_task(runner, stage.name, current=stage.name in stages.current, delays=delays)
-                futures[stage.name] = work.submit(
-                    return_state=False, wait_for=[futures[need] for need in sorted(stage.needs)]
-                )
-            wait(list(futures.values()))
+            (cluster.run if remote else _run)(stages, tasks, runner)
         finally:  # whatever ends the flow ends its stages
             runner.stop()
-        for name, future in futures.items():
-            if name not in runner.outcomes:
-                _take_over(runner, name, future.state)
     return runner.outcomes
 
 
-def _take_over(runner: Runner, name: str, state: State[Any]) -> None:
-    """A stage that has no outcome was not ready, because one before it failed, or its task broke."""
-    runner.board.end(name, str(state.name))
-    if state.is_failed() or state.is_crashed():
-        runner.outcomes[name] = Outcome("Failed", PithyError.code, state.message or "the task broke")
+def _run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
+    """All tasks at once: each waits for those that it needs."""
+    futures: dict[str, PrefectFuture[Any]] = {}
+    for stage in stages:
+        needed = [futures[need] for need in sorted(stage.needs)]
+        futures[stage.name] = tasks[stage.name].submit(return_state=False, wait_for=needed)
+    wait(list(futures.values()))
+    for name, future in futures.items():
+        if name not in runner.outcomes:
+            runner.take_over(name, future.state)

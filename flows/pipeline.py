@@ -42,16 +42,18 @@ def main(
     ] = None,
     max_parallel: Annotated[int | None, typer.Option(min=1, help="Stages at a time; the number of processors.")] = None,
     name: Annotated[str, typer.Option(help="The run's name; the data set and the time.")] = "",
+    ray: Annotated[str, typer.Option(help="A Ray cluster for the stages: local, auto, HOST:PORT.")] = "",
 ) -> None:
     """Bring every stage of the pipeline up to date and print the comparison."""
     request = Request(
         root=Path.cwd(),
         dataset=dataset or None,
-        systems=tuple(_listed(systems)),
-        seeds=tuple(_number("--seeds", seed) for seed in _listed(seeds)),
-        changes=dict(map(_change, set_ or [])),
+        systems=tuple(listed(systems)),
+        seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
+        changes=dict(map(change, set_ or [])),
         max_parallel=max_parallel,
         name=name or None,
+        ray=ray or None,
     )
     run = execute(request)
     sys.exit(report(run, request.root))
@@ -65,13 +67,15 @@ def execute(request: Request) -> Run:
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.dag import pipeline
+    from tasks import cluster
 
     for module in IMPORTED_LATE:
         importlib.import_module(module)
     api.wait()
     # Nobody would miss a heartbeat at a server that ends with the run, and stopping it costs a second.
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {}):
-        result = ended(api, lambda: pipeline(request, return_state=True))
+    quiet = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {})
+    with quiet, cluster.joined(request.ray, request.root, request.max_parallel) as workers:
+        result = ended(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
     if isinstance(result, RunFailedError):
         return result.run
     if not isinstance(result, Run):
@@ -126,17 +130,20 @@ def _failure(run: Run) -> str:
     return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 
-def _listed(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """What stands between the commas of an option."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _number(option: str, text: str) -> int:
+def number(option: str, text: str) -> int:
+    """A whole number of an option. Raises ParameterError."""
     if not text.isdecimal():
         raise ParameterError(f"{option} had {text!r}: whole numbers with commas between are allowed, as in 0,1,2")
     return int(text)
 
 
-def _change(text: str) -> tuple[str, Any]:
+def change(text: str) -> tuple[str, Any]:
+    """A key of params.yaml and its new value. Raises ParameterError."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")

@@ -38,6 +38,11 @@ def corpus(about: dict[str, Any]) -> str:
     return _page(about["name"], f"{len(about['labels'])} labels: {labels}", table, _list(about["notes"]))
 
 
+def sweep(head: Sequence[str], rows: Sequence[Sequence[str]], verdicts: Iterable[str]) -> str:
+    """The runs of a sweep, and the best on dev of each data set."""
+    return _page("sweep", _table(head, "l" * (len(head) - 1) + "r", rows), _list(verdicts))
+
+
 def report(name: str, verdict: str, folder: Path) -> str:
     """Where the report is, as text: a browser follows no link from a page that came by HTTP to a file."""
     page, model = f"    {folder / 'report.html'}", f"    {folder / 'model'}"

@@ -29,6 +29,7 @@ class Request:
     revision: str | None = None
     name: str | None = None
     max_parallel: int | None = None  # stages at a time; as many as there are processors where None
+    ray: str | None = None  # the Ray cluster whose workers run the stages: see tasks.cluster; this machine where None
 
     def __post_init__(self) -> None:
         """Refuse what would be more than a name in a path or in a command line, before anything is done with it."""

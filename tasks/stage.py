@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from prefect import Task, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
-from pithy.errors import RETRYABLE, TryAgainError
+from pithy.errors import RETRYABLE, PithyError, TryAgainError
 from tasks import leash, mend
 from tasks.board import RETRYING, Board
 from tasks.progress import Gauge
@@ -47,6 +47,19 @@ class Outcome:
         if self.state == "Cancelled":
             return Cancelled(message=self.message, data=self)
         return Completed(name=self.state, data=self)
+
+
+class Work(Protocol):
+    """What the task of a stage works with."""
+
+    def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
+        """Run the stage to its end."""
+
+    def again(self, name: str, line: str) -> None:
+        """A try has failed; another follows."""
+
+    def ended(self, name: str, outcome: Outcome) -> None:
+        """The stage has come to its end."""
 
 
 class Runner:
@@ -92,6 +105,25 @@ class Runner:
             for child in self._children:
                 leash.let_go(child)
 
+    def again(self, name: str, line: str) -> None:
+        """A try has failed; another follows."""
+        self.board.end(name, RETRYING, line)
+
+    def ended(self, name: str, outcome: Outcome) -> None:
+        """The stage has come to its end."""
+        self.outcomes[name] = outcome
+        self.board.end(name, outcome.state, outcome.message.rpartition("\n")[2])
+
+    def take_over(self, name: str, state: State[Any]) -> None:
+        """What became of a task that told nothing here: it ran elsewhere, it broke, or one before it failed."""
+        outcome = state.result(raise_on_failure=False) if state.is_final() else None
+        if isinstance(outcome, Outcome):
+            self.ended(name, outcome)
+        else:
+            self.board.end(name, str(state.name))
+            if state.is_failed() or state.is_crashed():
+                self.outcomes[name] = Outcome("Failed", PithyError.code, state.message or "the task broke")
+
     def _start(self, name: str) -> subprocess.Popen[str] | None:
         with self._lock:
             if self._stopped:
@@ -110,7 +142,7 @@ class Runner:
         return Outcome("Failed", code, transcript.last_lines() or killed or f"exit code {code}")
 
 
-def stage_task(runner: Runner, name: str, *, current: bool, delays: Sequence[float] = DELAYS) -> Task[[], State[Any]]:
+def stage_task(work: Work, name: str, *, current: bool, delays: Sequence[float] = DELAYS) -> Task[[], State[Any]]:
     """The Prefect task of one stage. A `current` one ends Cached without a process.
 
     Exit codes that trying again can mend are retried after each of `delays`, in seconds.
@@ -128,22 +160,21 @@ def stage_task(runner: Runner, name: str, *, current: bool, delays: Sequence[flo
     )
     def stage() -> State[Any]:
         nonlocal tries
-        outcome = Outcome("Cached") if current else _measured(runner, name)
+        outcome = Outcome("Cached") if current else _measured(work, name)
         if outcome.code in RETRIED and outcome.state == "Failed" and tries < len(delays):
             line = f"exit code {outcome.code}; try {tries + 2} of {len(delays) + 1} in {delays[tries]:g} s"
-            runner.board.end(name, RETRYING, line)
+            work.again(name, line)
         else:
-            runner.outcomes[name] = outcome
-            runner.board.end(name, outcome.state, outcome.message.rpartition("\n")[2])
+            work.ended(name, outcome)
         tries += 1
         return outcome.as_state()
 
     return stage
 
 
-def _measured(runner: Runner, name: str) -> Outcome:
+def _measured(work: Work, name: str) -> Outcome:
     gauge = Gauge(name)
-    outcome = runner.run(name, get_run_logger(), gauge.show)
+    outcome = work.run(name, get_run_logger(), gauge.show)
     if not outcome.code:
         gauge.finish()
     return outcome

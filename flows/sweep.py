@@ -1,0 +1,108 @@
+"""Run the pipeline over a grid of settings: python -m flows.sweep.
+
+    python -m flows.sweep --systems textcnn --over dataset=mr,ced --over train.learning_rate=1e-3,3e-3
+
+Each combination is a run of its own in a workspace of its own; docs/scale.md spreads them over several machines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.futures import wait
+from prefect.states import Completed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from flows.pipeline import WIDTH, change, ended, listed, number
+from pithy.errors import ParameterError, guarded, started
+from pithy.values import parsed_yaml
+from tasks import cluster, markdown, overrides, publish, server
+from tasks.request import Request
+from tasks.sweep import Result, Trial, best, cells, run, table, taken_over, trials
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@flow(name="sweep")
+def sweep(asked: list[Trial]) -> State[Any]:
+    """Run every trial; the state's data is the list of their results, failed ones too."""
+    futures = [run.submit(trial) for trial in asked]
+    wait(futures)
+    results = [taken_over(trial, future.state) for trial, future in zip(asked, futures, strict=True)]
+    create_markdown_artifact(markdown.sweep(*cells(results), [each.told() for each in best(results)]), key="sweep")
+    return Completed(message=f"{len(results)} runs", data=results)
+
+
+@app.command()
+@guarded
+def main(
+    over: Annotated[list[str], typer.Option(help="KEY=V1,V2: a key of params.yaml and its values; may repeat.")],
+    dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",
+    systems: Annotated[str, typer.Option(help="Names, with commas between; all for every one.")] = "",
+    seeds: Annotated[str, typer.Option(help="Numbers, with commas between.")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, the same for every run.")] = None,
+    max_parallel: Annotated[int | None, typer.Option(min=1, help="Runs at a time; the number of processors.")] = None,
+    name: Annotated[str, typer.Option(help="What the runs' names begin with; sweep and the time.")] = "",
+    ray: Annotated[str, typer.Option(help="A Ray cluster for the runs: local, auto, HOST:PORT.")] = "",
+) -> None:
+    """Run every combination, each on one processor, and print them by development score."""
+    root = Path.cwd()
+    base = Request(
+        root=root,
+        dataset=dataset or None,
+        systems=tuple(listed(systems)),
+        seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
+        changes=dict(map(change, set_ or [])),
+        max_parallel=1,
+    )
+    prefix = publish.free_name(root, name or None, "sweep")
+    asked = trials(base, dict(map(_dimension, over)), prefix)
+    results = execute(asked, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
+    sys.exit(_report(results))
+
+
+def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | None = None) -> list[Result]:
+    """Check every trial, then run them. Raises ParameterError, TryAgainError."""
+    for trial in asked:
+        overrides.check(trial.request)
+    api = server.start()
+    api.wait()
+    with cluster.joined(ray, root, at_once) as workers:
+        runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
+        this = sweep.with_options(task_runner=runner, flow_run_name=name)
+        results: list[Result] = ended(api, lambda: this(asked, return_state=True))
+    return results
+
+
+def _report(results: list[Result]) -> int:
+    """Print the runs and the best of each data set; the exit code of the first that failed."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table(results))
+    for chosen in best(results):
+        print(f"{chosen.told()}\nreport: runs/{chosen.run}/report.html")
+    for result in results:
+        if result.code:
+            print(f"{result.run}: exit {result.code}: {result.message}", file=sys.stderr)
+    return next((result.code for result in results if result.code), 0)
+
+
+def _dimension(text: str) -> tuple[str, list[Any]]:
+    key, equals, values = text.partition("=")
+    if not equals or not key or not listed(values):
+        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over train.learning_rate=1e-3,3e-3")
+    try:
+        return key, [parsed_yaml(value) for value in listed(values)]
+    except ValueError:
+        raise ParameterError(f"--over {key}: {values!r} has what is no YAML value") from None
+
+
+if __name__ == "__main__":
+    started(app)
