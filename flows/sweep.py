@@ -25,7 +25,7 @@ from pithy.errors import ParameterError, guarded, started
 from pithy.values import parsed_yaml
 from tasks import cluster, markdown, overrides, publish, server
 from tasks.request import Request
-from tasks.sweep import Result, Trial, best, cells, run, table, taken_over, trials
+from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -33,8 +33,11 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @flow(name="sweep")
 def sweep(asked: list[Trial]) -> State[Any]:
     """Run every trial; the state's data is the list of their results, failed ones too."""
-    futures = [run.submit(trial) for trial in asked]
-    wait(futures)
+    try:
+        futures = [run.submit(trial) for trial in asked]
+        wait(futures)
+    finally:  # whatever ends the sweep ends its runs
+        RUNS.stop()
     results = [taken_over(trial, future.state) for trial, future in zip(asked, futures, strict=True)]
     create_markdown_artifact(markdown.sweep(*cells(results), [each.told() for each in best(results)]), key="sweep")
     return Completed(message=f"{len(results)} runs", data=results)
@@ -87,21 +90,22 @@ def _report(results: list[Result]) -> int:
 
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table(results))
     for chosen in best(results):
-        print(f"{chosen.told()}\nreport: runs/{chosen.run}/report.html")
+        print(f"best on dev: {chosen.told()}\nreport: runs/{chosen.run}/report.html")
     for result in results:
         if result.code:
-            print(f"{result.run}: exit {result.code}: {result.message}", file=sys.stderr)
+            print(f"error: {result.run}: {result.message}", file=sys.stderr)
     return next((result.code for result in results if result.code), 0)
 
 
 def _dimension(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
-    if not equals or not key or not listed(values):
-        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over train.learning_rate=1e-3,3e-3")
     try:
-        return key, [parsed_yaml(value) for value in listed(values)]
+        found = parsed_yaml(f"[{values}]")
     except ValueError:
         raise ParameterError(f"--over {key}: {values!r} has what is no YAML value") from None
+    if not equals or not key or not found:
+        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over train.learning_rate=1e-3,3e-3")
+    return key, found
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ The workers see the repository under the same path: on one machine, or on a disk
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from pithy.errors import InputMissingError, TryAgainError
+from pithy.errors import InputMissingError, ParameterError, TryAgainError
 from tasks.board import Board
 from tasks.graph import Graph
 from tasks.stage import Log, Outcome, Runner
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from prefect.task_runners import TaskRunner
 
 LOCAL = "local"  # a cluster of this machine's own processors, for one flow
+# Otherwise Ray kills a worker's leash, which could then not end the stage that hangs on it.
+OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
 HANDED_ON = ("PREFECT_", "PITHY_", "OMP_")  # beginnings of the variables that a worker needs
 
 
@@ -52,12 +55,13 @@ def joined(
 ) -> Iterator[TaskRunner[PrefectFuture[Any]] | None]:
     """The task runner of the Ray cluster at `address`: `local`, `auto`, HOST:PORT or ray://HOST:PORT. None for None.
 
-    A local cluster runs `slots` tasks at a time. Raises InputMissingError without Ray, TryAgainError where the cluster
-    does not answer.
+    A local cluster runs `slots` tasks at a time. Raises ParameterError for what is no address, InputMissingError
+    without Ray, TryAgainError where the cluster does not answer.
     """
     if address is None:
         yield None
         return
+    _knock(address)
     try:
         import ray
         from prefect_ray import RayTaskRunner
@@ -73,13 +77,27 @@ def joined(
         ray.shutdown()
 
 
+def _knock(address: str) -> None:
+    """Ray itself would try for many minutes to reach a cluster that is not there."""
+    if address in {LOCAL, "auto"}:
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        raise ParameterError(f"--ray was {address!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except (OSError, OverflowError) as error:
+        raise TryAgainError(f"no Ray cluster answers at {address}: {error}") from None
+
+
 def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
     """What Ray is told: the workers find the code of `root`, and talk to the server that we talk to."""
     settings = {name: value for name, value in os.environ.items() if name.startswith(HANDED_ON)}
     code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
-    settings["PYTHONPATH"] = os.pathsep.join(filter(None, code))
+    settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **OWN_END}
     options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": {"env_vars": settings}}
     if address == LOCAL:
+        os.environ.update(OWN_END)
         options |= {"num_cpus": slots or os.cpu_count(), "include_dashboard": False}
     return options
 

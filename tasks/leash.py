@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 GRACE = 10.0  # seconds between the interrupt and the kill
@@ -30,6 +30,35 @@ def let_go(child: subprocess.Popen[str]) -> None:
     """Ask for the end of the command and of all that it started; `child.wait()` tells when they are gone."""
     if child.stdin:
         child.stdin.close()
+
+
+class Pack:
+    """Leashed children that end together; after `stop` none starts any more. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._lock = threading.Lock()
+        self._children: set[subprocess.Popen[str]] = set()
+
+    def start(self, begin: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str] | None:
+        """The child that `begin` starts, or None after `stop`."""
+        with self._lock:
+            if self.stopped:
+                return None
+            child = begin()
+            self._children.add(child)
+            return child
+
+    def ended(self, child: subprocess.Popen[str]) -> None:
+        """Forget a child that has ended."""
+        self._children.discard(child)
+
+    def stop(self) -> None:
+        """Let go of every child."""
+        with self._lock:
+            self.stopped = True
+            for child in self._children:
+                let_go(child)
 
 
 def _signal(group: int, number: signal.Signals) -> None:

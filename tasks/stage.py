@@ -69,9 +69,8 @@ class Runner:
         self.root, self.board = root, board
         self.outcomes: dict[str, Outcome] = {}  # final ones, in the order in which they came
         self._slots = threading.BoundedSemaphore(slots)
-        self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._children: set[subprocess.Popen[str]] = set()
-        self._stopped = False
+        self._looking = threading.Lock()
+        self._pack = leash.Pack()
 
     def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
         """Run one stage to its end; what it prints goes to `log` and to the board, its progress to `report` as well."""
@@ -83,14 +82,14 @@ class Runner:
         return outcome
 
     def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        child = self._start(name)
+        child = self._pack.start(lambda: reproduce(self.root, "--single-item", name))
         if child is None:
             return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
         self.board.begin(name)
         transcript = Transcript(name)
         with child:
             _listen(child, transcript, log, lambda line: self.board.say(name, line), report)
-        self._children.discard(child)
+        self._pack.ended(child)
         return self._outcome(transcript, child.returncode)
 
     def _removed_damaged(self, name: str) -> bool:
@@ -100,10 +99,7 @@ class Runner:
 
     def stop(self) -> None:
         """End every running stage with all that it started, and start none any more."""
-        with self._lock:
-            self._stopped = True
-            for child in self._children:
-                leash.let_go(child)
+        self._pack.stop()
 
     def again(self, name: str, line: str) -> None:
         """A try has failed; another follows."""
@@ -124,16 +120,8 @@ class Runner:
             if state.is_failed() or state.is_crashed():
                 self.outcomes[name] = Outcome("Failed", PithyError.code, state.message or "the task broke")
 
-    def _start(self, name: str) -> subprocess.Popen[str] | None:
-        with self._lock:
-            if self._stopped:
-                return None
-            child = reproduce(self.root, "--single-item", name)
-            self._children.add(child)
-            return child
-
     def _outcome(self, transcript: Transcript, dvc_code: int) -> Outcome:
-        if self._stopped:
+        if self._pack.stopped:
             return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
         code = transcript.exit_code(dvc_code)
         if code == 0:

@@ -15,7 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from pithy.errors import ParameterError, PithyError
+from pithy.errors import ParameterError, PithyError, TryAgainError
 from pithy.files import read_json
 from tasks import leash
 from tasks.request import Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LARGEST = 1_000  # runs
+RUNS = leash.Pack()  # those of this process, which may be a worker far away
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Result:
         from pithy.evaluation.formats import SCORE_NAMES, percent, spread
 
         of = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {spread(*self.test)} on test"
-        return f"best on dev of {self.dataset}: {self.run}: {self.system}: {of}"
+        return f"{self.run}, {self.dataset}: {self.system}: {of}"
 
 
 def trials(base: Request, grid: Mapping[str, Sequence[Any]], name: str) -> list[Trial]:
@@ -84,13 +85,18 @@ def run(trial: Trial) -> State[Any]:
 
 
 def _executed(request: Request) -> tuple[int, str]:
-    """The exit code of the run, and its last line of an error."""
+    """The exit code of the run, and its first line of an error."""
     log, error = get_run_logger(), ""
     command = [sys.executable, "-m", "flows.pipeline", *_arguments(request)]
-    with leash.start(command, cwd=request.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+    options = {"cwd": request.root, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    child = RUNS.start(lambda: leash.start(command, **options))
+    if child is None:
+        return TryAgainError.code, "the sweep was stopped"
+    with child:
         for line in child.stdout or ():
             log.info("%s", line.rstrip())
-            error = line.strip() if line.startswith("error: ") else error
+            error = error or (line.strip() if line.startswith("error: ") else "")
+    RUNS.ended(child)
     return child.returncode, error
 
 
@@ -104,13 +110,15 @@ def _arguments(request: Request) -> list[str]:
         "max-parallel": request.max_parallel,
     }
     given = [f"--{name}={value}" for name, value in options.items() if value]
-    return given + [f"--set={key}={json.dumps(value)}" for key, value in request.changes.items()]
+    return given + [f"--set={key}={json.dumps(value, default=str)}" for key, value in request.changes.items()]
 
 
 def _result(trial: Trial, code: int, error: str) -> Result:
     name = str(trial.request.name)
     if code:
-        return Result(run=name, values=trial.values, code=code, message=error or f"exit code {code}")
+        return Result(
+            run=name, values=trial.values, code=code, message=error.removeprefix("error: ") or f"exit code {code}"
+        )
     said = read_json(trial.request.root / "runs" / name / "summary.json")
     if "chosen_system" not in said:
         raise PithyError(f"run {name} compared nothing")

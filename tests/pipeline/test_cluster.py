@@ -1,0 +1,65 @@
+"""Stages on the workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import signal
+
+import psutil
+import pytest
+from test_command import gone, until
+from toy import Toy
+
+pytest.importorskip("prefect_ray", reason="Ray is not installed")
+pytestmark = pytest.mark.slow
+
+RAY = ("--ray", "local", "--max-parallel", "2")
+
+
+def test_the_pipeline_runs_on_workers(toy: Toy) -> None:
+    toy.tell({"cut@token": {"codes": [69]}, "fit@bert": {"codes": [65], "say": ["error: 3 rows break a rule"]}})
+    command = toy.command(*RAY)
+    _, errors = command.communicate(timeout=300)
+    assert command.returncode == 65
+    assert "error: fit@bert failed (exit 65): 3 rows break a rule" in errors
+    assert "fit@mlp Completed" in errors and "judge NotReady" in errors
+    assert toy.journal().count("cut@token") == 2  # tried again, where it failed
+    began = {name: time for name, event, time, _ in toy.events() if event == "begin"}
+    assert began["gather"] < began["cut@wordpiece"] < began["fit@bert"]
+
+    toy.tell({})
+    toy.forget()
+    command = toy.command(*RAY)
+    _, errors = command.communicate(timeout=300)
+    assert command.returncode == 0
+    assert sorted(toy.journal()) == ["fit@bert", "judge"]
+    assert "fit@mlp Cached" in errors and "judge Completed" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals) -> None:
+    toy.tell({"gather": {"sleep": 600, "child": True}})
+    command = toy.command(*RAY)
+    until((toy.told / "child").exists)
+    family = psutil.Process(command.pid).children(recursive=True)
+    stage = psutil.Process(int((toy.told / "child").read_text()))
+    command.send_signal(number)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == (130 if number == signal.SIGINT else -number)
+    assert "Traceback" not in errors
+    until(lambda: gone(stage) and all(map(gone, family)), 60)
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "said"),
+    [
+        ("127.0.0.1:1", 75, "no Ray cluster answers at 127.0.0.1:1: "),
+        ("auto", 75, "no Ray cluster answers at auto: "),
+        ("nowhere", 64, "--ray was 'nowhere': local, auto, HOST:PORT or ray://HOST:PORT is allowed"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_one_line(toy: Toy, address: str, code: int, said: str) -> None:
+    command = toy.command("--ray", address)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == code
+    assert errors.startswith(f"error: {said}") and errors.count("\n") == 1
+    assert toy.journal() == []

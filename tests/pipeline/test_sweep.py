@@ -1,0 +1,100 @@
+"""A grid of settings, each combination a run of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from test_command import gone, until
+from toy import Toy
+
+from pithy.errors import ParameterError
+from tasks.request import Request
+from tasks.sweep import Result, best, ranked, trials
+from tests.pipeline.test_real_pipeline import tree
+from tests.pipeline.toy import command_env
+
+
+def test_every_combination_is_a_run(tmp_path: Path) -> None:
+    base = Request(root=tmp_path, dataset="mr", changes={"seeds": [1]})
+    found = trials(base, {"dataset": ["ced", "mr"], "train.epochs": [1, 2, 3]}, "s")
+    assert [trial.request.name for trial in found] == ["s-1", "s-2", "s-3", "s-4", "s-5", "s-6"]
+    assert [trial.request.dataset for trial in found] == ["ced"] * 3 + ["mr"] * 3
+    assert found[4].request.changes == {"seeds": [1], "train.epochs": 2}
+    assert found[4].values == {"dataset": "mr", "train.epochs": 2}
+    assert len({trial.request.key for trial in found}) == 6
+    with pytest.raises(ParameterError, match="1,331 runs"):
+        trials(base, {name: list(range(11)) for name in "abc"}, "s")
+
+
+def test_the_best_is_best_on_dev_of_its_data_set() -> None:
+    def result(run: str, dataset: str, dev: float, test: float) -> Result:
+        return Result(run=run, values={}, dataset=dataset, dev=dev, test=(test, test, test))
+
+    failed = Result(run="d", values={}, code=65)
+    results = [failed, result("a", "mr", 0.7, 0.9), result("b", "mr", 0.8, 0.6), result("c", "ced", 0.5, 0.5)]
+    assert [each.run for each in ranked(results)] == ["c", "b", "a", "d"]
+    assert [each.run for each in best(results)] == ["c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("over", "said"),
+    [
+        ("train.epochs", "KEY=V1,V2"),
+        ("train.epochs=", "KEY=V1,V2"),
+        ("dataset=toy,nowhere", "dataset was 'nowhere'"),
+        ("compare.alpha=0.05,7", "compare.alpha was 7"),
+        ("train.epochs=1,[", "is no YAML value"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, said: str) -> None:
+    command = toy.command("--over", over, module="flows.sweep")
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 64
+    assert said in errors and errors.startswith("error: ")
+    assert toy.journal() == [] and not (toy.root / "runs").exists()
+
+
+def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
+    toy.tell({"fit@mlp": {"codes": [65] * 9, "say": ["error: no good"]}})
+    command = toy.command("--over", "dataset=toy,other", "--name", "s", module="flows.sweep")
+    _, errors = command.communicate(timeout=300)
+    assert command.returncode == 65
+    for run in ("s-1", "s-2"):
+        assert f"error: {run}: fit@mlp failed (exit 65): no good" in errors
+    assert toy.journal("end").count("fit@bert") == 2
+
+
+def test_ctrl_c_ends_every_run(toy: Toy) -> None:
+    toy.tell({"gather": {"sleep": 600, "child": True}})
+    command = toy.command("--over", "dataset=toy,other", "--max-parallel", "1", module="flows.sweep")
+    until((toy.told / "child").exists)
+    family = psutil.Process(command.pid).children(recursive=True)
+    command.send_signal(signal.SIGINT)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 130
+    assert "Traceback" not in errors
+    until(lambda: all(map(gone, family)), 30)
+    assert toy.journal() == ["gather"]  # the second run did not start
+
+
+@pytest.mark.slow
+def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    command = [sys.executable, "-m", "flows.sweep", "--systems", "tfidf_svm", "--name", "s"]
+    done = subprocess.run(
+        [*command, "--over", "dataset=pocket_zh,pocket_en", "--over", "seeds=[0],[0,1]"],
+        cwd=folder,
+        env=command_env() | {"PYTHONPATH": f"{folder}:{folder / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for dataset in ("pocket_zh", "pocket_en"):
+        assert f", {dataset}: tfidf_svm: accuracy " in done.stdout
+    assert all((folder / "runs" / f"s-{number}" / "report.html").exists() for number in range(1, 5))
