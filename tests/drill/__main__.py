@@ -75,9 +75,10 @@ def _own_mounts() -> None:
 def _plan(count: int, rng: random.Random, only: str, *, mounted: bool) -> list[Fault]:
     """So many faults, each of them once before any by its weight, in random order."""
     known = [fault for fault in FAULTS.values() if only in fault.name]
-    usable = [fault for fault in known if mounted or not fault.mounts]
-    for fault in set(known) - set(usable):
-        print(f"left out, since nothing can be mounted here: {fault.name}")
+    usable = [fault for fault in known if not fault.hindered(mounted=mounted)]
+    for fault in known:
+        if why := fault.hindered(mounted=mounted):
+            print(f"left out, since {why}: {fault.name}")
     drawn = rng.choices(usable, [fault.weight for fault in usable], k=count)
     plan = [*usable, *drawn][:count]
     rng.shuffle(plan)

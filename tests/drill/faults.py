@@ -31,22 +31,32 @@ Strike = Callable[[Bench, random.Random], Struck]
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault; one with a greater weight strikes more often; `mounts` needs file systems of its own."""
+    """A kind of fault; one with a greater weight strikes more often; `mounts` needs file systems of its own.
+
+    `missing` names the package without which it cannot strike.
+    """
 
     name: str
     strike: Strike
     weight: int
     mounts: bool
+    missing: str
+
+    def hindered(self, *, mounted: bool) -> str:
+        """Why it cannot strike here; empty where it can."""
+        if self.missing:
+            return f"{self.missing} is not installed"
+        return "nothing can be mounted here" if self.mounts and not mounted else ""
 
 
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, weight: int = 2, *, mounts: bool = False) -> Callable[[Strike], Strike]:
+def fault(name: str, weight: int = 2, *, mounts: bool = False, missing: str = "") -> Callable[[Strike], Strike]:
     """Register a fault."""
 
     def register(strike: Strike) -> Strike:
-        FAULTS[name] = Fault(name, strike, weight, mounts)
+        FAULTS[name] = Fault(name, strike, weight, mounts, missing)
         return strike
 
     return register
