@@ -1,6 +1,6 @@
 """Run the pipeline over a grid of settings: python -m flows.sweep.
 
-    python -m flows.sweep --systems textcnn --over dataset=mr,ced --over train.learning_rate=1e-3,3e-3
+    python -m flows.sweep --systems textcnn --over dataset=mr,ced --over seeds=[0],[1]
 
 Each combination is a run of its own in a workspace of its own; docs/scale.md spreads them over several machines.
 """
@@ -104,7 +104,7 @@ def _dimension(text: str) -> tuple[str, list[Any]]:
     except ValueError:
         raise ParameterError(f"--over {key}: {values!r} has what is no YAML value") from None
     if not equals or not key or not found:
-        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over train.learning_rate=1e-3,3e-3")
+        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over dataset=mr,ced")
     return key, found
 
 

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.pipeline import _change
+from flows.pipeline import change
 from pithy.corpus.source import Source, hidden, read_source
 from pithy.errors import ParameterError, PithyError
 from pithy.settings import Settings, check_names, load
@@ -226,7 +226,7 @@ def test_a_request_from_anywhere_has_names_or_is_refused(name: str, part: str) -
 )
 def test_a_change_of_the_command_line_is_taken_or_refused(key: str, equals: str, value: str) -> None:
     try:
-        name, found = _change(f"{key}{equals}{value}")
+        name, found = change(f"{key}{equals}{value}")
         params = json.loads(valid("params.yaml"))
         apply(params, Request(root=ROOT, changes={name: found}))
         check_names(params)

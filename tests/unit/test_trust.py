@@ -175,7 +175,7 @@ def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> No
 
 
 def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
-    from flows.pipeline import _change
+    from flows.pipeline import change
     from pithy.corpus.source import read_source
 
     tag = f'!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ["{canary}"]]'
@@ -184,7 +184,7 @@ def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
         with pytest.raises(ParameterError, match=f"{name} is not valid YAML"):
             read(tmp_path / name)  # type: ignore[operator]
     with pytest.raises(ParameterError, match="not a YAML value"):
-        _change(f"dataset={tag}")
+        change(f"dataset={tag}")
 
 
 INJECTIONS = [
