@@ -43,14 +43,14 @@ class TimedBatches(TextBatches):
     def spent(self) -> float:
         """Seconds of all spans."""
         if DEVICE.type == "cuda":
-            return sum(start.elapsed_time(end) for start, end in self.spans) / 1000
+            return float(sum(start.elapsed_time(end) for start, end in self.spans)) / 1000
         return float(sum(end - start for start, end in self.spans))
 
 
 def _mark() -> Any:
     if DEVICE.type != "cuda":
         return perf_counter()
-    event = torch.cuda.Event(enable_timing=True)
+    event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record()
     return event
 
@@ -83,7 +83,7 @@ def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> A
     from transformers import Trainer as TheirTrainer
 
     sizes = {name: value for name, value in bert_config(length, tiny=plan.tiny).items() if name != "model_type"}
-    config = BertConfig(**sizes, pad_token_id=PAD, num_labels=CLASSES)
+    config = BertConfig(**{**sizes, "pad_token_id": PAD, "num_labels": CLASSES})
     arguments = TrainingArguments(
         output_dir=str(plan.scratch / "trainer"),
         per_device_train_batch_size=batch,

@@ -88,7 +88,7 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
     plain = torch.optim.AdamW(other.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     rates = schedule(plain, replace(config, schedule="constant"), len(batches))
     plain_epoch(other, batches, config, rates)
-    learnt = accuracy(model, dev), accuracy(other, dev)
+    learnt = Measured((accuracy(model, dev),)), Measured((accuracy(other, dev),))
 
     def looped() -> int:
         trainer = Trainer(system(name, LENGTH), texts, few, config, seed=0)
@@ -110,7 +110,7 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
         Row(f"{work}, captured steps / plain loop", "steps/s", mine["steps/s"], slow["steps/s"]),
         Row(f"{work}, our loop / plain loop", "steps/s", loop["steps/s"], slow["steps/s"]),
         Row(f"{work}, first captured epoch less another", "s", Measured((first - mine["s"].median,))),
-        Row(f"{work}, dev accuracy after an epoch, captured / plain", "%", *(Measured((value,)) for value in learnt)),
+        Row(f"{work}, dev accuracy after an epoch, captured / plain", "%", *learnt),
     ]
 
 

@@ -34,6 +34,7 @@ FAMILIES = (  # modules here, with rows(plan)
     "start_up",
     "pipeline",
 )
+INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AVX-512", "avx2": "AVX2"}  # best first
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -44,11 +45,13 @@ def measure(name: str, plan: Plan) -> list[Row]:
 
 
 def machine() -> str:
-    """Processor and cores; no host name."""
+    """Processor, the widest instructions that it has for products, and cores; no host name."""
     info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.+)", info.read_text()) if info.exists() else None
-    model = found[1] if found else platform.machine()
-    return f"{model}, {len(os.sched_getaffinity(0))} cores"
+    said = info.read_text() if info.exists() else ""
+    model = re.search(r"model name\s*: (.+)", said)
+    widest = next((name for flag, name in INSTRUCTIONS.items() if flag in said.split()), None)
+    parts = [model[1] if model else platform.machine(), widest, f"{len(os.sched_getaffinity(0))} cores"]
+    return ", ".join(part for part in parts if part)
 
 
 def file_of(machine: str) -> Path:

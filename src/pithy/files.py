@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pithy.errors import DataError, InputMissingError, TryAgainError
-from pithy.values import parsed_json
+from pithy.values import parsed_json, shown
 
 
 def _sync(path: Path) -> None:
@@ -204,4 +204,6 @@ def read_arrays(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except SafetensorError as error:
-        raise DataError(f"{path} is not a whole safetensors file ({error}): delete it and run dvc repro") from None
+        raise DataError(
+            f"{path} is not a whole safetensors file ({shown(str(error))}): delete it and run dvc repro"
+        ) from None

@@ -28,6 +28,7 @@ from types import FrameType
 
 from pithy.errors import PithyError
 from tests.fuzz.model_seeds import of_models, of_stages, of_tokenizers, of_vectors
+from tests.fuzz.result_seeds import of_pretrained, of_results
 from tests.fuzz.seeds import Format, of_archives, of_corpora, of_settings
 
 LIMIT = 20.0  # seconds that reading one small file may take
@@ -40,6 +41,8 @@ MAKERS: list[Callable[[Path], list[Format]]] = [
     of_vectors,
     of_stages,
     of_models,
+    of_results,
+    of_pretrained,
 ]
 
 

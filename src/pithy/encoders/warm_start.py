@@ -1,6 +1,6 @@
 """A small encoder that was pretrained on the user's own texts: its folder, and how a model starts from it.
 
-about.json (steps, 0 where nothing was trained)  encoder.json (settings)  encoder.safetensors (weights)
+about.json (steps, 0 where nothing was trained; checksums)  encoder.json (settings)  encoder.safetensors (weights)
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pithy.encoders.transformer import TransformerConfig, TransformerEncoder
 from pithy.errors import DataError
 from pithy.files import read_json, sha256, write_json, write_tensors
 from pithy.layers.types import Context
+from pithy.values import fits, shown
 
 FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # what a model may change and still take the weights over
+CHECKED = ("encoder.json", "encoder.safetensors")
 POSITIONS = "embedding.position.weight"
 
 
@@ -25,19 +27,25 @@ def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dic
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
     write_tensors(folder / "encoder.safetensors", state)
     write_json(folder / "encoder.json", asdict(encoder.config))
-    write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer)})
+    digests = {name: sha256(folder / name) for name in CHECKED}
+    write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer), "sha256": digests})
 
 
 def found(folder: Path, tokenizer: Path) -> Path | None:
     """`folder` where it holds an encoder of the view with that tokenizer.json, None where nothing was pretrained.
 
-    Raises InputMissingError for a folder that is not there, DataError for one of another vocabulary.
+    Raises InputMissingError for a folder that is not there, DataError for one of another vocabulary, and for one whose
+    files are not those that were written.
     """
     about = read_json(folder / "about.json")
+    if not fits(about, dict) or not fits(about.get("steps"), int):
+        raise DataError(f"{folder}/about.json does not say how long was pretrained: run dvc repro")
     if about["steps"] == 0:
         return None
-    if about["tokenizer"] != sha256(tokenizer):
+    if about.get("tokenizer") != sha256(tokenizer):
         raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}: run dvc repro")
+    if about.get("sha256") != {name: sha256(folder / name) for name in CHECKED if (folder / name).is_file()}:
+        raise DataError(f"{folder} does not hold the encoder that was pretrained there: delete it and run dvc repro")
     return folder
 
 
@@ -71,7 +79,7 @@ def _filled(folder: Path, fresh: dict[str, torch.Tensor]) -> dict[str, torch.Ten
     try:
         state = load_file(folder / "encoder.safetensors")
     except (FileNotFoundError, SafetensorError) as error:
-        raise DataError(f"{folder}/encoder.safetensors cannot be read ({error}): run dvc repro") from None
+        raise DataError(f"{folder}/encoder.safetensors cannot be read ({shown(str(error))}): run dvc repro") from None
     if POSITIONS in state:
         rows = min(len(state[POSITIONS]), len(fresh[POSITIONS]))
         state[POSITIONS] = torch.cat([state[POSITIONS][:rows], fresh[POSITIONS][rows:]])
