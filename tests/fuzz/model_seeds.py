@@ -166,10 +166,12 @@ def sealed(folder: Path) -> None:
 
 
 def of_models(folder: Path) -> list[Format]:
+    from pithy.inference.export import export
     from pithy.inference.predictor import Predictor
 
-    here = folder / "model"
+    here, graph = folder / "model", folder / "graph"
     saved_model(here)
+    export(here, graph)
 
     def answer(at: Path) -> None:
         for one in Predictor(at).answer(["这店好", "", "差" * 40]):
@@ -185,4 +187,6 @@ def of_models(folder: Path) -> list[Format]:
         *(Format(f"model {name}", here, name, answer, how, sealed) for name, how in kinds.items()),
         *(Format(f"model {name}, old checksum", here, name, answer, how) for name, how in kinds.items()),
         Format("model manifest.json", here, "manifest.json", answer, (in_json, blind)),
+        Format("model.onnx", graph, "model.onnx", answer, (blind,), sealed),
+        Format("model.onnx, old checksum", graph, "model.onnx", answer),
     ]
