@@ -17,7 +17,7 @@ import typer
 
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.values import parsed_yaml
-from tasks import overrides, publish, server, transcript
+from tasks import address, overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
 from tasks.server import Server
@@ -63,6 +63,7 @@ def execute(request: Request) -> Run:
     """Check the request, run it through Prefect, return the run. Raises what the run raised."""
     overrides.check(request)
     publish.free_name(request.root, request.name, "run")
+    address.knock(request.ray)
     api = server.start()  # it starts while this process imports what the flow needs
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 

@@ -23,7 +23,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.pipeline import WIDTH, change, ended, listed, number
 from pithy.errors import ParameterError, guarded, started
 from pithy.values import parsed_yaml
-from tasks import cluster, markdown, overrides, publish, server
+from tasks import address, cluster, markdown, overrides, publish, server
 from tasks.request import Request
 from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
 
@@ -75,6 +75,7 @@ def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | 
     """Check every trial, then run them. Raises ParameterError, TryAgainError."""
     for trial in asked:
         overrides.check(trial.request)
+    address.knock(ray)
     api = server.start()
     api.wait()
     with cluster.joined(ray, root, at_once) as workers:

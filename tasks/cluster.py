@@ -6,7 +6,6 @@ The workers see the repository under the same path: on one machine, or on a disk
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from pithy.errors import InputMissingError, ParameterError, TryAgainError
+from pithy.errors import InputMissingError, TryAgainError
+from tasks.address import LOCAL
 from tasks.board import Board
 from tasks.graph import Graph
 from tasks.stage import Log, Outcome, Runner
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
     from prefect.task_runners import TaskRunner
 
-LOCAL = "local"  # a cluster of this machine's own processors, for one flow
 # Otherwise Ray kills a worker's leash, which could then not end the stage that hangs on it.
 OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
 HANDED_ON = ("PREFECT_", "PITHY_", "OMP_")  # beginnings of the variables that a worker needs
@@ -55,13 +54,12 @@ def joined(
 ) -> Iterator[TaskRunner[PrefectFuture[Any]] | None]:
     """The task runner of the Ray cluster at `address`: `local`, `auto`, HOST:PORT or ray://HOST:PORT. None for None.
 
-    A local cluster runs `slots` tasks at a time. Raises ParameterError for what is no address, InputMissingError
-    without Ray, TryAgainError where the cluster does not answer.
+    A local cluster runs `slots` tasks at a time. Raises InputMissingError without Ray, TryAgainError where the cluster
+    does not answer.
     """
     if address is None:
         yield None
         return
-    _knock(address)
     try:
         import ray
         from prefect_ray import RayTaskRunner
@@ -75,19 +73,6 @@ def joined(
         yield RayTaskRunner()
     finally:
         ray.shutdown()
-
-
-def _knock(address: str) -> None:
-    """Ray itself would try for many minutes to reach a cluster that is not there."""
-    if address in {LOCAL, "auto"}:
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        raise ParameterError(f"--ray was {address!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
-    try:
-        socket.create_connection((host, int(port)), timeout=10.0).close()
-    except (OSError, OverflowError) as error:
-        raise TryAgainError(f"no Ray cluster answers at {address}: {error}") from None
 
 
 def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
