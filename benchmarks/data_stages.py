@@ -18,19 +18,21 @@ def prepare(scratch: Path, folder: Path, count: int) -> None:
 
 
 def laid_out(plan: Plan, count: int) -> Path:
-    """A folder in which validate and encode can run on `count` titles."""
+    """A folder in which validate can run on `count` titles, and encode after it."""
     folder = plan.scratch / f"titles-{count}"
     apart(prepare, plan.scratch, folder, count)
-    for name in ("download", "validate", "pos_table", "augment"):
-        stage(folder, name)
+    stage(folder, "download")
     return folder
 
 
 def both(folder: Path) -> dict[str, float]:
     """Seconds of both stages together, and the larger peak of their memory."""
-    shutil.rmtree(folder / "data/validated")
     shutil.rmtree(folder / "data/encoded", ignore_errors=True)
-    validate, encode = stage(folder, "validate"), stage(folder, "encode")
+    validate = stage(folder, "validate")
+    if not (folder / "data/augmented").exists():
+        stage(folder, "pos_table")
+        stage(folder, "augment")
+    encode = stage(folder, "encode")
     return {"s": validate["s"] + encode["s"], "GB": max(validate["GB"], encode["GB"])}
 
 

@@ -17,6 +17,7 @@ from benchmarks.gpu_data import DEVICE, seconds
 from benchmarks.timing import Plan, Reach, Row
 from pithy.layers.attention import DotProductAttention
 from pithy.layers.head_to_head import HeadToHead
+from pithy.training.precision import products
 
 LENGTHS = (128, 512, 2048)
 TOKENS = 32_768  # of a batch
@@ -49,7 +50,7 @@ def timed(plan: Plan, layer: nn.Module, x: Tensor, valid: Tensor) -> Callable[[]
 
     def run() -> None:
         for _ in range(passes):
-            with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
+            with products("auto", DEVICE):
                 out = layer(x, valid)
             torch.autograd.backward(out.sum())
 

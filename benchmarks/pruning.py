@@ -1,4 +1,4 @@
-"""Depth-pruned against full: what the prune stage's controller makes of a trained Transformer, on two data sets."""
+"""Depth-pruned against full: what the prune stage's controller makes of a trained Transformer, on each data set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.batches import texts_of
-from benchmarks.corpora import ENGLISH, chosen, encoded, staged
+from benchmarks.corpora import ENGLISH, MIRROR, chosen, encoded, staged
 from benchmarks.timing import Measured, Plan, Reach, Row
 from pithy.pruning.depth import prune
 from pithy.settings import PruneSettings
@@ -22,6 +22,7 @@ from pithy.training.views import batches_of, context_of, frame_of
 
 SYSTEM, EPOCHS = "transformer", 3
 TITLES = 10_000  # at most, to train on
+SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
 
 
 def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
@@ -70,10 +71,6 @@ def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
 def rows(plan: Plan) -> list[Row]:
     """Inference and accuracy at both depths."""
     torch.set_num_threads(1)
-    reviews = staged(plan.scratch, ENGLISH, "token", tokenizer="token")
-    news = encoded(plan.scratch, plan.size(10_000), plan.size(10_000))
-    return [
-        row
-        for name, folder in ((ENGLISH, reviews), ("titles", news))
-        for row in source_rows(plan, name, View.load(folder))
-    ]
+    found = {name: staged(plan.scratch, name, "token", tokenizer="token") for name in SOURCES}
+    found["titles"] = encoded(plan.scratch, plan.size(10_000), plan.size(10_000))
+    return [row for name, folder in found.items() for row in source_rows(plan, name, View.load(folder))]

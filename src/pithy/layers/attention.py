@@ -71,7 +71,7 @@ def spelled_out(
 
     The same as the fused kernel, with the L×L matrix.
     """
-    return mixed(q @ k.transpose(2, 3) * scale, v, mask, dropout)
+    return mixed((q * scale) @ k.transpose(2, 3), v, mask, dropout)
 
 
 def mixed(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
