@@ -27,7 +27,7 @@ from random import Random
 from types import FrameType
 
 from pithy.errors import PithyError
-from tests.fuzz.model_seeds import of_models, of_stages, of_tokenizers, of_vectors
+from tests.fuzz.model_seeds import of_graphs, of_models, of_stages, of_tokenizers, of_vectors
 from tests.fuzz.result_seeds import of_pretrained, of_results
 from tests.fuzz.seeds import Format, of_archives, of_corpora, of_settings
 
@@ -164,7 +164,7 @@ def main() -> int:
     given = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
-        formats = [each for each in build(root) if given.only in each.name]
+        formats = [each for each in [*build(root), *of_graphs(root)] if given.only in each.name]
         if given.case is not None:
             return again(formats, given.case, given.seed)
         report = run(formats, cases=iter(count()), seed=given.seed, seconds=given.seconds)  # type: ignore[arg-type]

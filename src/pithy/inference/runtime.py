@@ -34,7 +34,7 @@ class OnnxModel:
         options.intra_op_num_threads = torch.get_num_threads()
         options.enable_mem_pattern = False  # which pays for batches of one shape only
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch wants the same cores
-        self.multi = multi
+        self.path, self.multi = path, multi
         try:
             self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the library has a class of its own for each fault, and no common one
@@ -45,6 +45,15 @@ class OnnxModel:
             raise DataError(f"{path} is not the graph of a model: export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
-        """Logits (B, C) of a batch (B, L), and (B, L, S) of its tokens' labels where the model gives them."""
-        found = self.session.run(self.outputs, {name: getattr(tokens, name).numpy() for name in self.inputs})
+        """Logits (B, C) of a batch (B, L), and (B, L, S) of its tokens' labels where the model gives them.
+
+        Raises DataError for a graph that fails on the batch.
+        """
+        given = {name: getattr(tokens, name).numpy() for name in self.inputs}
+        try:
+            found = self.session.run(self.outputs, given)
+        except Exception as error:
+            raise DataError(
+                f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
+            ) from None
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, found, strict=True)})
