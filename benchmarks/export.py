@@ -97,7 +97,9 @@ def rows(plan: Plan) -> list[Row]:
     torch.set_num_threads(minilm.THREADS)
     view = View.load(minilm_view(plan.scratch))
     folder = tuned(plan, view)
-    models = {"eager": load(folder).model, "bf16": lowered(load(folder).model)}
+    models = {"eager": load(folder).model}
+    if "bf16" in KINDS:
+        models["bf16"] = lowered(load(folder).model)
     for kind in ("fp32", "int8"):
         export(folder, plan.scratch / kind, int8=kind == "int8")
         models[kind] = Predictor(plan.scratch / kind).saved.model

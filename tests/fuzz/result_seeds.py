@@ -19,10 +19,8 @@ def of_results(folder: Path) -> list[Format]:
     from tests.unit.evaluation_samples import system
 
     sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])
-    here, corpus = (
-        folder / "evaluated",
-        Corpus(name="toy", language="zh", task="single", labels=["neg", "pos"], rows={}, notes=[]),
-    )
+    corpus = Corpus(name="toy", language="zh", task="single", labels=["neg", "pos"], rows={}, notes=[])
+    here = folder / "evaluated"
     write(here, system("toy", [{1}], [{2, 4}], rows=12, labelled=True, words_wrong=[{5}]))
     write_summary(folder / "summary" / "summary.json", compare(corpus, [sound], 0.05))
 
