@@ -31,6 +31,11 @@ from tests.contract.small_systems import (
     texts_of,
 )
 
+UNKNOWN = 1  # the id of a word that train lacks
+FROM_SCRATCH = [
+    name for name, made in RECIPES.items() if made.fitting == "gradient" and made.encoder["kind"] != "pretrained"
+]
+
 
 def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:
     """A model trained on 32 rows."""
@@ -214,6 +219,12 @@ def test_an_empty_text_is_one_unknown_token() -> None:
     )
     tokens = texts.gather(np.array([0, 1]))
     assert tokens.ids.tolist() == [[1], [7]] and bool(tokens.valid.all())
+
+
+@pytest.mark.parametrize("name", FROM_SCRATCH)
+def test_a_word_that_train_lacks_speaks_for_no_class(name: str) -> None:
+    vectors = trained(recipe_of(name)).encoder.token_table.weight
+    assert not vectors[UNKNOWN].any() and vectors[UNKNOWN + 1 :].any(1).all()
 
 
 @pytest.mark.parametrize("name", ["dpcnn", "vdcnn"])

@@ -33,7 +33,7 @@ class BiLstmEncoder(Encoder):
     def __init__(self, config: BiLstmConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
         self.blocks = nn.ModuleList(
             BiLstm(inputs=config.width, width=2 * config.width, dropout=config.dropout) for _ in range(config.depth)
         )

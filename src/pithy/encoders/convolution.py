@@ -36,7 +36,7 @@ class ConvolutionEncoder(Encoder):
     def __init__(self, config: ConvolutionConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
         self.blocks = nn.ModuleList()
 

@@ -53,7 +53,7 @@ class DpcnnEncoder(Encoder):
     def __init__(self, config: DpcnnConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.filters
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.region = nn.Conv1d(config.embedding, config.filters, 3, padding=1)
         self.levels = nn.ModuleList(PyramidBlock(config.filters) for _ in range(config.levels))
         self.blocks = nn.ModuleList()  # levels differ in length, so none can be cut by depth control

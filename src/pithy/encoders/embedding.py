@@ -31,7 +31,7 @@ class EmbeddingEncoder(Encoder):
     def __init__(self, config: EmbeddingConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:

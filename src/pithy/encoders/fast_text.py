@@ -39,7 +39,7 @@ class FastTextEncoder(Encoder):
     def __init__(self, config: FastTextConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width, self.vocabulary = config, config.width, context.vocabulary
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width)
+        self.embedding = TokenEmbedding(context, width=config.width)
         self.ngrams = nn.Embedding(config.buckets + 1, config.width, padding_idx=config.buckets)
         nn.init.zeros_(self.ngrams.weight)
         self.blocks = nn.ModuleList()

@@ -36,7 +36,7 @@ class ProjectedBiLstmEncoder(Encoder):
     def __init__(self, config: ProjectedBiLstmConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.project = nn.Linear(config.embedding, config.width)
         self.bilstm = BiLstm(inputs=config.width, width=config.width, dropout=config.state_dropout)
         self.blocks = nn.ModuleList()

@@ -34,7 +34,7 @@ class RegionEncoder(Encoder):
     def __init__(self, config: RegionConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
         self.units = nn.ModuleList(nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1))
         self.blocks = nn.ModuleList()
 

@@ -37,7 +37,7 @@ class SemanticPerceptronEncoder(Encoder):
         super().__init__()
         self.config, self.width = config, config.width
         self.average = config.average if config.order == "random" else 1
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
         self.blocks = nn.ModuleList(
             SemanticPerceptron(width=config.width, hidden=config.hidden, dropout=config.dropout, order=config.order)
             for _ in range(config.depth)

@@ -58,7 +58,7 @@ class SpelledBiLstmEncoder(Encoder):
     def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, 2 * config.width
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding)
+        self.embedding = TokenEmbedding(context, width=config.embedding)
         self.speller = self._speller(context.characters) if context.characters else None
         inputs = config.embedding + (config.spelling if self.speller else 0)
         self.dropout = Dropout(config.dropout)

@@ -99,10 +99,9 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(
-            vocabulary=context.vocabulary,
+            context,
             width=config.width,
             positions=config.positions,
-            max_length=context.max_length,
             dropout=config.dropout,
             norm=config.embedding_norm,
         )

@@ -68,7 +68,7 @@ class VdcnnEncoder(Encoder):
     def __init__(self, config: VdcnnConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.hidden
-        self.embedding = TokenEmbedding(vocabulary=context.vocabulary, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.first = nn.Conv1d(config.embedding, config.filters[0], 3, padding=1)
         widths = [config.filters[0], *config.filters]
         self.groups = nn.ModuleList(

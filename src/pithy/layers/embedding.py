@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pithy.layers.dropout import Dropout
-from pithy.layers.types import Tokens
+from pithy.layers.types import Context, Tokens
 
 Positions = Literal["none", "sinusoidal", "learned"]
 
@@ -25,26 +25,30 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class TokenEmbedding(nn.Module):
-    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D); positions need a `max_length`."""
+    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D).
+
+    The vector of unknown tokens starts at zero. Where every token of train is known it is never trained, and one drawn
+    at random would speak for a class.
+    """
 
     def __init__(
         self,
+        context: Context,
         *,
-        vocabulary: int,
         width: int,
         dropout: float = 0.0,
         positions: Positions = "none",
-        max_length: int = 0,
         norm: bool = False,
     ) -> None:
         super().__init__()
-        self.token = nn.Embedding(vocabulary, width)
+        self.token = nn.Embedding(context.vocabulary, width)
         nn.init.normal_(self.token.weight, std=0.02 if norm else 0.1)
+        nn.init.zeros_(self.token.weight[context.unk_id])
         self.position: nn.Embedding | None = None
         if positions == "learned":
-            self.position = nn.Embedding(max_length, width)
+            self.position = nn.Embedding(context.max_length, width)
             nn.init.normal_(self.position.weight, std=0.02)
-        table = sinusoids(max_length, width) if positions == "sinusoidal" else None
+        table = sinusoids(context.max_length, width) if positions == "sinusoidal" else None
         self.register_buffer("wave", table, persistent=False)
         self.wave: Tensor | None
         self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()

@@ -73,6 +73,7 @@ class Context:
     token_labels: tuple[str, ...] = ()  # names of the tokens' labels, the default one first
     plain_class: int = 0  # the class whose texts have the fewest tokens with a label other than the default
     characters: int = 0  # ids that spell tokens, 0 (none) and 1 (unknown) included; 0: tokens are not spelled
+    unk_id: int = 1  # of a token that the vocabulary lacks
     mask_id: int | None = None
     prefix_ids: tuple[int, ...] = ()  # in front of every text
     pos_weight: Tensor | None = None  # (V,)

@@ -201,6 +201,7 @@ def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[
         token_labels=tuple(frame.token_labels),
         plain_class=frame.plain_class,
         characters=spelling_size(frame.characters),
+        unk_id=frame.unk_id,
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
         pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place

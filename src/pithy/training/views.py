@@ -58,6 +58,7 @@ def context_of(view: View, max_length: int, pretrained: Path | None = None) -> C
         labels=tuple(view.labels),
         multi=view.task == "multi",
         max_length=length_of(view, max_length),
+        unk_id=view.unk_id,
         mask_id=view.mask_id if prompted else None,
         prefix_ids=tuple(view.prefix_ids),
         pos_weight=torch.tensor(view.pos_weight()),
