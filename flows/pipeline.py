@@ -89,21 +89,22 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
 
     Raises TryAgainError where the server is gone, and what else the flow raised.
     """
-    import httpx
-
     try:
         result = flow().result(raise_on_failure=False)
-    except httpx.TransportError as error:
+    except Exception as error:
         result = error
-    if isinstance(result, httpx.TransportError):
-        raise _gone(api.url)
-    if isinstance(result, BaseException) and not isinstance(result, RunFailedError):
-        raise result
-    return result
+    if not isinstance(result, BaseException) or isinstance(result, RunFailedError):
+        return result
+    if _unanswered(result):
+        raise TryAgainError(f"the Prefect server at {api.url} stopped answering: run it again, what is done is kept")
+    raise result
 
 
-def _gone(url: str) -> TryAgainError:
-    return TryAgainError(f"the Prefect server at {url} stopped answering: run it again, what is done is kept")
+def _unanswered(error: BaseException) -> bool:
+    """Whether Prefect's server did not answer: as a request says it, or as Prefect's own first question does."""
+    import httpx
+
+    return isinstance(error, httpx.TransportError) or "Failed to reach API" in str(error)
 
 
 def report(run: Run, root: Path) -> int:

@@ -24,8 +24,15 @@ P = ParamSpec("P")
 RETRYABLE = frozenset({69, 75})
 
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-# Memory ran out, as allocators, the system's loader and oneDNN say it.
-NO_MEMORY = ("allocate memory", "bad_alloc", "failed to map segment", "could not create a primitive")
+# Memory ran out, as allocators, the system's loader, oneDNN, and modules in C that cannot even make an error say it.
+NO_MEMORY = (
+    "allocate memory",
+    "bad_alloc",
+    "failed to map segment",
+    "could not create a primitive",
+    "without exception set",
+    "without setting an exception",
+)
 SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it
 REMEDIES = {
     errno.ENOSPC: "free some space",

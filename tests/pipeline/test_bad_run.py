@@ -250,6 +250,7 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
         (PermissionError(errno.EACCES, "x", "a", None, "b"), 74, "Permission denied: b: check who may"),
         (FileNotFoundError(errno.ENOENT, "x", "a"), 66, "No such file or directory: a"),
         (OSError("something"), 74, "Input/output error: the disk"),
+        (SystemError("error return without exception set"), 75, "memory ran out: free some"),
         (ValueError("odd"), 70, "ValueError: odd (a fault of pithy"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

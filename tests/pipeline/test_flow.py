@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from toy import NEEDS, Toy
 
-from pithy.errors import DataError, ParameterError
+from pithy.errors import DataError, ParameterError, TryAgainError
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
 
@@ -239,3 +239,20 @@ def test_a_failed_run_is_written_and_latest_stays(done: Toy) -> None:
     bad = flow(done, name="bad")
     assert json.loads((done.root / "runs" / "bad" / "summary.json").read_text())["exit_code"] == bad.code == 65
     assert (done.root / "runs" / "latest").resolve().name == good.name
+
+
+def test_a_server_that_is_gone_is_said_to_be() -> None:
+    from prefect import flow
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.pipeline import ended
+    from tasks.server import Server
+
+    @flow
+    def nothing() -> None:
+        """Never comes to it."""
+
+    nobody = Server("http://127.0.0.1:9")
+    lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped answering: run it again")
+    with temporary_settings({PREFECT_API_URL: f"{nobody.url}/api"}), lost:
+        ended(nobody, lambda: nothing(return_state=True))
