@@ -10,6 +10,8 @@ from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 PROGRESS = "\x1e"  # a line that starts with it replaces the one before
 ERROR = "error: "  # how a stage's own error begins
 KILLED = 137  # 128 + SIGKILL: most often the kernel, out of memory
+ABORTED = 134  # 128 + SIGABRT: how a library in Rust ends a process whose memory runs out, after this line
+NO_MEMORY = re.compile(r"memory allocation of \d+ bytes failed$")
 LAST_LINES = 30
 
 # Advice of DVC's that would hide a stage's own last lines.
@@ -72,9 +74,14 @@ class Transcript:
         text = "\n".join(self._faults)
         for line in reversed(self._faults):
             if found := STAGE_EXIT.match(line):
-                code = int(found[1])
-                return code if code >= 0 else 128 - code
+                return self._retold(int(found[1]))
         return next((code for pattern, code in FAULTS if pattern.search(text)), PithyError.code)
+
+    def _retold(self, code: int) -> int:
+        """The shell's number for a signal; 75 where memory ran out below Python, which could not say it."""
+        code = code if code >= 0 else 128 - code
+        full = code == ABORTED and any(NO_MEMORY.match(line) for line in self._lines)
+        return TryAgainError.code if full else code
 
     def last_lines(self) -> str:
         """The end of what the stage said, never without its first error; DVC's own errors where it said nothing."""

@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import ClassVar, ParamSpec
+from typing import ClassVar, NoReturn, ParamSpec
 
 P = ParamSpec("P")
 
 RETRYABLE = frozenset({69, 75})
 
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-# Memory ran out, as allocators, the system's loader, oneDNN, and modules in C that cannot even make an error say it.
+# Memory ran out, as allocators, the loader, oneDNN, modules in C that cannot even make an error, and threads say it.
 NO_MEMORY = (
     "allocate memory",
     "bad_alloc",
@@ -32,6 +32,7 @@ NO_MEMORY = (
     "could not create a primitive",
     "without exception set",
     "without setting an exception",
+    "can't start new thread",
 )
 SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it
 REMEDIES = {
@@ -189,6 +190,13 @@ def held_back() -> Iterator[Callable[[], int]]:
         interrupt(came[0])
 
 
+def _leave(code: int) -> NoReturn:
+    """End the process without what runs at an exit: with no memory left, that would end in a traceback."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def started(app: Callable[[], object]) -> None:
     """Run a command; a command line that cannot be read is a bad parameter."""
     try:
@@ -211,6 +219,8 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
             if os.environ.get("PITHY_DEBUG") == "1":
                 raise
             print(f"error: {message(error)}", file=sys.stderr)
+            if is_out_of_memory(error):
+                _leave(exit_code(error))
             sys.exit(exit_code(error))
 
     return run

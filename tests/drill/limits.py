@@ -6,6 +6,7 @@ import os
 import random
 import re
 import resource
+import signal
 from pathlib import Path
 
 import yaml
@@ -28,7 +29,8 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
     if struck:
         _limit(running.child.pid, more)
     ended = running.wait()
-    return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", ended, {0, 75}, struck=struck)
+    aborted = {-signal.SIGABRT} if "memory allocation of" in ended.said else set()  # a library's own clear stop
+    return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", ended, {0, 75} | aborted, struck=struck)
 
 
 def _limit(pid: int, more: int) -> None:

@@ -251,6 +251,7 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
         (FileNotFoundError(errno.ENOENT, "x", "a"), 66, "No such file or directory: a"),
         (OSError("something"), 74, "Input/output error: the disk"),
         (SystemError("error return without exception set"), 75, "memory ran out: free some"),
+        (RuntimeError("can't start new thread"), 75, "memory ran out: free some"),
         (ValueError("odd"), 70, "ValueError: odd (a fault of pithy"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
@@ -258,6 +259,21 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
 def test_the_exit_code_of_any_fault(error: BaseException, code: int, said: str) -> None:
     assert errors.exit_code(error) == code
     assert errors.message(error).startswith(said)
+
+
+def test_nothing_follows_the_word_that_memory_ran_out() -> None:
+    lines = (
+        "import atexit",
+        "from pithy.errors import guarded",
+        "atexit.register(bytearray, 1 << 62)",  # what runs at an exit finds no memory either
+        "def main():",
+        "    print('a line')",
+        "    bytearray(1 << 62)",
+        "guarded(main)()",
+    )
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    said = "error: memory ran out: free some and run it again\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
 
 def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:

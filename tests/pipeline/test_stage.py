@@ -62,6 +62,14 @@ def test_the_code_of_a_failure_is_the_stage_s_own(toy: Toy, told: int, code: int
     assert outcome.message.startswith("looking\nfound a fault\nerror: told to fail")  # some shells add "Killed"
 
 
+@pytest.mark.parametrize(("line", "code"), [("memory allocation of 18 bytes failed", 75), ("assertion failed", 134)])
+def test_a_library_that_aborts_for_want_of_memory_can_be_tried_again(toy: Toy, line: str, code: int) -> None:
+    toy.tell({"gather": {"codes": [-signal.SIGABRT], "say": [line]}})
+    outcome = runner(toy).run("gather", LOG)
+    assert (outcome.state, outcome.code) == ("Failed", code)
+    assert line in outcome.message
+
+
 def test_a_missing_input_is_code_66(toy: Toy) -> None:
     (toy.root / "data" / "sources" / "toy.yaml").unlink()
     outcome = runner(toy).run("gather", LOG)

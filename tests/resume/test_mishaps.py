@@ -49,7 +49,6 @@ def test_the_last_good_state_stays(tmp_path: Any) -> None:
     made, _ = broken("textcnn", BAD, folder=tmp_path)
     with pytest.raises(ParameterError):
         made.run()
-    made.checkpoints.wait()  # type: ignore[union-attr]
     state = made.checkpoints.latest()  # type: ignore[union-attr]
     assert state is not None
     assert state.facts["place"]["step"] == BAD - 1

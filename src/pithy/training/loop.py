@@ -76,8 +76,6 @@ class Trainer:
             while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
                 for _ in self._epoch():
                     pause(self.checkpoints, asked(), self.place.step, self.state)
-            if self.checkpoints:
-                self.checkpoints.wait()
         self.model.load_state_dict(self.best)
         self.model.eval()
         return self.record

@@ -102,8 +102,6 @@ class Pretrainer:
             while self.place.epoch <= self.settings.epochs:
                 for _ in self._epoch():
                     pause(self.checkpoints, asked(), self.place.step, self.state)
-            if self.checkpoints:
-                self.checkpoints.wait()
         return self.quality
 
     def _epoch(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 @dataclass(frozen=True)
 class State:
-    """A training between two steps: `tensors` by name, copied, and `facts` that JSON can hold."""
+    """A training between two steps: `tensors` by name, the training's own, and `facts` that JSON can hold."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
@@ -40,7 +40,7 @@ def capture(model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> State
         "rates": [group["lr"] for group in optimizer.param_groups],
         "schedule": schedule.state_dict(),
     }
-    return State({name: value.detach().clone() for name, value in {**tensors, **random}.items()}, facts)
+    return State({name: value.detach() for name, value in {**tensors, **random}.items()}, facts)
 
 
 def restore(state: State, model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> None:
