@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,25 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
         file.write(b"\0")
     with pytest.raises(DataError, match=r"model\.onnx is not the file that the model was saved with"):
         Predictor(out)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        ("Failed to allocate memory for requested buffer of size 9", RuntimeError, "Failed to allocate memory"),
+        ("Got invalid dimensions for input", DataError, "export the model again"),
+    ],
+)
+def test_memory_that_runs_out_is_no_fault_of_the_graph(
+    exported: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception], said: str
+) -> None:
+    def run(*_: object) -> None:
+        raise RuntimeError(fault)
+
+    predictor = Predictor(exported[1])
+    monkeypatch.setattr(predictor.saved.model, "session", SimpleNamespace(run=run))
+    with pytest.raises(error, match=said):
+        predictor.answer(["a text"])
 
 
 def test_without_the_packages_one_is_told_what_to_install(

@@ -29,13 +29,19 @@ class RegionConfig(Strict):
 
 
 class RegionEncoder(Encoder):
-    """r_i = max over t of K_{w_i, t} ⊙ e_{w_{i+t}}, t from −s to s; neighbours beyond the text do not exist."""
+    """r_i = max over t of K_{w_i, t} ⊙ e_{w_{i+t}}, t from −s to s; neighbours beyond the text do not exist.
+
+    K of unknown tokens starts at zero, as e does: it may never be trained.
+    """
 
     def __init__(self, config: RegionConfig, context: Context) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
-        self.units = nn.ModuleList(nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1))
+        units = [nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1)]
+        for unit in units:
+            nn.init.zeros_(unit.weight[context.unk_id])
+        self.units = nn.ModuleList(units)
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, is_out_of_memory
 from pithy.layers.types import Prediction, Tokens
 from pithy.values import shown
 
@@ -53,6 +53,8 @@ class OnnxModel:
         try:
             found = self.session.run(self.outputs, given)
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             raise DataError(
                 f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
             ) from None

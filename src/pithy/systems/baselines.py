@@ -21,7 +21,7 @@ RECIPES = [
         view="token",
         encoder={"kind": "fast_text"},
         head={"kind": "linear", "pool": "mean"},
-        train={**TRAIN, "learning_rate": 3e-3, "batch_size": 64},
+        train={**TRAIN, "learning_rate": 1e-2, "batch_size": 256},
     ),
     Recipe(
         name="dpcnn",
