@@ -116,7 +116,7 @@ class PruneSettings(Strict):
     enabled: bool = True
     threshold: Share | Literal["auto"] = "auto"  # ξ
     tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also what a pruned model may lose
-    rule: Literal["equation", "algorithm"] = "equation"  # g ≥ s + 1 (Eq. 5) or g > s + 1 (Algorithm 1)
+    rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, ours
     drop: Literal["last", "worst"] = "last"
     epochs: Positive = 2  # fine-tuning after a drop
 

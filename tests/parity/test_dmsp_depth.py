@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig, Semanti
 from pithy.heads.depth_control import DepthControl
 from pithy.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
 from pithy.layers.types import Context, Encoded
+from pithy.pruning.depth import drop_layers
 from pithy.systems.model import Classifier, parameters
+from pithy.systems.registry import RECIPES
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax
@@ -81,6 +84,24 @@ def test_eq5_and_algorithm_1_rule(alpha: list[float], equation: bool, algorithm:
     last = len(alpha) - 1
     assert DepthControl(threshold=XI, rule="equation").dropped(alpha) == (last if equation else None)
     assert DepthControl(threshold=XI, rule="algorithm").dropped(alpha) == (last if algorithm else None)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "kept"),
+    [
+        ([0.90, 0.91, 0.90], 1),  # s = 0: the paper's rules keep all three
+        ([0.60, 0.91, 0.90], 2),
+        ([0.60, 0.80, 0.90], 3),
+        ([0.860, 0.874, 0.885, 0.890], 3),  # ξ stays at 0.875 as layers go, or two would be left
+        ([0.9], 1),
+    ],
+)
+def test_the_shallowest_rule_keeps_the_fewest_layers_that_are_as_good(alpha: list[float], kept: int) -> None:
+    recipe = replace(RECIPES["transformer"], encoder={**RECIPES["transformer"].encoder, "depth": len(alpha)})
+    model = recipe.build(CONTEXT)
+    control = DepthControl(tolerance=0.015, rule="shallowest")
+    assert drop_layers(model, alpha, control) == len(alpha) - kept
+    assert model.depth == kept
 
 
 def test_eq5_6_any_accuracies() -> None:

@@ -9,13 +9,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Rule = Literal["equation", "algorithm"]
+PaperRule = Literal["equation", "algorithm"]
+Rule = Literal["equation", "algorithm", "shallowest"]
 Drop = Literal["last", "worst"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthControl:
-    """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop."""
+    """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop.
+
+    The paper's rules see no idle layer where all are good. By `shallowest`, ours, the last one goes for as long as one
+    before it is good.
+    """
 
     threshold: float | Literal["auto"] = "auto"
     tolerance: float = 0.01
@@ -46,6 +51,9 @@ class DepthControl:
         One goes where some layer is weak and the good ones outnumber the weak ones by the rule's margin; without
         the first condition an all-good model would be cut to depth 1.
         """
+        if self.rule == "shallowest":
+            idle = any(alpha > self.xi(accuracies) for alpha in accuracies[:-1])
+            return len(accuracies) - 1 if idle else None
         good, weak = self.counts(accuracies)
         margin = weak + 1 if self.rule == "equation" else weak + 2
         if len(accuracies) == 1 or weak == 0 or good < margin:

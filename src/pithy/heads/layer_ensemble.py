@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from pithy.heads.depth_control import DepthControl, Drop, Rule
+from pithy.heads.depth_control import DepthControl, Drop, PaperRule
 from pithy.layers.encoder import Encoder
 from pithy.layers.masking import masked_mean
 from pithy.layers.objective import classification_loss
@@ -27,7 +27,7 @@ class LayerEnsembleConfig(Strict):
     loss: Literal["all", "last"] = "all"  # last: the printed Eq. 9
     threshold: Share | Literal["auto"] = "auto"
     tolerance: Share = 0.01
-    rule: Rule = "equation"
+    rule: PaperRule = "equation"
     drop: Drop = "last"
 
     def build(self, context: Context, encoder: Encoder) -> LayerEnsembleHead:
