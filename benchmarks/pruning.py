@@ -24,7 +24,7 @@ from pithy.training.predict import predict
 from pithy.training.views import batches_of, context_of, frame_of
 
 SYSTEM, EPOCHS = "transformer", 3
-TITLES = 10_000  # at most, to train on
+TITLES = 5_000  # at most, to train on
 LOST = 0.002  # of dev accuracy, at most
 SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
 

@@ -23,7 +23,7 @@ from pithy.training.views import context_of
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
 LENGTH = 32  # tokens; the plain loop pads every title to it
-TITLES, DEV = 4_000, 1_000
+TITLES, DEV = 2_000, 1_000
 
 
 def system_rows(plan: Plan, name: str, view: View, train: Split, dev: Split) -> list[Row]:
