@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from tasks.transcript import NO_MEMORY
 from tests.drill.bench import Bench
 from tests.drill.faults import Struck, any_stage, fault, undone
 from tests.drill.reference import NEURAL
@@ -29,7 +30,8 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
     if struck:
         _limit(running.child.pid, more)
     ended = running.wait()
-    aborted = {-signal.SIGABRT} if "memory allocation of" in ended.said else set()  # a library's own clear stop
+    named = any(NO_MEMORY.match(line) for line in ended.said.splitlines())
+    aborted = {-signal.SIGABRT} if named else set()  # a library's own clear stop
     return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", ended, {0, 75} | aborted, struck=struck)
 
 

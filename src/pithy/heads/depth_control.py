@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PaperRule = Literal["equation", "algorithm"]
-Rule = Literal["equation", "algorithm", "shallowest"]
+Rule = Literal[PaperRule, "shallowest"]
 Drop = Literal["last", "worst"]
 
 
