@@ -24,7 +24,8 @@ P = ParamSpec("P")
 RETRYABLE = frozenset({69, 75})
 
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-# Memory ran out, as allocators, the loader, oneDNN, modules in C that cannot even make an error, and threads say it.
+# Memory ran out, as allocators, the loader, oneDNN, modules in C that cannot even make an error, threads and training
+# say it.
 NO_MEMORY = (
     "allocate memory",
     "bad_alloc",
@@ -33,6 +34,7 @@ NO_MEMORY = (
     "without exception set",
     "without setting an exception",
     "can't start new thread",
+    "memory ran out",
 )
 SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it
 REMEDIES = {

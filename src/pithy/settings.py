@@ -117,7 +117,7 @@ class PruneSettings(Strict):
     threshold: Share | Literal["auto"] = "auto"  # ξ
     tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also what a pruned model may lose
     rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, ours
-    drop: Literal["last", "worst"] = "last"
+    drop: Literal["last", "worst"] = "last"  # by the paper's rules; the shallowest keeps the first layers
     epochs: Positive = 2  # fine-tuning after a drop
 
 

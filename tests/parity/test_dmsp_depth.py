@@ -92,7 +92,7 @@ def test_eq5_and_algorithm_1_rule(alpha: list[float], equation: bool, algorithm:
         ([0.90, 0.91, 0.90], 1),  # s = 0: the paper's rules keep all three
         ([0.60, 0.91, 0.90], 2),
         ([0.60, 0.80, 0.90], 3),
-        ([0.860, 0.874, 0.885, 0.890], 3),  # ξ stays at 0.875 as layers go, or two would be left
+        ([0.860, 0.874, 0.885, 0.890], 3),  # by ξ = 0.875, that of all layers
         ([0.9], 1),
     ],
 )

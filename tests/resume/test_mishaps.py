@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from pithy.errors import ParameterError, TryAgainError
 from pithy.training.loop import Trainer
 from pithy.training.record import Progress
-from tests.resume.runs import BATCHES, trainer
+from tests.resume.runs import BATCHES, KilledError, ended, trainer
 
 BAD = 5  # the step, from 1, whose loss is no number
 
@@ -113,6 +114,40 @@ def test_where_halves_do_not_fit_either_it_stops() -> None:
         TryAgainError, match=r"memory ran out at step 1, on 8 texts of up to \d+ tokens taken by halves"
     ):
         made.run()
+
+
+def shrinking(folder: Path, *rooms: int, **dies: int) -> Trainer:
+    """A training on a machine whose memory holds so many texts at each step, and at all after them the last."""
+    made = trainer("textcnn", folder, **dies)
+
+    def fill(module: Any, arguments: Any) -> None:
+        if module.training and len(arguments[0].ids) > rooms[min(made.place.step, len(rooms) - 1)]:
+            raise torch.OutOfMemoryError("out of memory")
+
+    made.model.register_forward_pre_hook(fill)
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_to_the_same_model(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(TryAgainError, match="memory ran out at step 6"):
+        shrinking(tmp_path, 8, 8, 4, 4, 4, 3).run()
+    assert names(tmp_path) == ["step-00000002"]
+    assert ended(trainer("textcnn", tmp_path)) == {**ended(trainer("textcnn")), "first": 2}
+
+
+def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
+    with pytest.raises(KilledError):
+        shrinking(tmp_path, 8, 8, 4, train=9).run()
+    assert names(tmp_path) == ["step-00000002", "step-00000004-halves", "step-00000005-halves"]
+    again = shrinking(tmp_path, 4)
+    again.run()
+    assert again.first == 5
 
 
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,7 @@ Drop = Literal["last", "worst"]
 class DepthControl:
     """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop.
 
-    The paper's rules see no idle layer where all are good. By `shallowest`, ours, the last one goes for as long as one
-    before it is good.
+    The paper's rules see no idle layer where all are good. `shallowest`, ours, keeps those up to the first good one.
     """
 
     threshold: float | Literal["auto"] = "auto"
@@ -45,15 +44,21 @@ class DepthControl:
         score = np.exp(np.where(np.isinf(mu), -np.inf, np.where(np.isinf(mu), 0.0, mu) * alpha))
         return np.asarray(score / score.sum())  # Eq. 6
 
+    def kept(self, accuracies: Sequence[float]) -> list[int]:
+        """The layers (0-based) that are left when none goes any more."""
+        left = list(range(len(accuracies)))
+        if self.rule == "shallowest":
+            return left[: 1 + next((n for n in left if accuracies[n] > self.xi(accuracies)), len(left))]
+        while (layer := self.dropped([accuracies[n] for n in left])) is not None:
+            del left[layer]
+        return left
+
     def dropped(self, accuracies: Sequence[float]) -> int | None:
-        """The layer (0-based) that goes, or None.
+        """The layer (0-based) that goes next by the paper's rules, or None.
 
         One goes where some layer is weak and the good ones outnumber the weak ones by the rule's margin; without
         the first condition an all-good model would be cut to depth 1.
         """
-        if self.rule == "shallowest":
-            idle = any(alpha > self.xi(accuracies) for alpha in accuracies[:-1])
-            return len(accuracies) - 1 if idle else None
         good, weak = self.counts(accuracies)
         margin = weak + 1 if self.rule == "equation" else weak + 2
         if len(accuracies) == 1 or weak == 0 or good < margin:

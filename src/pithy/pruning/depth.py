@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,17 +42,11 @@ def layer_accuracies(model: Any, train: TextBatches, dev: TextBatches, classes: 
 
 
 def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
-    """Drop layers for as long as the rule says so; returns how many went.
-
-    By `shallowest` ξ is that of all layers: if it sank with the best layer left, each drop might cost a tolerance.
-    """
-    left = list(accuracies)
-    if control.rule == "shallowest":
-        control = replace(control, threshold=control.xi(accuracies))
-    while (layer := control.dropped(left)) is not None:
+    """Drop the layers that the rule does not keep; returns how many went."""
+    gone = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
+    for layer in gone:
         model.drop(layer)
-        del left[layer]
-    return len(accuracies) - len(left)
+    return len(gone)
 
 
 def prune(

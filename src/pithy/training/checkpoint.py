@@ -2,6 +2,8 @@
 
     .pithy/state/STAGE/NAME/FINGERPRINT/seed-0/step-00000120/   state.safetensors  state.json
 
+Where batches are taken in halves for want of memory, `-halves` follows the step.
+
 The fingerprint is of all that the stage reads: under a changed parameter, text or line of code nothing old is found.
 """
 
@@ -23,10 +25,12 @@ import torch
 from pithy.errors import ParameterError, PithyError, interrupt
 from pithy.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
 from pithy.training import parallel
+from pithy.training.record import Place
 from pithy.training.state import State
 
 ROOT = Path(".pithy/state")
 KEPT = 2  # checkpoints
+HALVES = "-halves"
 OWN = ("pithy.", "__main__")  # modules: what a stage needs, itself included
 OFTEN = "PITHY_CHECKPOINT_SECONDS"
 SECONDS = 20.0  # at least, between two of them
@@ -34,7 +38,7 @@ SHARE = 50  # and so many times what the last one cost: 2% of the time
 
 
 class Checkpoints:
-    """The checkpoints of one training in `folder`, the last two of them.
+    """The checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
 
     They are written between two steps, without a thread: at most 2% of the time goes there by their distance, and
     where memory runs out a thread's start may never return.
@@ -50,14 +54,16 @@ class Checkpoints:
         """Whether it is time for the next one."""
         return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
 
-    def save(self, step: int, state: State) -> None:
-        """Write `state`, and remove all but the last two. Raises OSError where it cannot be written."""
+    def save(self, step: int, state: State, *, halves: bool = False) -> None:
+        """Write `state`, and remove those that are not kept. Raises OSError where it cannot be written."""
         began = time.monotonic()
-        with atomic_folder(self.folder / f"step-{step:08d}") as folder:
+        with atomic_folder(self.folder / f"step-{step:08d}{HALVES * halves}") as folder:
             write_tensors(folder / "state.safetensors", state.tensors)
             facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
             _write_note(folder / "state.json", facts)
-        for old in sorted(self.folder.glob("step-*"))[:-KEPT]:
+        there = sorted(self.folder.glob("step-*"))
+        whole = [path for path in there if not path.name.endswith(HALVES)]
+        for old in set(there) - set(there[-KEPT:]) - set(whole[-1:]):
             shutil.rmtree(old)
         self._last = time.monotonic()
         self._cost = self._last - began
@@ -71,18 +77,23 @@ class Checkpoints:
                 shutil.rmtree(path, ignore_errors=True)
         return None
 
+    def forget_halves(self) -> None:
+        """Let the next run go on from whole batches: only so does it end as one that memory sufficed for."""
+        for path in self.folder.glob(f"*{HALVES}"):
+            shutil.rmtree(path, ignore_errors=True)
+
     def clear(self) -> None:
         """Remove them all."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
+def pause(checkpoints: Checkpoints | None, signal: int, place: Place, state: Callable[[], State | None]) -> None:
     """Between two steps: write a checkpoint where it is time for one, or where a `signal` asks for the end.
 
     The end then comes: raises KeyboardInterrupt or Terminated. A `state` of None is not fit to be kept.
     """
     if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
-        checkpoints.save(step, now)
+        checkpoints.save(place.step, now, halves=place.pieces > 1)
     if signal:
         interrupt(signal)
 
