@@ -276,6 +276,21 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
 
+def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> None:
+    lines = (
+        "import resource",
+        "from pathlib import Path",
+        "from pithy.errors import guarded",
+        "from pithy.training import linear",
+        "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
+        "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
+        "guarded(linear.fit)(None, None, None, seed=0)",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stderr) == (75, "error: memory ran out: free some and run it again\n")
+
+
 def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:
     out = shop.out.parent / "mlp"
     shutil.copytree(shop.root / "data/models/mlp", out)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pithy.errors import ParameterError, TryAgainError
+from pithy.training.checkpoint import finish, finished, kept
 from pithy.training.loop import Trainer
 from pithy.training.record import Progress
 from tests.resume.runs import BATCHES, KilledError, ended, trainer
@@ -133,12 +134,27 @@ def names(folder: Path) -> list[str]:
 
 
 def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_to_the_same_model(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TryAgainError, match="memory ran out at step 6"):
-        shrinking(tmp_path, 8, 8, 4, 4, 4, 3).run()
-    assert names(tmp_path) == ["step-00000002"]
-    assert ended(trainer("textcnn", tmp_path)) == {**ended(trainer("textcnn")), "first": 2}
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TryAgainError, match="memory ran out at step 6"), kept("train", "textcnn") as state:
+        shrinking(state / "steps", 8, 8, 4, 4, 4, 3).run()
+    assert names(state / "steps") == ["step-00000002"]
+    assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": 2}
+
+
+@pytest.mark.parametrize(("room", "done"), [(8, True), (4, False)])
+def test_where_memory_runs_out_behind_it_a_model_of_halves_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, done: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MemoryError), kept("train", "textcnn") as state:
+        made = shrinking(state / "steps", 8, room)
+        made.run()
+        (state / "seed-0").mkdir()
+        finish(state / "seed-0", made.checkpoints)
+        raise MemoryError
+    assert (finished(state / "seed-0") is not None) is done
 
 
 def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:

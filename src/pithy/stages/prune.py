@@ -52,8 +52,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    finish(out, record_of(saved, pruned, facts))
-    checkpoints.clear()
+    finish(out, checkpoints, record_of(saved, pruned, facts))
 
 
 def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:

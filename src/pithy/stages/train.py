@@ -72,8 +72,7 @@ def train_seed(
         thresholds=thresholds_of(trained.model, view, frame),
     )
     write_json(out / "history.json", trained.history)
-    finish(out)
-    checkpoints.clear()
+    finish(out, checkpoints)
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
 

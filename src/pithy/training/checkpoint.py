@@ -16,21 +16,21 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pithy.errors import ParameterError, PithyError, interrupt
+from pithy.errors import ParameterError, PithyError, interrupt, is_out_of_memory
 from pithy.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
 from pithy.training import parallel
-from pithy.training.record import Place
 from pithy.training.state import State
 
 ROOT = Path(".pithy/state")
 KEPT = 2  # checkpoints
 HALVES = "-halves"
+UNREADABLE = (PithyError, KeyError, TypeError, AttributeError)  # what reading a damaged file raises
 OWN = ("pithy.", "__main__")  # modules: what a stage needs, itself included
 OFTEN = "PITHY_CHECKPOINT_SECONDS"
 SECONDS = 20.0  # at least, between two of them
@@ -41,11 +41,11 @@ class Checkpoints:
     """The checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
 
     They are written between two steps, without a thread: at most 2% of the time goes there by their distance, and
-    where memory runs out a thread's start may never return.
+    where memory runs out a thread's start may never return. `halved` says that batches are taken in halves.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.halved = folder, False
         self.every = _seconds()
         self._last, self._cost = time.monotonic(), 0.0
 
@@ -54,10 +54,10 @@ class Checkpoints:
         """Whether it is time for the next one."""
         return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
 
-    def save(self, step: int, state: State, *, halves: bool = False) -> None:
+    def save(self, step: int, state: State) -> None:
         """Write `state`, and remove those that are not kept. Raises OSError where it cannot be written."""
         began = time.monotonic()
-        with atomic_folder(self.folder / f"step-{step:08d}{HALVES * halves}") as folder:
+        with atomic_folder(self.folder / f"step-{step:08d}{HALVES * self.halved}") as folder:
             write_tensors(folder / "state.safetensors", state.tensors)
             facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
             _write_note(folder / "state.json", facts)
@@ -72,28 +72,25 @@ class Checkpoints:
         """The newest checkpoint that is whole; those that are not are removed."""
         for path in sorted(self.folder.glob("step-*"), reverse=True):
             try:
-                return _read(path)
-            except (PithyError, KeyError, TypeError, AttributeError):  # cut off or changed on the disk
+                state = _read(path)
+                self.halved = path.name.endswith(HALVES)
+                return state
+            except UNREADABLE:  # cut off or changed on the disk
                 shutil.rmtree(path, ignore_errors=True)
         return None
-
-    def forget_halves(self) -> None:
-        """Let the next run go on from whole batches: only so does it end as one that memory sufficed for."""
-        for path in self.folder.glob(f"*{HALVES}"):
-            shutil.rmtree(path, ignore_errors=True)
 
     def clear(self) -> None:
         """Remove them all."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def pause(checkpoints: Checkpoints | None, signal: int, place: Place, state: Callable[[], State | None]) -> None:
+def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
     """Between two steps: write a checkpoint where it is time for one, or where a `signal` asks for the end.
 
     The end then comes: raises KeyboardInterrupt or Terminated. A `state` of None is not fit to be kept.
     """
     if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
-        checkpoints.save(place.step, now, halves=place.pieces > 1)
+        checkpoints.save(step, now)
     if signal:
         interrupt(signal)
 
@@ -102,7 +99,8 @@ def pause(checkpoints: Checkpoints | None, signal: int, place: Place, state: Cal
 def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     """The folder of what a stage has done so far on `name`, by `facts` and pithy's code; it goes with success.
 
-    Raises TryAgainError while another process is at the same work.
+    Where memory runs out, what was done by halves goes too: the next run ends as one that memory sufficed for. Raises
+    TryAgainError while another process is at the same work.
     """
     folder = ROOT / stage / name
     state = folder / fingerprint(*facts)
@@ -113,15 +111,27 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
         try:
             yield state
-        except Exception as error:
+        except BaseException as error:  # a panic of a library written in Rust is no Exception
+            if is_out_of_memory(error):
+                _forget_halves(state)
             error.add_note(str(state))  # a fault of the disk may not say where it was
             raise
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def finish(folder: Path, about: Any = None) -> None:
+def _forget_halves(state: Path) -> None:
+    for path in state.rglob(f"step-*{HALVES}"):
+        shutil.rmtree(path, ignore_errors=True)
+    for note in state.glob("*.json"):
+        with suppress(*UNREADABLE):
+            if _read_note(note)["halved"]:
+                note.unlink()
+
+
+def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
     """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it."""
-    _write_note(_note(folder), {"files": _files(folder), "about": about})
+    _write_note(_note(folder), {"files": _files(folder), "halved": checkpoints.halved, "about": about})
+    checkpoints.clear()
 
 
 def finished(folder: Path) -> Any:
@@ -130,7 +140,7 @@ def finished(folder: Path) -> Any:
         note = _read_note(_note(folder))
         if note["files"] == _files(folder):
             return note
-    except (PithyError, KeyError, TypeError, AttributeError):
+    except UNREADABLE:
         pass
     _note(folder).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
 from pithy.training.batches import TextBatches
 from pithy.training.predict import Predicted, predict
 
+BLAS = 160 << 20  # bytes of address space: its code and its buffers
+
 
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
     """Count n-grams, fit the machine by liblinear, and fit the one scale that turns margins into probabilities.
 
     The scale minimises the negative log-likelihood of `dev`.
     """
+    _load_blas()
     from scipy.sparse import csr_matrix
 
     config = model.config
@@ -32,6 +36,15 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
     scale = _scale(predict(model, dev), _labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
+
+
+def _load_blas() -> None:
+    """Load SciPy's linear algebra where there is memory for it: its OpenBLAS asks for its own without end.
+
+    Raises OSError where there is none.
+    """
+    mmap(-1, BLAS).close()
+    import scipy.linalg  # noqa: F401
 
 
 def _labels(texts: TextBatches) -> NDArray[np.integer]:

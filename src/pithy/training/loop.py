@@ -72,21 +72,13 @@ class Trainer:
     def run(self) -> Record:
         """Train to the end; the model holds the best weights afterwards."""
         self._go_on()
-        try:
-            self._train()
-        except BaseException as error:  # a panic of a library written in Rust is no Exception
-            if self.checkpoints and is_out_of_memory(error):
-                self.checkpoints.forget_halves()
-            raise
-        self.model.load_state_dict(self.best)
-        self.model.eval()
-        return self.record
-
-    def _train(self) -> None:
         with held_back() as asked:
             while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
                 for _ in self._epoch():
-                    pause(self.checkpoints, asked(), self.place, self.state)
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
+        self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self.record
 
     def _epoch(self) -> Iterator[None]:
         """The batches of the epoch that are left; yields after each of them, when all that it led to is done."""
@@ -120,6 +112,8 @@ class Trainer:
                     "train.max_tokens or train.max_length"
                 )
             self.place.pieces = 2
+            if self.checkpoints:
+                self.checkpoints.halved = True
             self._say("memory ran out: each batch is taken in two halves from here on")
             return self._step(rows)
         self.schedule.step()

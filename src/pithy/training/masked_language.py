@@ -101,7 +101,7 @@ class Pretrainer:
         with held_back() as asked:
             while self.place.epoch <= self.settings.epochs:
                 for _ in self._epoch():
-                    pause(self.checkpoints, asked(), self.place, self.state)
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
         return self.quality
 
     def _epoch(self) -> Iterator[None]:
