@@ -10,8 +10,11 @@ from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 PROGRESS = "\x1e"  # a line that starts with it replaces the one before
 ERROR = "error: "  # how a stage's own error begins
 KILLED = 137  # 128 + SIGKILL: most often the kernel, out of memory
-ABORTED = 134  # 128 + SIGABRT: how a library in Rust ends a process whose memory runs out, after this line
-NO_MEMORY = re.compile(r"memory allocation of \d+ bytes failed$")
+# How libraries end a process whose memory runs out, after such a line: OpenBLAS, the C library, C++ and Rust (SIGABRT).
+ENDED = frozenset({1, 127, 134})
+NO_MEMORY = re.compile(
+    r"allocation of \d+ bytes failed|std::bad_alloc|cannot allocate memory for|Memory allocation still failed"
+)
 LAST_LINES = 30
 
 # Advice of DVC's that would hide a stage's own last lines.
@@ -80,7 +83,7 @@ class Transcript:
     def _retold(self, code: int) -> int:
         """The shell's number for a signal; 75 where memory ran out below Python, which could not say it."""
         code = code if code >= 0 else 128 - code
-        full = code == ABORTED and any(NO_MEMORY.match(line) for line in self._lines)
+        full = code in ENDED and any(NO_MEMORY.search(line) for line in self._lines)
         return TryAgainError.code if full else code
 
     def last_lines(self) -> str:

@@ -34,6 +34,7 @@ NO_MEMORY = (
     "without exception set",
     "without setting an exception",
     "can't start new thread",
+    "could not spawn threads",
     "memory ran out",
 )
 SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it

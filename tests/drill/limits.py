@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tasks.transcript import NO_MEMORY
+from tasks.transcript import ENDED, NO_MEMORY
 from tests.drill.bench import Bench
 from tests.drill.faults import Struck, any_stage, fault, undone
 from tests.drill.reference import NEURAL
@@ -30,8 +30,8 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
     if struck:
         _limit(running.child.pid, more)
     ended = running.wait()
-    named = any(NO_MEMORY.match(line) for line in ended.said.splitlines())
-    aborted = {-signal.SIGABRT} if named else set()  # a library's own clear stop
+    named = NO_MEMORY.search(ended.said)
+    aborted = {-signal.SIGABRT, *ENDED} if named else set()  # a library's own clear stop
     return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", ended, {0, 75} | aborted, struck=struck)
 
 
