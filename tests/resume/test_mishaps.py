@@ -79,16 +79,22 @@ def test_it_goes_back_no_more_often_than_allowed() -> None:
         made.run()
 
 
-def short(name: str, room: int) -> tuple[Trainer, list[str]]:
-    """A training on a machine whose memory holds `room` texts, and what it says meanwhile."""
-    made, said = trainer(name), []
-    made.report = lambda progress: said.append(progress.note)
+def shrinking(folder: Path | None, *rooms: int, **dies: int) -> Trainer:
+    """A training on a machine whose memory holds so many texts at each step, and at all after them the last."""
+    made = trainer("textcnn", folder, **dies)
 
     def fill(module: Any, arguments: Any) -> None:
-        if module.training and len(arguments[0].ids) > room:
+        if module.training and len(arguments[0].ids) > rooms[min(made.place.step, len(rooms) - 1)]:
             raise torch.OutOfMemoryError("out of memory")
 
     made.model.register_forward_pre_hook(fill)
+    return made
+
+
+def short(room: int) -> tuple[Trainer, list[str]]:
+    """A training on a machine whose memory holds `room` texts, and what it says meanwhile."""
+    made, said = shrinking(None, room), []
+    made.report = lambda progress: said.append(progress.note)
     return made, said
 
 
@@ -102,7 +108,7 @@ def quiet(made: Trainer) -> Trainer:
 
 def test_where_memory_runs_out_batches_are_halved_once_and_give_the_same() -> None:
     whole = quiet(trainer("textcnn"))
-    made, said = short("textcnn", 32 // BATCHES // 2)
+    made, said = short(32 // BATCHES // 2)
     expected, record = whole.run(), quiet(made).run()
     assert [note for note in said if note] == ["memory ran out: each batch is taken in two halves from here on"]
     for line, other in zip(expected.history, record.history, strict=True):
@@ -110,23 +116,11 @@ def test_where_memory_runs_out_batches_are_halved_once_and_give_the_same() -> No
 
 
 def test_where_halves_do_not_fit_either_it_stops() -> None:
-    made, _ = short("textcnn", 32 // BATCHES // 2 - 1)
+    made, _ = short(32 // BATCHES // 2 - 1)
     with pytest.raises(
         TryAgainError, match=r"memory ran out at step 1, on 8 texts of up to \d+ tokens taken by halves"
     ):
         made.run()
-
-
-def shrinking(folder: Path, *rooms: int, **dies: int) -> Trainer:
-    """A training on a machine whose memory holds so many texts at each step, and at all after them the last."""
-    made = trainer("textcnn", folder, **dies)
-
-    def fill(module: Any, arguments: Any) -> None:
-        if module.training and len(arguments[0].ids) > rooms[min(made.place.step, len(rooms) - 1)]:
-            raise torch.OutOfMemoryError("out of memory")
-
-    made.model.register_forward_pre_hook(fill)
-    return made
 
 
 def names(folder: Path) -> list[str]:

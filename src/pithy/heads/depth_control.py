@@ -48,7 +48,9 @@ class DepthControl:
         """The layers (0-based) that are left when none goes any more."""
         left = list(range(len(accuracies)))
         if self.rule == "shallowest":
-            return left[: 1 + next((n for n in left if accuracies[n] > self.xi(accuracies)), len(left))]
+            xi = self.xi(accuracies)
+            first = next((n for n in left if accuracies[n] > xi), left[-1])
+            return left[: first + 1]
         while (layer := self.dropped([accuracies[n] for n in left])) is not None:
             del left[layer]
         return left

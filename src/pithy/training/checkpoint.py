@@ -129,7 +129,10 @@ def _forget_halves(state: Path) -> None:
 
 
 def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
-    """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it."""
+    """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it.
+
+    Its `checkpoints` go.
+    """
     _write_note(_note(folder), {"files": _files(folder), "halved": checkpoints.halved, "about": about})
     checkpoints.clear()
 
