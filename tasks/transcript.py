@@ -10,11 +10,6 @@ from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 PROGRESS = "\x1e"  # a line that starts with it replaces the one before
 ERROR = "error: "  # how a stage's own error begins
 KILLED = 137  # 128 + SIGKILL: most often the kernel, out of memory
-# How libraries end a process whose memory runs out, after such a line: OpenBLAS, the C library, C++ and Rust (SIGABRT).
-ENDED = frozenset({1, 127, 134})
-NO_MEMORY = re.compile(
-    r"allocation of \d+ bytes failed|std::bad_alloc|cannot allocate memory for|Memory allocation still failed"
-)
 LAST_LINES = 30
 
 # Advice of DVC's that would hide a stage's own last lines.
@@ -77,14 +72,9 @@ class Transcript:
         text = "\n".join(self._faults)
         for line in reversed(self._faults):
             if found := STAGE_EXIT.match(line):
-                return self._retold(int(found[1]))
+                code = int(found[1])
+                return code if code >= 0 else 128 - code  # the shell's number for a signal
         return next((code for pattern, code in FAULTS if pattern.search(text)), PithyError.code)
-
-    def _retold(self, code: int) -> int:
-        """The shell's number for a signal; 75 where memory ran out below Python, which could not say it."""
-        code = code if code >= 0 else 128 - code
-        full = code in ENDED and any(NO_MEMORY.search(line) for line in self._lines)
-        return TryAgainError.code if full else code
 
     def last_lines(self) -> str:
         """The end of what the stage said, never without its first error; DVC's own errors where it said nothing."""

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import ClassVar, NoReturn, ParamSpec
 
+from pithy.memory import used_up
+
 P = ParamSpec("P")
 
 RETRYABLE = frozenset({69, 75})
@@ -126,9 +128,9 @@ def message(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of a GPU or of the machine, which libraries say in words only."""
+    """Whether memory ran out, of a GPU or of the machine: libraries say it in words only, or as any other error."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
-    return named or any(words in str(error) for words in NO_MEMORY)
+    return named or any(words in str(error) for words in NO_MEMORY) or used_up()
 
 
 def _errno(error: BaseException) -> int | None:
@@ -193,7 +195,7 @@ def held_back() -> Iterator[Callable[[], int]]:
         interrupt(came[0])
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """End the process without what runs at an exit: with no memory left, that would end in a traceback."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -223,7 +225,7 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
                 raise
             print(f"error: {message(error)}", file=sys.stderr)
             if is_out_of_memory(error):
-                _leave(exit_code(error))
+                leave(exit_code(error))
             sys.exit(exit_code(error))
 
     return run

@@ -19,6 +19,7 @@ import yaml
 
 from tests.drill.reference import Reference, cache_files, environment, lock_of
 
+STAGE = "pithy.stages."  # in the command of a stage
 MARK = "PITHY_DRILL"  # in the environment of every process of a trial
 SIZE = 256  # MB of a bench's file system
 GRACE = 20.0  # seconds until what a command started must be gone
@@ -92,9 +93,9 @@ class Bench:
         return self.repo / ".dvc/cache/files/md5"
 
     def stage(self, name: str, *wrapper: str, **env: str) -> Running:
-        """Start a stage's own process."""
+        """Start a stage as DVC does, with no DVC around it."""
         words = shlex.split(self.reference.lock[name]["cmd"])
-        return self.start(*wrapper, sys.executable, *words[1:], **env)
+        return self.start(*wrapper, sys.executable, *words[1:], DVC_STAGE=name, **env)
 
     def dvc(self, *arguments: str, **env: str) -> Running:
         """Start `dvc repro`."""
@@ -141,7 +142,7 @@ class Bench:
         """The process whose command contains `part`, as soon as there is one; None where the run ends before."""
         end = time.monotonic() + seconds
         while running.child.poll() is None and time.monotonic() < end:
-            # The shell and the leash between have the same words, and start first.
+            # The shell, the leash and the stage's parent have the same words, and start first.
             pids = [each.pid for each in self.processes() if part in each.command and not _between(each.command)]
             if pids:
                 return pids[-1]

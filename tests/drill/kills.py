@@ -6,11 +6,10 @@ import os
 import random
 import signal
 
-from tests.drill.bench import Bench, Running, moment
+from tests.drill.bench import STAGE, Bench, Running, moment
 from tests.drill.faults import Struck, any_stage, fault, span, undone
 from tests.drill.reference import LEARNING
 
-STAGE = "pithy.stages."
 INTERRUPTED = {130, 143, -2, -15, 75, 255}  # by itself, by its parent, by the signal
 ENDS = {0, 252} | INTERRUPTED  # 252 is what DVC makes of Ctrl-C
 

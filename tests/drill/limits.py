@@ -6,13 +6,11 @@ import os
 import random
 import re
 import resource
-import signal
 from pathlib import Path
 
 import yaml
 
-from tasks.transcript import ENDED, NO_MEMORY
-from tests.drill.bench import Bench
+from tests.drill.bench import STAGE, Bench
 from tests.drill.faults import Struck, any_stage, fault, undone
 from tests.drill.reference import NEURAL
 
@@ -26,13 +24,11 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
     bench.forget({name})
     running = bench.stage(name)
     at = rng.uniform(0.3, 1.0) * bench.reference.seconds[name]
-    struck, more = running.after(at), rng.choice([0, 1, 8, 32]) << 20
-    if struck:
-        _limit(running.child.pid, more)
-    ended = running.wait()
-    named = NO_MEMORY.search(ended.said)
-    aborted = {-signal.SIGABRT, *ENDED} if named else set()  # a library's own clear stop
-    return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", ended, {0, 75} | aborted, struck=struck)
+    running.after(at)
+    pid, more = bench.find(STAGE, running), rng.choice([0, 1, 8, 32]) << 20
+    if pid:
+        _limit(pid, more)
+    return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", running.wait(), {0, 75}, struck=pid is not None)
 
 
 def _limit(pid: int, more: int) -> None:

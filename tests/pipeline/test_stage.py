@@ -62,22 +62,6 @@ def test_the_code_of_a_failure_is_the_stage_s_own(toy: Toy, told: int, code: int
     assert outcome.message.startswith("looking\nfound a fault\nerror: told to fail")  # some shells add "Killed"
 
 
-@pytest.mark.parametrize(
-    ("ended", "line", "code"),
-    [
-        (-signal.SIGABRT, "memory allocation of 18 bytes failed", 75),
-        (-signal.SIGABRT, "assertion failed", 134),
-        (127, "cannot allocate memory for thread-local data: ABORT", 75),
-        (1, "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.", 75),
-    ],
-)
-def test_a_library_that_ends_for_want_of_memory_can_be_tried_again(toy: Toy, ended: int, line: str, code: int) -> None:
-    toy.tell({"gather": {"codes": [ended], "say": [line]}})
-    outcome = runner(toy).run("gather", LOG)
-    assert (outcome.state, outcome.code) == ("Failed", code)
-    assert line in outcome.message
-
-
 def test_a_missing_input_is_code_66(toy: Toy) -> None:
     (toy.root / "data" / "sources" / "toy.yaml").unlink()
     outcome = runner(toy).run("gather", LOG)

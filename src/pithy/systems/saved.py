@@ -19,6 +19,7 @@ from torch import nn
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
 from pithy.layers.types import Context
+from pithy.memory import used_up
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 from pithy.values import fits, shown
@@ -149,7 +150,9 @@ def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
             raise TypeError("a name, or a threshold a label, is missing")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
-    except (*UNFIT, ParameterError) as error:  # saved when a part had other settings
+    except (*UNFIT, ParameterError) as error:  # saved when a part had other settings, or with sizes that lie
+        if used_up():
+            raise
         reason = shown(str(error).partition("\n")[0])
         raise DataError(f"{folder} does not fit this version of pithy ({reason}): train the model again") from None
 

@@ -1,0 +1,95 @@
+"""The parent of a stage: every end is told in one line, a signal comes once, and neither outlives the other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_stage import alive, until
+
+ROOT = Path(__file__).resolve().parents[2]
+MEMORY = "error: memory ran out: free some and run it again\n"
+LIMITED = (
+    "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
+    ("resource.setrlimit(resource.RLIMIT_AS, (taken + (16 << 20),) * 2)"),
+)
+ASKS = (
+    "end = time.monotonic() + 60",
+    "while time.monotonic() < end:",
+    "    try: mmap.mmap(-1, 1 << 30)",
+    ("    except OSError: pass"),
+)
+WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the parent stands on Linux alone")
+
+
+def begin(*lines: str) -> subprocess.Popen[str]:
+    """A program that does these things behind its parent."""
+    head = (
+        "import mmap, os, resource, signal, sys, time",
+        "from pathlib import Path",
+        "from pithy import parent",
+        "parent.LOOK = 1.0",
+        "parent.stand_between()",
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", "\n".join([*head, *lines])],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        (["sys.exit(65)"], 65, ""),
+        (["sys.exit(1)"], 1, ""),
+        (["os.abort()"], 134, "error: ended by SIGABRT, by a library or by the machine: run it again\n"),
+        (["os.kill(os.getpid(), signal.SIGKILL)"], 137, "error: killed, most often because memory ran out: "),
+        (["os.kill(os.getpid(), signal.SIGTERM)"], 75, "error: stopped by SIGTERM: run it again to go on\n"),
+        ([*LIMITED, "os.abort()"], 75, MEMORY),
+        ([*LIMITED, "os._exit(127)"], 75, MEMORY),
+        ([*LIMITED, "sys.exit(65)"], 65, ""),
+        ([*LIMITED, *ASKS], 75, MEMORY),
+        ([*LIMITED, *WORKS], 0, ""),
+        ([*ASKS[1:]], 0, ""),
+    ],
+)
+def test_every_end_is_told(lines: list[str], code: int, said: str) -> None:
+    process = begin("end = time.monotonic() + 4", *lines)
+    _, told = process.communicate(timeout=50)
+    assert (process.returncode, told[: len(said) or None]) == (code, said)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("everyone", [False, True])
+def test_a_signal_comes_once(number: signal.Signals, everyone: bool) -> None:
+    """Also where a terminal sends it to all that stand in front."""
+    process = begin(
+        f"signal.signal({int(number)}, lambda *_: print('came'))",
+        "print('ready')",
+        "time.sleep(1.0)",
+        "sys.exit(3)",
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    (os.killpg if everyone else os.kill)(process.pid, number)
+    said, _ = process.communicate(timeout=30)
+    assert (process.returncode, said) == (3, "came\n")
+
+
+def test_a_stage_dies_with_its_parent() -> None:
+    process = begin("print(os.getpid())", "time.sleep(60)")
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    process.kill()
+    process.wait()
+    until(lambda: not alive(child))
