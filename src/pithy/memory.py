@@ -11,8 +11,8 @@ NEAR = 64 << 20  # bytes: with less left, libraries no longer find what they ask
 
 def limited(pid: int) -> bool:
     """Whether the address space of a process, or all memory that is promised, has a limit."""
-    strict = Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2"
-    return strict or _limit(pid) is not None
+    strict = "/proc/sys/vm/overcommit_memory"
+    return _limit(pid) is not None or (Path(strict).is_file() and Path(strict).read_text().strip() == "2")
 
 
 def used_up(pid: int | None = None) -> bool:
@@ -29,5 +29,8 @@ def _limit(pid: int) -> int | None:
         return None
     import resource
 
-    limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
+    try:
+        limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
+    except OSError:  # it is gone, or this may not be asked
+        return None
     return None if limit == resource.RLIM_INFINITY else limit

@@ -55,9 +55,9 @@ def _wait(child: int) -> tuple[int, bool]:
         came = signal.sigtimedwait({*HANDED_ON, signal.SIGCHLD}, LOOK)
         if came and came.si_signo in HANDED_ON:
             os.kill(child, came.si_signo)
-        elif came is None:
+        elif came is None and used_up(child):
             before, seen = seen, _asked(child)
-            if used_up(child) and seen[0] - before[0] < FAULTS and seen[1] - before[1] > BUSY * LOOK:
+            if seen[0] - before[0] < FAULTS and seen[1] - before[1] > BUSY * LOOK:
                 short = True
                 os.kill(child, signal.SIGKILL)
         scarce = limited(child)
@@ -82,6 +82,8 @@ def _said(code: int, short: bool) -> tuple[int, str]:
     if code == -signal.SIGKILL:
         return 128 - code, "killed, most often because memory ran out: free some and run it again"
     if code < 0:
-        name = signal.Signals(-code).name
-        return 128 - code, f"ended by {name}, by a library or by the machine: run it again"
+        return (
+            128 - code,
+            f"ended by signal {-code} ({signal.strsignal(-code)}), by a library or the machine: run it again",
+        )
     return code, ""

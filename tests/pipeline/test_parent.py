@@ -52,7 +52,7 @@ def begin(*lines: str) -> subprocess.Popen[str]:
     [
         (["sys.exit(65)"], 65, ""),
         (["sys.exit(1)"], 1, ""),
-        (["os.abort()"], 134, "error: ended by SIGABRT, by a library or by the machine: run it again\n"),
+        (["os.abort()"], 134, "error: ended by signal 6 (Aborted), by a library or the machine: run it again\n"),
         (["os.kill(os.getpid(), signal.SIGKILL)"], 137, "error: killed, most often because memory ran out: "),
         (["os.kill(os.getpid(), signal.SIGTERM)"], 75, "error: stopped by SIGTERM: run it again to go on\n"),
         ([*LIMITED, "os.abort()"], 75, MEMORY),
