@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from pithy.errors import InputMissingError, ParameterError, guarded
+from pithy.errors import InputMissingError, ParameterError, guarded, through
 from pithy.inference.texts import decoded
 
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -134,5 +134,10 @@ def app() -> None:
         raise KeyboardInterrupt
 
 
+def program() -> NoReturn:
+    """The installed command."""
+    through(app)
+
+
 if __name__ == "__main__":
-    app()
+    program()

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -197,9 +197,22 @@ def held_back() -> Iterator[Callable[[], int]]:
 
 def leave(code: int) -> NoReturn:
     """End the process without what runs at an exit: with no memory left, that would end in a traceback."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # said by `guarded`, where it is new
+            stream.flush()
     os._exit(code)
+
+
+def through(main: Callable[[], object]) -> NoReturn:
+    """Run a program that is `guarded`, and end the process with it.
+
+    Python's own end takes most of a second where PyTorch is loaded, and a signal in it would make a failure of success.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        leave(end.code if isinstance(end.code, int) else PithyError.code)
+    leave(0)
 
 
 def started(app: Callable[[], object]) -> None:
@@ -218,6 +231,7 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
         try:
             with handling(interrupt, signal.SIGTERM):
                 main(*args, **kwargs)
+                sys.stdout.flush()  # a full disk shows here at the latest
         except SystemExit:
             raise
         except BaseException as error:  # a panic of a library written in Rust is no Exception

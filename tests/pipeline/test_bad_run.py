@@ -276,6 +276,21 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
 
+@pytest.mark.parametrize(("act", "code"), [("pass", 0), ("raise errors.DataError('x')", 65), ("sys.exit(3)", 3)])
+def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
+    lines = (
+        "import atexit, sys",
+        "from pithy import errors",
+        "atexit.register(print, 'late')",  # as the end of PyTorch, in which a signal may come
+        "def main():",
+        "    print('a line')",
+        f"    {act}",
+        "errors.through(errors.guarded(main))",
+    )
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (code, "a line\n")
+
+
 def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> None:
     lines = (
         "import resource",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from pithy.errors import arguments, guarded
+from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, write_json, write_text
 from pithy.settings import AugmentSettings, select
 from pithy.text.prompts import prompt
@@ -37,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pithy.errors import InputMissingError, ParameterError, arguments, guarded
+from pithy.errors import InputMissingError, ParameterError, arguments, guarded, through
 from pithy.evaluation.comparison import compare
 from pithy.evaluation.markdown import comparison_markdown
 from pithy.evaluation.plots import write_plots
@@ -61,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pithy.errors import DataError, InputMissingError, arguments, guarded
+from pithy.errors import DataError, InputMissingError, arguments, guarded, through
 from pithy.evaluation.measure import measure, together
 from pithy.evaluation.record import write
 from pithy.evaluation.splits import Split, Target
@@ -101,4 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pithy.errors import arguments, guarded
+from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder
 from pithy.settings import PosTableSettings, select
 from pithy.text.coverage import coverage
@@ -50,4 +50,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pithy.errors import arguments, guarded
+from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, sha256, write_json
 from pithy.settings import PretrainSettings, select
 
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

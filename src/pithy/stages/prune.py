@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from pithy.errors import arguments, guarded
+from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, read_json, write_json
 from pithy.pruning.depth import Pruned, prune
 from pithy.pruning.tradeoff import record_of
@@ -83,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from pithy.encoders.warm_start import found
-from pithy.errors import arguments, guarded
+from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, sha256, write_json
 from pithy.settings import select
 from pithy.systems.recipe import Recipe
@@ -101,4 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    through(main)
