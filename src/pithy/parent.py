@@ -36,6 +36,7 @@ def stand_between() -> None:
             print(f"error: {line}", file=sys.stderr)
         leave(code)
     os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop who writes from behind (`stty tostop`)
     _when_parent_ends(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(TryAgainError.code)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,13 @@ ASKS = (
     "    try: mmap.mmap(-1, 1 << 30)",
     ("    except OSError: pass"),
 )
+HEAD = (
+    "import mmap, os, resource, signal, sys, time",
+    "from pathlib import Path",
+    "from pithy import parent",
+    "parent.LOOK = 1.0",
+    "parent.stand_between()",
+)
 WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the parent stands on Linux alone")
@@ -30,15 +39,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the parent stan
 
 def begin(*lines: str) -> subprocess.Popen[str]:
     """A program that does these things behind its parent."""
-    head = (
-        "import mmap, os, resource, signal, sys, time",
-        "from pathlib import Path",
-        "from pithy import parent",
-        "parent.LOOK = 1.0",
-        "parent.stand_between()",
-    )
     return subprocess.Popen(
-        [sys.executable, "-c", "\n".join([*head, *lines])],
+        [sys.executable, "-c", "\n".join([*HEAD, *lines])],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -93,3 +95,19 @@ def test_a_stage_dies_with_its_parent() -> None:
     process.kill()
     process.wait()
     until(lambda: not alive(child))
+
+
+def test_a_stage_may_speak_behind_its_parent_in_any_terminal() -> None:
+    master, slave = pty.openpty()
+    modes = termios.tcgetattr(slave)
+    modes[3] |= termios.TOSTOP
+    termios.tcsetattr(slave, termios.TCSANOW, modes)
+    lines = ("import fcntl, termios", "fcntl.ioctl(1, termios.TIOCSCTTY, 0)", *HEAD, "print('said')")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        stdout=slave,
+        start_new_session=True,
+    )
+    assert process.wait(20) == 0
+    assert os.read(master, 100) == b"said\r\n"
