@@ -211,7 +211,7 @@ def through(main: Callable[[], object]) -> NoReturn:
     try:
         main()
     except SystemExit as end:
-        leave(end.code if isinstance(end.code, int) else PithyError.code)
+        leave(PithyError.code if isinstance(end.code, str) else end.code or 0)
     leave(0)
 
 

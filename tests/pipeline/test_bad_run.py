@@ -276,7 +276,9 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
 
-@pytest.mark.parametrize(("act", "code"), [("pass", 0), ("raise errors.DataError('x')", 65), ("sys.exit(3)", 3)])
+@pytest.mark.parametrize(
+    ("act", "code"), [("pass", 0), ("raise errors.DataError('x')", 65), ("sys.exit(3)", 3), ("sys.exit()", 0)]
+)
 def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",

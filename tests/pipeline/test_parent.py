@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 MEMORY = "error: memory ran out: free some and run it again\n"
 LIMITED = (
     "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
-    ("resource.setrlimit(resource.RLIMIT_AS, (taken + (16 << 20),) * 2)"),
+    "resource.setrlimit(resource.RLIMIT_AS, (taken + (16 << 20),) * 2)",
 )
 ASKS = (
     "end = time.monotonic() + 60",
     "while time.monotonic() < end:",
     "    try: mmap.mmap(-1, 1 << 30)",
-    ("    except OSError: pass"),
+    "    except OSError: pass",
 )
 HEAD = (
     "import mmap, os, resource, signal, sys, time",
