@@ -195,6 +195,12 @@ def held_back() -> Iterator[Callable[[], int]]:
         interrupt(came[0])
 
 
+def say(error: BaseException) -> int:
+    """Print the line about `error` on stderr; gives the exit code."""
+    print(f"error: {message(error)}", file=sys.stderr)
+    return exit_code(error)
+
+
 def leave(code: int) -> NoReturn:
     """End the process without what runs at an exit: with no memory left, that would end in a traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -237,9 +243,9 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
         except BaseException as error:  # a panic of a library written in Rust is no Exception
             if os.environ.get("PITHY_DEBUG") == "1":
                 raise
-            print(f"error: {message(error)}", file=sys.stderr)
+            code = say(error)
             if is_out_of_memory(error):
-                leave(exit_code(error))
-            sys.exit(exit_code(error))
+                leave(code)
+            sys.exit(code)
 
     return run

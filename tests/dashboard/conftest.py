@@ -20,10 +20,10 @@ sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
 
 from tasks import server as api
 from tests.pipeline import test_retrain as retraining
-from tests.pipeline.conftest import copied, finished, pristine  # noqa: F401  fixtures
+from tests.pipeline.conftest import finished, pristine  # noqa: F401  fixtures
 from tests.pipeline.test_real_pipeline import tree
 from tests.pipeline.test_retrain import bare  # noqa: F401
-from tests.pipeline.toy import Toy, command_env
+from tests.pipeline.toy import Toy, command_env, copied
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SHOTS = os.environ.get("PITHY_SCREENSHOTS") == "1"  # the pictures of the documentation are made anew

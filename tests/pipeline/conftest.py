@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toy import DVC_YAML, PARAMS, STEP, Toy, command_env
+from toy import DVC_YAML, PARAMS, STEP, Toy, command_env, copied
 
 import tasks  # noqa: F401  gives Prefect its settings before it is imported
 
@@ -23,13 +22,6 @@ def toy(pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
 def done(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """A repository in which every stage is up to date."""
     return copied(finished, tmp_path, monkeypatch)
-
-
-def copied(root: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    shutil.copytree(root, to / "repo")
-    (to / "told").mkdir()
-    monkeypatch.setenv("TOY", str(to / "told"))
-    return Toy(to / "repo", to / "told")
 
 
 @pytest.fixture(scope="session")

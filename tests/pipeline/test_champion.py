@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import copied
-from toy import Toy
+from toy import Toy, copied
 
 from pithy.errors import DataError, InputMissingError, ParameterError
 from tasks import champion

@@ -14,9 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import copied
 from serving import DEPLOYMENTS, Serving, gone, listening, refused, until, written
-from toy import HERE, Toy
+from toy import HERE, Toy, copied
 
 SECRET = "T0/B0/x9s3cret"
 

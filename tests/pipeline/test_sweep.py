@@ -89,7 +89,7 @@ def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
     folder = tree(tmp_path)
     command = [sys.executable, "-m", "flows.sweep", "--systems", "tfidf_svm", "--name", "s"]
     done = subprocess.run(
-        [*command, "--over", "dataset=pocket_zh,pocket_en", "--over", "seeds=[0],[0,1]"],
+        [*command, "--over", "dataset=pocket_zh,pocket_en"],
         cwd=folder,
         env=command_env() | {"PYTHONPATH": f"{folder}:{folder / 'src'}"},
         capture_output=True,
@@ -99,4 +99,4 @@ def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for dataset in ("pocket_zh", "pocket_en"):
         assert f", {dataset}: tfidf_svm: accuracy " in done.stdout
-    assert all((folder / "runs" / f"s-{number}" / "report.html").exists() for number in range(1, 5))
+    assert all((folder / "runs" / f"s-{number}" / "report.html").exists() for number in (1, 2))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 HERE = Path(__file__).resolve().parents[2]
 # What of the project another repository needs to run its pipeline.
@@ -166,3 +169,11 @@ class Toy:
     def env(self) -> dict[str, str]:
         """The environment of commands in the repository: its own Prefect home, this checkout's code."""
         return command_env() | {"TOY": str(self.told), "PREFECT_HOME": str(self.told / "prefect")}
+
+
+def copied(root: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """A copy of the repository `root` under `to`, told nothing yet."""
+    shutil.copytree(root, to / "repo")
+    (to / "told").mkdir()
+    monkeypatch.setenv("TOY", str(to / "told"))
+    return Toy(to / "repo", to / "told")

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-from pithy.errors import exit_code, leave, message
+from pithy.errors import leave, say
 from pithy.memory import used_up
 
 
@@ -17,8 +17,7 @@ def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | 
         sys.__excepthook__(kind, error, at)
         return
     try:
-        print(f"error: {message(error)}", file=sys.stderr)
-        leave(exit_code(error))
+        leave(say(error))
     except MemoryError:  # not even for the line: the parent says it
         os._exit(1)
 
