@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from pithy.systems.registry import RECIPES
 from pithy.text.view import View
+from pithy.training.precision import multiplies_bf16
 from pithy.training.views import context_of
 
 SYSTEM, LENGTH, THREADS = "bert", 128, 2
+SIDE = 2_048  # of the square matrices that tell the machine's limit
+FAST = "bf16" if multiplies_bf16("cpu") else "fp32"  # what training and answers multiply in here
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def ours(view: View) -> Any:
@@ -33,13 +38,29 @@ def theirs(view: View) -> Any:
 
 
 def flops(model: Any, lengths: Any) -> float:
-    """Floating-point operations of the training on texts of `lengths` tokens, a multiply-add as two.
+    """Floating-point operations of answering for texts of `lengths` tokens, a multiply-add as two.
 
-    Forward and twice that backward: 2 for each weight of the layers and token, 4·n·D a layer and token for attention
-    over the n tokens of its text. Word vectors and head are left out.
+    2 for each weight of the layers and token, 4·n·D a layer and token for attention over the n tokens of its text. Word
+    vectors and head are left out.
     """
     blocks = model.encoder.blocks
     weights = sum(parameter.numel() for block in blocks for parameter in block.parameters() if parameter.dim() > 1)
     attention = 4 * len(blocks) * model.encoder.width
     counts = lengths.astype("float64")
-    return 3 * float(2 * weights * counts.sum() + attention * (counts**2).sum())
+    return float(2 * weights * counts.sum() + attention * (counts**2).sum())
+
+
+def training_flops(model: Any, lengths: Any) -> float:
+    """The same of training: forward, and twice that backward."""
+    return 3 * flops(model, lengths)
+
+
+def limit(name: str) -> float:
+    """GFLOP/s of the fastest of some large matrix products in fp32 or bf16: what no model can exceed."""
+    a, b = (torch.randn(SIDE, SIDE, dtype=DTYPES[name]) for _ in range(2))
+    times = []
+    for _ in range(8):
+        start = perf_counter()
+        a @ b
+        times.append(perf_counter() - start)
+    return 2 * SIDE**3 / min(times) / 1e9

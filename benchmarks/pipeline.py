@@ -84,7 +84,7 @@ def busy(plan: Plan) -> list[Row]:
         shutil.rmtree(folder)
         return {"s": wall, "added": 100 * (wall - worked) / wall}
 
-    one, two = plan.alternate(lambda: run(1), lambda: run(2), rounds=3)
+    one, two = plan.alternate(lambda: run(1), lambda: run(2))
     systems = ", ".join(PAIR)
     overlap = Row("the same, two stages at a time / one at a time", "s", two["s"], one["s"], Reach("≤", 1, "ratio"))
     return [

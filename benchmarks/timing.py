@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
-LONG = 20.0  # seconds of a run from which on three runs do
 Run = Callable[[], Mapping[str, float]]  # one whole run: what it measured, by unit
 
 
@@ -112,15 +111,11 @@ class Plan:
         return max(1, full // 100) if self.tiny else full
 
     def alternate(self, *works: Run, rounds: int = 5) -> list[dict[str, Measured]]:
-        """Run `works` in turn, `rounds` times each, or three times where a run takes long."""
+        """Run `works` in turn, `rounds` times each."""
         seen: list[list[Mapping[str, float]]] = [[] for _ in works]
-        start = time.perf_counter()
-        for done in range(1, rounds + 1):
+        for _ in range(1 if self.tiny else rounds):
             for work, values in zip(works, seen, strict=True):
                 values.append(work())
-            slow = (time.perf_counter() - start) / done > LONG * len(works)
-            if self.tiny or (slow and done >= 3):
-                break
         return [{unit: Measured(tuple(v[unit] for v in values)) for unit in values[0]} for values in seen]
 
 
