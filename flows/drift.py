@@ -5,8 +5,9 @@ Where they have, and rows with labels wait, a retraining is started. params.yaml
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
         return Completed(name="Skipped", message=NO_CHAMPION, data=None)
     new = drift.arrived(root, now.dataset, settings, Path(file).resolve() if file else None)
     found = drift.measure(champion.restore(root, now), now.number, new, settings.drift.threshold)
-    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", asdict(found))
+    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", found.as_json())
     create_markdown_artifact(f"**{found}**\n\n{table(found)}", key="drift")
     if found.drifted and file is None and found.labelled:
         result: Any = retrain(root, now.dataset, return_state=True).result()
@@ -56,7 +57,8 @@ def table(found: Drift) -> str:
     """The measures as a Markdown table."""
     head = ["| measure | index | by chance up to | drifted | |", "| --- | ---: | ---: | --- | --- |"]
     rows = [
-        f"| {each.name} | {each.index:.3f} | {each.chance:.3f} | {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
+        f"| {each.name} | {each.index:.3f} | {f'{each.chance:.3f}' if isfinite(each.chance) else 'any'} "
+        f"| {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
         for each in found.measures
     ]
     return "\n".join([*head, *rows]) + f"\n\nthreshold: {found.threshold:g}\n"

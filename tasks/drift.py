@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,6 +43,12 @@ class Drift:
         """The measures that have drifted."""
         return [measure.name for measure in self.measures if measure.drifted]
 
+    def as_json(self) -> dict[str, Any]:
+        """The content of a drift check's file: what is infinite is null there, as JSON has no number for it."""
+        chances = [None if math.isinf(each.chance) else each.chance for each in self.measures]
+        measures = [asdict(each) | {"chance": chance} for each, chance in zip(self.measures, chances, strict=True)]
+        return asdict(self) | {"measures": measures}
+
     def __str__(self) -> str:
         if not self.texts:
             return "no new texts"
@@ -52,10 +59,10 @@ class Drift:
 
 @dataclass(frozen=True)
 class Texts:
-    """New texts, and the labels of those that have one."""
+    """New texts, and the labels of each that has any."""
 
     texts: list[str]
-    labels: list[str]
+    labels: list[list[str]]
 
 
 def reference(model: Path, stages: Graph) -> str:
@@ -122,18 +129,18 @@ def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
     from pithy.corpus.incoming import read_file, read_texts
 
     texts: list[str] = []
-    labels: list[str] = []
+    labels: list[list[str]] = []
     for file in files:
         room = window - len(texts)
         if room <= 0:
             break
         try:
-            frame = read_file(file, source)
+            frame = read_file(file, source).tail(room)
         except DataError:  # without labels, or broken, which reading it as texts alone says
             texts += read_texts(file, source)[-room:]
         else:
-            texts += frame["text"].to_list()[-room:]
-            labels += _labels(frame)[-room:]
+            texts += frame["text"].to_list()
+            labels += _labels(frame)
     return Texts(texts, labels)
 
 
@@ -160,19 +167,21 @@ def _training_texts(validated: Path) -> pl.DataFrame:
     return frame.gather_every(max(1, -(-frame.height // MOST)))
 
 
-def _labels(frame: pl.DataFrame) -> list[str]:
-    """All labels of the rows that have one."""
-    column = frame["labels"].explode() if "labels" in frame.columns else frame["label"]
-    return [label for label in column.drop_nulls().to_list() if label]
+def _labels(frame: pl.DataFrame) -> list[list[str]]:
+    """The labels of each row that has any."""
+    several = "labels" in frame.columns
+    rows = frame["labels"].to_list() if several else [[label] for label in frame["label"].to_list()]
+    kept = ([label for label in row or [] if label] for row in rows)
+    return [row for row in kept if row]
 
 
-def _codes(labels: list[str], known: list[str]) -> Any:
-    """The numbers of the labels that the champion knows."""
+def _codes(labels: list[list[str]], known: list[str]) -> Any:
+    """The numbers of the labels that the champion knows, of all rows together."""
     import polars as pl
 
     codes = dict(zip(known, range(len(known)), strict=True))
     return (
-        pl.Series(labels, dtype=pl.String)
+        pl.Series([label for row in labels for label in row], dtype=pl.String)
         .replace_strict(codes, default=None, return_dtype=pl.Int64)
         .drop_nulls()
         .to_numpy()

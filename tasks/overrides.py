@@ -24,6 +24,10 @@ VIEWS: dict[str, dict[str, Any]] = {
     "wordpiece": {"tokenizer": "wordpiece"},
     "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
 }
+SECTIONS = {  # of params.yaml, and how parts of them are chosen or changed
+    "systems": "--systems textcnn chooses, --set systems.textcnn.train.epochs=2 changes",
+    "views": "--set views.wordpiece.pretrain={} changes one",
+}
 
 
 def check(request: Request) -> None:
@@ -83,7 +87,11 @@ def apply(params: Params, request: Request) -> None:
         _select_systems(params, request)
     for key, value in request.changes.items():
         _set(params, key, value)
-    _match_views(params)
+    for section, instead in SECTIONS.items():
+        if not isinstance(params[section], Mapping):
+            was = shown(repr(params[section]))
+            raise ParameterError(f"params.yaml: {section} was {was}, and it has a part for each name: {instead}")
+    _match_views(params, request.changes)
 
 
 def _source(name: str, root: Path) -> None:
@@ -120,16 +128,29 @@ def _every_system(params: Params, request: Request) -> list[str]:
 def _set(params: Params, key: str, value: Any) -> None:
     *path, last = key.split(".")
     place: Any = params
-    for depth, part in enumerate(path):
-        place = place.setdefault(part, {})
+    for depth, part in enumerate(path, start=1):
+        place = place.setdefault(part, _usual(path[:depth]))
         if not isinstance(place, MutableMapping):
-            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[: depth + 1])} is a value, not a section")
-    place[last] = value
+            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[:depth])} is a value, not a section")
+    place[last] = {**_usual([*path, last]), **value} if isinstance(value, Mapping) else value
 
 
-def _match_views(params: Params) -> None:
-    """Keep the views that a system reads, and add those that are missing."""
+def _usual(path: list[str]) -> dict[str, Any]:
+    """What a section that params.yaml lacks starts from: a view from that of its name, another from nothing."""
+    return dict(VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
+
+
+def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
+    """Keep the views that a system reads, and add those that are missing. Raises ParameterError for a change of others.
+
+    What is no name of a view is told when the settings are read.
+    """
     systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
-    used = dict.fromkeys(system["view"] for system in systems if "view" in system)
+    used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
+    for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
+        if name not in used:
+            raise ParameterError(
+                f"params.yaml: {section}.{shown(name)} is read by no system of this run: {nearest(name, list(used))}"
+            )
     known = {**VIEWS, **params["views"]}
     params["views"] = {view: known[view] for view in used if view in known}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pithy.errors import ParameterError, PithyError
-from pithy.files import atomic_folder, read_json, write_json
+from pithy.files import atomic_folder, read_json, sha256, write_json
 from pithy.values import typed
 from tasks import markdown, pictures
 from tasks.graph import Graph
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SPEED = Path("data/speed")  # measured times: no output of DVC's, whose lock is the same on every machine
 EXECUTED = {"Completed", "Failed", "Cancelled"}
+OWN = ("champion", "diff.html", "drift", "latest")  # what else stands in runs/
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +83,11 @@ class RunFailedError(PithyError):
 
 
 def free_name(main: Path, name: str | None, dataset: str) -> str:
-    """The run's name: `name`, or the data set and the time. Raises ParameterError for what is no file name."""
-    if name and (not re.fullmatch(r"[\w][\w.+-]*", name) or name == "latest"):
-        raise ParameterError(
-            f"--name was {name!r}: letters, digits, '-', '_', '+' and '.' are allowed, 'latest' is not"
-        )
+    """The run's name: `name`, or the data set and the time. Raises ParameterError for one that no run can have."""
+    if name in OWN:
+        raise ParameterError(f"--name was {name!r}: runs/{name} is pithy's own, take another name")
+    if name and not re.fullmatch(r"[\w][\w.+-]*", name):
+        raise ParameterError(f"--name was {name!r}: letters, digits, '-', '_', '+' and '.' are allowed")
     if name:
         return name
     base = f"{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -100,7 +101,7 @@ def comparison(graph: Graph, place: Place) -> dict[str, Any]:
     if file is None:
         return {}
     summary: dict[str, Any] = read_json(file)
-    return {**summary, "rows": [{**row, **_speed(place.path, row["system"])} for row in summary["rows"]]}
+    return {**summary, "rows": [{**row, **_speed(place.path, row, graph)} for row in summary["rows"]]}
 
 
 def write_run(run: Run, graph: Graph, place: Place) -> Path:
@@ -139,9 +140,20 @@ def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
     return artifacts
 
 
-def _speed(workspace: Path, system: str) -> dict[str, Any]:
-    file = workspace / SPEED / f"{system}.json"
-    return dict(read_json(file)) if file.exists() else {}
+def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
+    """What was measured of the row's model; nothing where the file is of another model."""
+    file, manifest = workspace / SPEED / f"{row['system']}.json", _manifest(graph, row["system"], row["seeds"][0])
+    if manifest is None or not file.exists():
+        return {}
+    measured: dict[str, Any] = read_json(file)
+    return measured if measured.pop("model", None) == sha256(manifest) else {}
+
+
+def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
+    """The manifest of a system's final model: what the last stage that wrote one made of it."""
+    outs = [out for stage in graph for out in stage.outs if out.name == system]
+    files = [out / f"seed-{seed}" / "manifest.json" for out in reversed(outs)]
+    return next((file for file in files if file.is_file()), None)
 
 
 def point(link: Path, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def _share_cache(main: Path, path: Path) -> None:
     config = main / ".dvc" / "config.local"
     if config.exists():
         with atomic_file(path / ".dvc" / "config.local") as temporary:
+            temporary.chmod(stat.S_IMODE(config.stat().st_mode) | stat.S_IWUSR)  # it may hold a remote's password
             shutil.copyfile(config, temporary)
     with Repo(str(main)) as repo:
         cache = str(Path(repo.cache.local_cache_dir).absolute())

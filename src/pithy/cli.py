@@ -33,6 +33,8 @@ def predict(
     from pithy.inference.predictor import Predictor
     from pithy.inference.words import marked
 
+    if texts and file is not None:
+        raise ParameterError(f"--file was {str(file)!r} and a text stands beside it: give one or the other")
     predictor = Predictor(model)
     default = next(iter(predictor.saved.frame.token_labels), "")
     lines = decoded(map(os.fsencode, texts), "text") if texts else _lines(file)
@@ -120,7 +122,8 @@ def add(
     source = read_source(path)
     found = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
-    print(f"{path}: ready ({found}{encoding}); train on it with  make run DATASET={source.name}")
+    quote = ", quotation marks as plain characters" if source.read.get("quote", "") is None else ""
+    print(f"{path}: ready ({found}{encoding}{quote}); train on it with  make run DATASET={source.name}")
 
 
 @guarded

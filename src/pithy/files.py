@@ -7,8 +7,8 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,14 +31,14 @@ def _sync(path: Path) -> None:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure nothing is left.
 
-    What a killed process left of an earlier try is removed.
+    Its mode is that of any new file, unless the block sets another. What a killed process left of an earlier try is
+    removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _held(path, _new_file) as temporary:
         try:
             _clear_others(path, temporary)
             yield temporary
-            temporary.chmod(0o644)
             _sync(temporary)
             temporary.replace(path)
             _sync(path.parent)
@@ -61,7 +61,6 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             if not _clear_others(path, temporary):
                 raise TryAgainError(f"another process writes {path}: try again when it has ended")
             yield temporary
-            temporary.chmod(0o755)
             for file in temporary.rglob("*"):
                 _sync(file)
             if path.exists():
@@ -97,18 +96,25 @@ def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
 
 
 def _new_file(path: Path) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(descriptor)
-    return Path(name)
+    temporary = _new_name(path)
+    temporary.touch(exist_ok=False)
+    return temporary
 
 
 def _new_folder(path: Path) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary = _new_name(path)
+    temporary.mkdir()
+    return temporary
+
+
+def _new_name(path: Path) -> Path:
+    """A name that is not taken; what `tempfile` makes is closed to others, whatever the umask."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def _clear_others(path: Path, own: Path) -> bool:
     """Remove what killed processes left of `path`; False where a living one writes it."""
-    names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"  # as tempfile names them
+    names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
     living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
     return not living
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from torch.nn.functional import pad
@@ -56,6 +56,7 @@ class PithyTokenizer(PreTrainedTokenizerFast):
         path = Path(pretrained_model_name_or_path)
         frame = TextFrame(**read_json(path / "config.json")["frame"])
         tokenizer = tokenizers.load(path / "tokenizer.json")
+        tokenizer.normalizer = stripping(tokenizer)
         tokenizer.post_processor = framing(frame, tokenizer)
         return cls(
             tokenizer_object=tokenizer,
@@ -70,6 +71,12 @@ class PithyTokenizer(PreTrainedTokenizerFast):
     def __call__(self, *texts: Any, truncation: Any = True, **options: Any) -> Any:
         """Token ids and attention mask of `texts`, as the library's tokenizers give them."""
         return super().__call__(*texts, truncation=truncation, **options)
+
+
+def stripping(tokenizer: Tokenizer) -> normalizers.Normalizer:
+    """What takes white space off around a text, as for `pithy predict`, before the tokenizer's own normalizer."""
+    own = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
+    return normalizers.Sequence([normalizers.Strip(), *own])
 
 
 def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:

@@ -69,7 +69,7 @@ def frame_of(recipe: Recipe) -> TextFrame:
     )
 
 
-def texts_of(recipe: Recipe, count: int = 32, seed: int = 0) -> TextBatches:
+def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu") -> TextBatches:
     """Random texts in which the class decides some of the tokens, which are labelled by it; two digits spell each."""
     random, frame = np.random.default_rng(seed), frame_of(recipe)
     labels = np.arange(count) % CLASSES
@@ -91,6 +91,7 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0) -> TextBatches:
         labels=labels,
         token_labels=np.where(ids < 20, 0, ids // 10 - 1),
         spelling=(digits, 2 * np.arange(len(ids) + 1)),
+        device=device,
     )
 
 

@@ -185,3 +185,13 @@ def test_without_the_packages_one_is_told_what_to_install(
     monkeypatch.setattr("pithy.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed here: pip install 'pithy\[onnx\]'"):
         export(model, tmp_path / "again")
+
+
+def test_words_have_their_places_in_the_text_as_it_is_given(tmp_path: Path) -> None:
+    predictor = Predictor(saved("mhal_joint", tmp_path))
+    text = "\u3000 w7 w22\n"
+    given, bare, blank = predictor.answer([text, "w7 w22", " \n"])
+    assert [(word.start, word.end, word.text) for word in given.words] == [(2, 4, "w7"), (5, 8, "w22")]
+    assert [word.label for word in given.words] == [word.label for word in bare.words]
+    assert given.probabilities == pytest.approx(bare.probabilities, abs=1e-6)
+    assert all(word.text == "" for word in blank.words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from pithy.layers.types import Context, Encoded
 from pithy.pruning.depth import drop_layers
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.registry import RECIPES
+from pithy.training.loop import Trainer
+from pithy.training.predict import predict
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax
+from tests.resume.runs import KilledError, trainer
 
 WIDTH = 8
 CONTEXT = Context(vocabulary=13, classes=4, max_length=16)
@@ -121,6 +125,16 @@ def test_eq5_auto_threshold_is_the_best_accuracy_less_the_tolerance() -> None:
     np.testing.assert_allclose(
         DepthControl(threshold="auto", tolerance=0.02).weights(alpha), paper.beta(alpha, 0.91 - 0.02), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("rule", ["equation", "algorithm", "shallowest"])
+def test_without_tolerance_the_best_layers_are_good_and_no_other(rule: Any) -> None:
+    control = DepthControl(tolerance=0.0, rule=rule)
+    assert control.counts([0.6, 0.8, 0.9]) == (1, 2)
+    assert control.counts([0.9, 0.8, 0.9, 0.9]) == (3, 1)
+    np.testing.assert_allclose(control.weights([0.6, 0.8, 0.9]), paper.beta([0.6, 0.8, 0.9], 0.89), atol=1e-12)
+    assert control.counts([0.0, 0.0]) == (2, 0)
+    assert len(control.kept([0.9, 0.9, 0.9])) == (1 if rule == "shallowest" else 3)
 
 
 def head(stack: SemanticPerceptronEncoder, **settings: Any) -> LayerEnsembleHead:
@@ -227,6 +241,33 @@ def test_algorithm_1_auto_threshold_is_taken_anew_at_the_new_depth() -> None:
     made.adapt(stack.drop, [0.70, 0.86, 0.87, 0.90])
     assert stack.depth == 3
     np.testing.assert_allclose(made.beta, paper.beta([0.70, 0.86, 0.87], 0.87 - 0.05), atol=1e-6)
+
+
+def test_algorithm_1_acts_once_an_epoch_however_often_dev_is_judged(tmp_path: Path) -> None:
+    whole, acted = watched(trainer("dmsp"))
+    record = whole.run()
+    assert [line["step"] for line in record.history] == [2, 4, 6, 8]
+    assert acted == [(1, 4), (2, 4)]  # epoch and batch
+    assert record.depth == whole.model.depth == len(whole.model.head.beta)
+    labels = whole.dev.targets(np.arange(len(whole.dev))).numpy()
+    assert predict(whole.model, whole.dev, precision="fp32").score(labels) == record.accuracy
+    with pytest.raises(KilledError):
+        trainer("dmsp", tmp_path, train=5).run()
+    again, acted = watched(trainer("dmsp", tmp_path))
+    assert again.run().history == record.history
+    assert acted == [(2, 4)]
+
+
+def watched(made: Trainer) -> tuple[Trainer, list[tuple[int, int]]]:
+    """A training, and the epochs and batches at which its depth controller acts."""
+    acted, adapt = [], made.model.adapt
+
+    def noted(accuracies: list[float]) -> bool:
+        acted.append((made.place.epoch, made.place.done))
+        return bool(adapt(accuracies))
+
+    made.model.adapt = noted
+    return made, acted
 
 
 @pytest.mark.parametrize(("depth", "printed", "millions"), [(3, 224_844, 0.22), (4, 299_792, 0.30), (5, 374_740, 0.37)])

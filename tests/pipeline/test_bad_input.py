@@ -205,6 +205,9 @@ def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     (shop.root / "new" / "mine.csv").write_bytes(GBK)
     ended = shop.pithy("add", "new/mine.csv")
     assert ended.out.startswith("data/sources/mine.yaml: ready (60 rows, 2 labels, zh, gbk)")
+    (shop.root / "new" / "inches.csv").write_text('text,label\n5" long,good\n6 long,bad\n')
+    ended = shop.pithy("add", "new/inches.csv")
+    assert "ready (2 rows, 2 labels, en, quotation marks as plain characters)" in ended.out
     shop.pithy("add", "new/mine.csv").refused(64, "there is a source of that name, data/sources/mine.yaml")
 
 

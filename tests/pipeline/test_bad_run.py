@@ -127,6 +127,7 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
 
 
 def test_what_is_no_model(shop: Workshop) -> None:
+    shop.pithy("predict", MODEL, "很好", "--file", "new/texts.txt").refused(64, "--file was 'new/texts.txt'", "a text")
     shop.pithy("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
     shop.pithy("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
     with changed(shop.root / MODEL / "manifest.json", b"{}"):

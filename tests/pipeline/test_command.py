@@ -32,6 +32,8 @@ def gone(process: psutil.Process) -> bool:
         (["--set", "prune"], "KEY=VALUE"),
         (["--seeds", "0,one"], "--seeds had 'one'"),
         (["--name", "../elsewhere"], "--name was '../elsewhere'"),
+        (["--name", "champion"], "--name was 'champion': runs/champion is pithy's own"),
+        (["--set", "systems=textcnn"], "systems was 'textcnn'"),
         (["--max-parallel", "0"], "--max-parallel"),
         (["--sets", "a=1"], "--sets"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from toy import NEEDS, Toy
 
 from pithy.errors import DataError, ParameterError, TryAgainError
+from tasks.graph import Graph, Stage
 from tasks.publish import Run, RunFailedError
+from tasks.publish import comparison as comparison_of
 from tasks.request import Request
+from tasks.workspace import Place
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -204,10 +208,12 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     monkeypatch.setattr(pithy.evaluation.report, "render_run", render_run)
     corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 8}, "notes": ["a note"]}
     compared = {"summary.json": json.dumps(comparison()), "report.html": "the page of ", "chosen/config.json": "{}"}
-    files = {"gather": {"corpus.json": json.dumps(corpus)}, "judge": compared}
+    model = {"seed-0/manifest.json": "the model"}
+    files = {"gather": {"corpus.json": json.dumps(corpus)}, "fit@mlp": model, "judge": compared}
     toy.tell({stage: {"files": written} for stage, written in files.items()})
     (toy.root / "data" / "speed").mkdir()
-    (toy.root / "data" / "speed" / "mlp.json").write_text('{"ms_per_text": 0.5, "texts_per_second": 2000.0}')
+    speed = {"ms_per_text": 0.5, "texts_per_second": 2000.0, "model": sha256(b"the model").hexdigest()}
+    (toy.root / "data" / "speed" / "mlp.json").write_text(json.dumps(speed))
 
     run = flow(toy, name="mine")
     folder = toy.root / "runs" / "latest"
@@ -221,6 +227,7 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     assert summary["stages"]["judge"]["seconds"] > 0
     assert summary["wall_seconds"] > summary["stages"]["judge"]["seconds"]
     assert [(row["system"], row["ms_per_text"]) for row in summary["systems"]] == [("mlp", 0.5)]
+    assert "model" not in summary["systems"][0]
 
     with get_client(sync_client=True) as client:
         mine = ArtifactFilterFlowRunId(any_=[task_runs(run)["judge"].flow_run_id])
@@ -230,6 +237,25 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     assert "mlp" in artifacts["comparison"]
     assert "a note" in artifacts["data"]
     assert "report.html" in artifacts["report"]
+
+
+@pytest.mark.parametrize("measured", ["another model", None])
+def test_the_speed_of_another_model_is_not_told(tmp_path: Path, measured: str | None) -> None:
+    row = {"system": "mlp", "seeds": [3, 4]}
+    files = {
+        "judge/summary.json": json.dumps({"rows": [row]}),
+        "trained/mlp/seed-3/manifest.json": "another model",
+        "final/mlp/seed-3/manifest.json": "the model",
+        "data/speed/mlp.json": json.dumps(
+            {"ms_per_text": 0.5, "model": measured and sha256(measured.encode()).hexdigest()}
+        ),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    outs = {"fit": "trained/mlp", "cut": "final/mlp", "judge": "judge"}
+    stages = Graph({name: Stage(name, frozenset(), (tmp_path / out,)) for name, out in outs.items()})
+    assert comparison_of(stages, Place(tmp_path, tmp_path, "unknown"))["rows"] == [row]
 
 
 def test_a_failed_run_is_written_and_latest_stays(done: Toy) -> None:

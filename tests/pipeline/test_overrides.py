@@ -54,8 +54,36 @@ def test_single_keys_are_set_and_comments_stay(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"views.wordpiece_prompt.pretrain": {}},
+        {"views.wordpiece_prompt.pretrain.epochs": 3},
+        {"views.wordpiece_prompt": {"pretrain": {}}},
+    ],
+)
+def test_a_view_that_is_changed_stays_what_its_name_says(toy: Toy, changes: dict[str, Any]) -> None:
+    view = written(toy, systems=("bert_pta",), changes=changes)["views"]["wordpiece_prompt"]
+    assert (view["tokenizer"], view["prompt"]) == ("wordpiece", True)
+    assert "pretrain" in view
+
+
+def test_a_view_of_params_yaml_is_changed_as_it_stands_there(toy: Toy) -> None:
+    path = toy.root / "params.yaml"
+    path.write_text(path.read_text().replace("wordpiece: {tokenizer: wordpiece}", "wordpiece: {prompt: true}"))
+    views = written(toy, changes={"views.wordpiece.characters": True})["views"]
+    assert views["wordpiece"] == {"prompt": True, "characters": True}
+
+
+@pytest.mark.parametrize(
     ("wanted", "said"),
     [
+        ({"changes": {"views.wordpeice.prompt": True}}, "views.wordpeice is read by no.*did you mean 'wordpiece'"),
+        ({"systems": ("mlp",), "changes": {"views.wordpiece.prompt": True}}, "views.wordpiece is .*allowed: token$"),
+        ({"changes": {"systems": "textcnn"}}, "systems was 'textcnn'.*--systems textcnn chooses"),
+        ({"changes": {"systems": None}}, "systems was None"),
+        ({"changes": {"views": 3}}, "views was 3"),
+        ({"changes": {"views.token": 3}}, "views.token was 3"),
+        ({"changes": {"systems.mlp.view": ["token"]}}, r"systems.mlp.view was \['token'\]"),
         ({"dataset": "tou"}, "dataset was 'tou'.*did you mean 'toy'"),
         ({"systems": ("transfomer",)}, "no system 'transfomer'.*did you mean 'transformer'"),
         ({"changes": {"prune.treshold": 0.7}}, "prune.treshold is not a setting.*did you mean 'threshold'"),
@@ -66,8 +94,9 @@ def test_single_keys_are_set_and_comments_stay(toy: Toy) -> None:
 )
 def test_what_cannot_run_is_refused(toy: Toy, wanted: dict[str, Any], said: str) -> None:
     before = (toy.root / "params.yaml").read_text()
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=said) as refused:
         overrides.check(Request(root=toy.root, **wanted))
+    assert "\n" not in str(refused.value)
     assert (toy.root / "params.yaml").read_text() == before
 
 

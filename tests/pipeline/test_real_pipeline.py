@@ -71,6 +71,7 @@ def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Pat
     said = run(other, sys.executable, "-m", "flows.pipeline")
     assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
     assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
+    assert "Speed on this machine" in (other / "runs/latest/report.html").read_text()
     answer = run(other, sys.executable, "-m", "pithy.cli", "predict", "runs/latest/model", "难吃")
     assert answer.split("\t")[0] in {"positive", "negative"}
 

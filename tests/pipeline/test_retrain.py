@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from toy import command_env
 
 from pithy.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from pithy.files import write_text
-from pithy.settings import load
-from tasks import champion, graph, ingest
+from pithy.settings import DriftSettings, load
+from tasks import champion, drift, graph, ingest
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -373,6 +374,35 @@ def test_drift_of_a_few_texts_is_chance(shop: Shop, tmp_path: Path) -> None:
     file.write_text("\n".join(reviews(12, "plain", seed=7)["review"]))
     found = shop.drift(file)
     assert (found.texts, found.drifted) == (12, [])
+
+
+def test_labels_that_the_champion_does_not_know_leave_a_file_that_any_reader_of_json_takes(
+    shop: Shop, tmp_path: Path
+) -> None:
+    from flows.drift import table
+
+    file = tmp_path / "neutral.csv"
+    reviews(12, "plain", seed=7).with_columns(stars=pl.lit("neutral")).write_csv(file)
+    found = shop.drift(file)
+    assert found.measures[-1].name == "label" and not found.measures[-1].drifted
+    assert "| label | 0.000 | any |" in table(found)
+    (written,) = (shop.root / "runs" / "drift").glob("*.json")
+    kept = json.loads(written.read_text(), parse_constant=pytest.fail)
+    assert kept["measures"][-1]["chance"] is None and kept["measures"][0]["chance"] == found.measures[0].chance
+
+
+def test_of_texts_with_several_labels_the_newest_are_measured_with_all_of_theirs(shop: Shop, tmp_path: Path) -> None:
+    said = SOURCE.replace("task: single", "task: multi").replace(
+        "reader: csv, text: review, label: stars", "reader: jsonl"
+    )
+    write_text(shop.root / "data" / "sources" / "many.yaml", said.replace("name: shop", "name: many"))
+    rows = [("first", ["bad"]), ("second", ["bad", "good"]), ("third", []), ("fourth", ["good", "bad"])]
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps({"text": text, "label": labels}) + "\n" for text, labels in rows))
+    settings = replace(load(shop.root / "params.yaml"), drift=DriftSettings(window=3))
+    new = drift.arrived(shop.root, "many", settings, file)
+    assert new.texts == ["second", "third", "fourth"]
+    assert new.labels == [["bad", "good"], ["good", "bad"]]
 
 
 def test_without_a_champion_there_is_nothing_to_measure_against(fresh: Shop) -> None:

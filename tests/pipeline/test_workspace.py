@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from toy import Toy
 
 from pithy.errors import InputMissingError, TryAgainError
+from pithy.files import atomic_file, atomic_folder
 from tasks import graph, workspace
 from tasks.request import Request
 from tasks.workspace import Place
@@ -70,6 +73,28 @@ def test_the_cache_is_shared(toy: Toy) -> None:
     toy.forget()
     toy.shell("dvc", "repro", "--quiet", "--single-item", "gather")
     assert toy.journal() == []
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_remote_s_password_stays_as_hidden_as_it_was(toy: Toy, mode: int) -> None:
+    own = toy.root / ".dvc" / "config.local"
+    own.write_text("['remote \"shared\"']\n    url = ssh://host/cache\n    password = secret\n")
+    own.chmod(mode)
+    copy = opened(toy, dataset="other").path / ".dvc" / "config.local"
+    assert "password = secret" in copy.read_text()
+    assert stat.S_IMODE(copy.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700), (2, 0o664, 0o775)])
+def test_what_is_written_can_be_read_by_whom_the_umask_lets(tmp_path: Path, mask: int, file: int, folder: int) -> None:
+    before = os.umask(mask)
+    try:
+        with atomic_folder(tmp_path / "folder") as temporary, atomic_file(temporary / "file") as text:
+            text.write_text("x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == folder
+    assert stat.S_IMODE((tmp_path / "folder" / "file").stat().st_mode) == file
 
 
 def test_a_revision_is_a_commit_whatever_the_tree_looks_like(toy: Toy) -> None:

@@ -51,7 +51,7 @@ class Always(Checkpoints):
         return True
 
 
-def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, **dies: int) -> Trainer:
+def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, device: str = "cpu", **dies: int) -> Trainer:
     """Two epochs of 32 texts with two evaluations each, in float32, with the recipe's optimizer and schedule.
 
     `train` and `dev` say at which batch of which texts the process dies.
@@ -68,12 +68,12 @@ def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, **dies
         precision="fp32",
         **own,
     )
-    texts = {part: texts_of(recipe, seed=seed) for seed, part in enumerate(("train", "dev"))}
+    texts = {part: texts_of(recipe, seed=seed, device=device) for seed, part in enumerate(("train", "dev"))}
     for part, batch in dies.items():
         texts[part].__class__ = Fatal
         texts[part].last = batch  # type: ignore[attr-defined]
     checkpoints = Always(folder) if folder else None
-    return Trainer(build(recipe), texts["train"], texts["dev"], config, seed=3, checkpoints=checkpoints)
+    return Trainer(build(recipe).to(device), texts["train"], texts["dev"], config, seed=3, checkpoints=checkpoints)
 
 
 def ended(made: Trainer) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,53 @@ def test_it_may_go_back_and_slow_down() -> None:
     assert len(record.history) == BATCHES
     assert all(value.isfinite().all() for value in made.model.state_dict().values())
     assert [g["lr"] for g in made.optimizer.param_groups] == [g["lr"] / 2 for g in whole.optimizer.param_groups]
+
+
+def test_once_it_went_back_the_loss_is_that_of_the_steps_since() -> None:
+    made, _ = broken("textcnn", BAD, rollbacks=1)
+    losses: list[float] = []
+    made.model.register_forward_hook(
+        lambda _, __, out: None if out.loss is None else losses.append(float(out.loss.detach()))
+    )
+    told = [line["loss"] for line in made.run().history]
+    assert [step for step, loss in enumerate(losses, 1) if not isfinite(loss)] == [5, 6]
+    assert told[2] == pytest.approx(mean(losses[:4])), "at step 6, where it goes back: the last that was known"
+    assert told[3] == pytest.approx(mean(losses[6:]))
+
+
+def mean(losses: list[float]) -> float:
+    """As the training shows it: it begins with the first loss and takes a twentieth of each that follows."""
+    shown, *more = losses
+    for loss in more:
+        shown += 0.05 * (loss - shown)
+    return shown
+
+
+def test_where_no_loss_has_been_a_number_yet_none_is_told() -> None:
+    made, said = broken("textcnn", 1, rollbacks=1)
+    record = made.run()
+    assert any("no number at step 1" in note for note in said)
+    assert [line["step"] for line in record.history] == [4, 6, 8]
+    assert all(line["loss"] > 0.1 for line in record.history)
+
+
+def test_a_training_that_went_back_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole = ended(broken("textcnn", BAD, rollbacks=1)[0])
+    with pytest.raises(KilledError):
+        broken("textcnn", BAD, rollbacks=1, folder=tmp_path, train=BAD + 1)[0].run()
+    assert ended(trainer("textcnn", tmp_path, rollbacks=1)) == {**whole, "first": BAD + 1}
+
+
+@pytest.mark.filterwarnings("ignore:.*no-op:UserWarning")
+def test_the_losses_are_followed_on_the_device_of_the_texts(tmp_path: Path) -> None:
+    with pytest.raises(KilledError):
+        trainer("textcnn", tmp_path, train=2).run()
+    made = trainer("textcnn", tmp_path, device="meta")  # stands in for a GPU: it has no values, but its own tensors
+    made._go_on()
+    assert made.first == 2
+    assert {made.running.device.type, made.diverged.device.type} == {"meta"}
+    made._go_back("")
+    assert {made.running.device.type, made.diverged.device.type} == {"meta"}
 
 
 def test_it_goes_back_no_more_often_than_allowed() -> None:

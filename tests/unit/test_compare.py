@@ -13,6 +13,7 @@ from evaluation_samples import corpus, cost, folders, system
 from rich.console import Console
 
 from pithy.evaluation.comparison import compare
+from pithy.evaluation.formats import amount
 from pithy.evaluation.markdown import comparison_markdown
 from pithy.evaluation.record import Evaluation
 from pithy.evaluation.summary import Corpus, Summary, read_summary
@@ -230,3 +231,8 @@ def test_systems_evaluated_on_different_words_are_refused(tmp_path, monkeypatch,
 def test_wrong_arguments_show_the_usage(capsys):
     code, error = failure(["only-one"], capsys)
     assert (code, "usage:" in error) == (64, True)
+
+
+def test_an_amount_just_below_a_unit_is_rounded_into_it():
+    told = {999: "999", 999.6: "1 k", 1_234: "1.23 k", 999_499: "999 k", 999_999: "1 M", 999_999_999: "1 G", 0: "0"}
+    assert {number: amount(number) for number in told} == told

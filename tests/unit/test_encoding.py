@@ -153,6 +153,22 @@ def test_a_checkpoint_keeps_its_tokenizer_and_its_length(encoded: Any, tmp_path:
         encoded(ZH, view=ViewSettings(checkpoint=str(folder), prompt=True))
 
 
+def test_other_weights_of_a_checkpoint_make_another_view(encoded: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join([*SPECIALS, "好", "吃"]), encoding="utf-8")
+
+    def fingerprint(file: str, content: str) -> str:
+        (folder / file).write_text(content)
+        return str(encoded(ZH, view=ViewSettings(checkpoint=str(folder))).fingerprint)
+
+    first = fingerprint("model-00001-of-00002.safetensors", "weights")
+    assert fingerprint("README.md", "about them") == first
+    assert fingerprint("model-00001-of-00002.safetensors", "other weights") != first
+    assert fingerprint("model-00001-of-00002.safetensors", "weights") == first
+    assert fingerprint("config.json", '{"hidden_act": "relu"}') != first
+
+
 def test_a_label_that_the_corpus_does_not_list_leaves_nothing_behind(encoded: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'maybe' is not in corpus"):
         encoded({**ZH, "dev": [("好", "maybe")]})

@@ -10,6 +10,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,62 @@ def test_a_local_file_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Path("data/local/mine.csv").write_bytes(b"edited")
     with pytest.raises(DataError, match=r"mine\.csv from data/local/mine\.csv has the checksum"):
         fetcher(tmp_path).fetch(file, tmp_path / "raw")
+
+
+def packed(kind: str, name: str, content: bytes) -> bytes:
+    """An archive with one member."""
+    out = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr(name, content)
+        return out.getvalue()
+    with tarfile.open(fileobj=out, mode=kind) as tar:  # type: ignore[call-overload]
+        item = tarfile.TarInfo(name)
+        item.size = len(content)
+        tar.addfile(item, io.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [("a.zip?download=1", "zip"), ("A.ZIP", "zip"), ("a.tar", "w:"), ("get?id=7", "zip"), ("get?id=8", "w:gz")],
+)
+def test_an_archive_is_known_by_its_content(server: Server, tmp_path: Path, address: str, kind: str) -> None:
+    server.files[address] = packed(kind, "deep/train.csv", CONTENT)
+    archive = Archive(members=["train.csv"], to="file")
+    fetcher(tmp_path).fetch(one(server, url=server.address(address), archive=archive), tmp_path / "raw")
+    assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
+
+
+def test_a_damaged_archive_is_no_file_of_its_own(server: Server, tmp_path: Path) -> None:
+    server.files["a.zip?download=1"] = packed("zip", "train.csv", CONTENT)[:-100]
+    file = one(server, url=server.address("a.zip?download=1"), archive=Archive(members=["train.csv"]), sha256=None)
+    with pytest.raises(DataError, match=r"a\.zip is not a whole archive"):
+        fetcher(tmp_path).fetch(file, tmp_path / "raw")
+
+
+def test_a_mirror_may_hold_the_one_file_of_an_archive(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path))
+    for number, content in enumerate((CONTENT, packed("zip", "inner.csv", CONTENT))):
+        digest = hashlib.sha256(content).hexdigest()
+        file = one(server, archive=Archive(members=["train.csv"], to="file"), sha256=digest)
+        for name, data in ((f"{number}.csv", content), (f"{number}.csv.gz", gzip.compress(content))):
+            (tmp_path / name).write_bytes(data)
+            fetcher(tmp_path).fetch(replace(file, mirror=name), tmp_path / "raw")
+            assert (tmp_path / "raw/train.csv").read_bytes() == content
+
+
+def test_local_archives_are_taken_apart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data/local").mkdir(parents=True)
+    Path("data/local/a.zip").write_bytes(packed("zip", "deep/train.csv", CONTENT))
+    Path("data/local/a.csv.gz").write_bytes(gzip.compress(CONTENT))
+    archive = Archive(members=["train.csv"], to="file")
+    for file in (
+        File(path="train.csv", local="data/local/a.zip", archive=archive, sha256=DIGEST),
+        File(path="train.csv", local="data/local/a.csv.gz", sha256=DIGEST),
+    ):
+        fetcher(tmp_path).fetch(file, tmp_path / "raw")
+        assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT

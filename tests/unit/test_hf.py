@@ -161,3 +161,13 @@ def test_saving_by_the_library_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="copy its folder"):
         AutoModelForSequenceClassification.from_pretrained(folder).save_pretrained(tmp_path / "other")
     assert AutoConfig.from_pretrained(folder).system == "textcnn"
+
+
+@pytest.mark.parametrize(("recipe", "tokenizer"), [("transformer_f", "character"), ("textcnn", "word")])
+def test_white_space_around_a_text_changes_no_answer(recipe: str, tokenizer: str, tmp_path: Path) -> None:
+    folder = folder_of(recipe, tokenizer, [], tmp_path)
+    read, predictor = AutoTokenizer.from_pretrained(folder), Predictor(folder)
+    bare = ["这家店 的菜", "the food", "\x1c不"]
+    given = ["\u3000 \t这家店 的菜\n", "\xa0the food\u2003", "\x85\x1c不 "]
+    assert (predictor.probabilities(given) == predictor.probabilities(bare)).all()
+    assert read(given)["input_ids"] == read(bare)["input_ids"]

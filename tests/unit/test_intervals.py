@@ -56,16 +56,20 @@ def test_memory_is_bounded_without_changing_the_result(monkeypatch):
     assert intervals.bootstrap(rows, lambda sums: sums[:, 0], 100) == pytest.approx(whole)
 
 
-def test_macro_f1_interval_is_that_of_drawing_rows_one_by_one():
+@pytest.mark.parametrize("task", ["single", "multi"])
+@pytest.mark.parametrize("rare", [0.1, 0.005])
+def test_macro_f1_interval_is_that_of_drawing_rows_one_by_one(task, rare):
     generator = np.random.default_rng(3)
-    labels = generator.choice(3, 240, p=[0.6, 0.3, 0.1])
-    chances = generator.random((2, 240, 3)) + 0.5 * (np.arange(3) == labels[:, None])
-    judged = judge("single", labels, chances, np.zeros((2, 0)))
-    found = intervals.macro_f1_interval(judged.gold, judged.predicted, resamples=4000, confidence=0.95)
+    labels = generator.choice(3, 240, p=[0.6, 0.4 - rare, rare])
+    gold = np.arange(3) == labels[:, None]
+    truth, cuts = (labels, np.zeros((2, 0))) if task == "single" else (gold.astype(np.uint8), np.full((2, 3), 0.95))
+    chances = generator.random((2, 240, 3)) + 0.5 * gold
+    judged = judge(task, truth, chances, cuts)
+    found = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
     drawn = []
     for _ in range(1500):
         rows = generator.integers(0, 240, 240)
-        resample = judge("single", labels[rows], chances[:, rows], np.zeros((2, 0)))
+        resample = judge(task, truth[rows], chances[:, rows], cuts)
         drawn.append(np.mean([scores.macro_f1 for scores in resample.scores()]))
     assert found.value == pytest.approx(np.mean([scores.macro_f1 for scores in judged.scores()]))
     assert (found.low, found.high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.012)

@@ -35,6 +35,8 @@ def test_an_encoding_is_recognised(tmp_path: Path) -> None:
 def test_quotation_marks_in_a_tsv_may_be_plain_characters(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text('said\tmark\n"so fine\t5\nawful" he said\t1\n')
     assert read_file(tmp_path / "a.tsv", source())["text"].to_list() == ['"so fine', 'awful" he said']
+    (tmp_path / "a.csv").write_text('said,mark\n5" long,5\nawful,1\n')
+    assert read_file(tmp_path / "a.csv", source())["text"].to_list() == ['5" long', "awful"]
 
 
 def test_columns_of_a_base_that_is_no_table_are_text_and_label(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from sklearn import metrics as sklearn
 
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.evaluation import metrics, multilabel
+from pithy.evaluation.intervals import macro_f1_interval
+from pithy.evaluation.outcomes import Judged
 from pithy.evaluation.record import read, write
 from pithy.evaluation.splits import Said, Target
 from pithy.evaluation.system import evaluate_system
@@ -65,6 +67,18 @@ def test_multi_label_scores_are_those_of_scikit_learn():
     assert scores.micro_recall == pytest.approx(sklearn.recall_score(gold, said, average="micro"))
     for average in ("macro", "micro", "weighted"):
         assert getattr(scores, f"{average}_f1") == pytest.approx(sklearn.f1_score(gold, said, average=average))
+
+
+def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
+    generator = np.random.default_rng(2)
+    gold, said = generator.random((300, 4)) < 0.3, generator.random((300, 4)) < 0.35
+    gold[:, 2] = said[:, 2] = False
+    judged = Judged("multi", said[None].astype(float), said[None], gold)
+    wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
+    assert multilabel.scores(gold, said).macro_f1 == pytest.approx(wanted)
+    found = macro_f1_interval(judged, resamples=200, confidence=0.95)
+    assert found.value == pytest.approx(wanted)
+    assert found.low < wanted < found.high < 0.75
 
 
 def test_seeds_are_averaged_and_kept_apart():

@@ -13,6 +13,7 @@ from pithy.errors import ParameterError
 from pithy.layers.types import Context, Tokens
 from pithy.systems.recipe import Recipe
 from pithy.systems.registry import RECIPES
+from pithy.training import parallel
 from pithy.training.config import configure
 
 CONTEXT = Context(
@@ -185,6 +186,38 @@ def test_any_encoder_that_keeps_its_tokens_can_label_them(kind: str, head: str) 
     said = recipe.build(CONTEXT)(tokens, labels)
     assert said.tokens.shape == (*tokens.ids.shape, 3)
     said.loss.backward()
+
+
+LM = {"kind": "spelled_bilstm", **SMALL, "dropout": 0.0, "lm_weight": 0.1}
+PONDER = {"kind": "universal_transformer", "width": 16, "heads": 2, "depth": 3, "dropout": 0.0, "ponder": 1.0}
+
+
+@pytest.mark.parametrize("encoder", [LM, PONDER], ids=["language models", "ponder cost"])
+@pytest.mark.parametrize(("head", "summed"), [({"kind": "linear", "dropout": 0.0}, False), ({}, True)])
+def test_what_an_encoder_costs_counts_once_a_text(encoder: dict[str, Any], head: dict[str, Any], summed: bool) -> None:
+    head = head or {"kind": "attention_labeler"}
+    torch.manual_seed(0)
+    model: Any = replace(RECIPES["mhal_joint"], encoder=encoder, head=head).build(CONTEXT).train()
+    tokens, labels = batch()
+    tokens = replace(tokens, valid=torch.ones_like(tokens.valid))  # as many tokens each: halves have the same means
+
+    def loss(rows: Any) -> float:
+        assert tokens.characters is not None and tokens.labels is not None
+        picked = (each[rows] for each in (tokens.ids, tokens.valid, tokens.characters, tokens.labels))
+        ids, valid, characters, named = picked
+        found: torch.Tensor = model(Tokens(ids, valid, characters=characters, labels=named), labels[rows]).loss
+        return float(found.detach())
+
+    rows = np.arange(len(labels))
+    whole = loss(rows)
+    with torch.no_grad():
+        encoded = model.encode(tokens)
+        own, cost = float(model.head(encoded, labels).loss), float(encoded.cost)
+    assert whole == pytest.approx(own + cost * (24 if summed else 1))
+    assert loss(np.tile(rows, 2)) == pytest.approx(whole * (2 if summed else 1), rel=1e-5)
+    assert sum(loss(half) * weight for half, weight in parallel.shares(rows, model, 2)) == pytest.approx(
+        whole, rel=1e-5
+    )
 
 
 def test_a_tagger_learns_from_texts_whose_tokens_are_not_labelled() -> None:

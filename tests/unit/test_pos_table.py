@@ -210,3 +210,13 @@ def test_marks_are_those_of_the_glosses(mirror: Path) -> None:
         found = (GLOSS.match(gloss) for gloss in glosses(character))
         counts.update((character["char"], MARKS[match[1]]) for match in found if match)
     assert lexicons.xinhua_marks().rows() == sorted((entry, tag, count) for (entry, tag), count in counts.items())
+
+
+def test_a_sample_leaves_long_texts_out_and_goes_on(tmp_path: Path) -> None:
+    texts = ["好" * 101, "一", "很" * 2000, *"二三四五", "长" * 500]
+    corpus = validated(tmp_path, "zh", {"train": [(text, "pos") for text in texts], "dev": [], "test": []})
+    assert corpus.sample("train", 100, 1000) == list("一二三四五")
+    assert corpus.sample("train", 100, 10) == list("一二三四五")
+    many = validated(tmp_path, "zh", {"train": [("好" * 5, "pos")] * 30, "dev": [], "test": []})
+    assert len(many.sample("train", 100, 100)) == 20
+    assert len(many.sample("train", 10, 100)) == 10

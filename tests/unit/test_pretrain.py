@@ -33,6 +33,8 @@ from pithy.text.unlabelled import write_texts
 from pithy.text.view import View
 from pithy.text.word_starts import WordStarts
 from pithy.training import shards
+from pithy.training.checkpoint import Checkpoints
+from pithy.training.masked_language import MaskedLanguageModel, Pretrainer
 from pithy.training.masking import Masking
 from pithy.training.shards import Shards, Texts, numbered, pieces
 from pithy.training.views import context_of, frame_of
@@ -198,6 +200,30 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
     assert about["accuracy"]["before"] < unigram + 0.1
     assert (about["texts"], about["held_out"]) == (392, 8)
     assert sorted(path.name for path in folder.iterdir()) == ["about.json", "encoder.json", "encoder.safetensors"]
+
+
+@pytest.mark.filterwarnings("ignore:.*no-op:UserWarning")
+def test_the_loss_is_followed_on_the_device_of_the_texts(
+    encoded: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pretrainer, "_say", lambda *_: None)  # it would read the loss
+    view, settings = View.load(encoded(ViewSettings())), PretrainSettings(**SMALL)
+    write_texts(tmp_path, view, None)
+    texts = Texts.load(tmp_path, "train")
+
+    def pretrainer(name: str) -> Pretrainer:
+        device = torch.device(name)
+        encoder: Any = RECIPES["transformer"].build(context_of(view, 32)).encoder  # type: ignore[union-attr]
+        part, masking = Shards(texts, frame_of(view, 32), device), Masking(share=0.2, mask_id=4, ordinary=torch.ones(1))
+        model = MaskedLanguageModel(encoder).to(device)
+        return Pretrainer(model, part, part, masking, settings, checkpoints=Checkpoints(tmp_path / "steps"))
+
+    state = pretrainer("cpu").state()
+    assert state is not None
+    Checkpoints(tmp_path / "steps").save(0, state)
+    made = pretrainer("meta")  # stands in for a GPU: it has no values, but its own tensors
+    made._go_on()
+    assert made.running.device.type == "meta"
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -366,7 +392,7 @@ def test_texts_that_cannot_be_read(
     ("settings", "said"),
     [
         ({"max_length": 5}, "views.v.pretrain.max_length was 5: prompt and special tokens take"),
-        ({"heads": 5}, "views.v.pretrain: encoder.width 32 is not a multiple of encoder.heads 5"),
+        ({"heads": 5}, "views.v.pretrain: width 32 is not a multiple of heads 5"),
         ({"learning_rate": 1e9, "epochs": 40}, r"lower the view's pretrain\.learning_rate"),
     ],
 )

@@ -235,3 +235,68 @@ def test_what_a_source_promises_is_checked(tmp_path: Path) -> None:
             {"reader": "csv", "split": "part"},
             splits={"train": ["train"]},
         )
+
+
+def test_a_column_of_splits_needs_no_map(tmp_path: Path) -> None:
+    content = "text,label,part\n" + "".join(
+        f"t,1,{name}\n" for name in ("train", "Training", "dev", "VALIDATION", " valid", "val", "test", "Testing")
+    )
+    frame = corpus(tmp_path, content, {"reader": "csv", "split": "part"})
+    assert frame["split"].to_list() == ["train"] * 2 + ["dev"] * 4 + ["test"] * 2
+    rows: list[dict[str, Any]] = [{"text": "a", "label": "1", "part": "test"}, {"text": "b", "label": "1"}]
+    frame = corpus(tmp_path, "\n".join(map(json.dumps, rows)), {"reader": "jsonl", "split": "part"})
+    assert frame["split"].to_list() == ["test", None]
+
+
+@pytest.mark.parametrize("name", ["Tset", ""])
+def test_a_split_that_nobody_knows_is_named(tmp_path: Path, name: str) -> None:
+    content = f"text,label,part\na,1,train\nb,1,{name}\n"
+    with pytest.raises(DataError, match=rf"x\.csv row 3 is in the split '{name}', which .*toy\.yaml.* train"):
+        corpus(tmp_path, content, {"reader": "csv", "split": "part"})
+
+
+def test_columns_are_taken_by_their_exact_names(tmp_path: Path) -> None:
+    table = pl.DataFrame({"*": ["good"], "^.*$": ["film"], "label": ["1"], "#row": ["r"], "#key": ["k"]})
+    read = {"text": ["*", "^.*$"], "label": "label"}
+    keep = ["#row", "^.*$", "#key"]
+    for reader, write in (("csv", table.write_csv), ("jsonl", table.write_ndjson), ("parquet", table.write_parquet)):
+        write(tmp_path / "x.csv")
+        frame = read_corpus(source({"reader": reader, **read}, keep=keep, distinct="exact"), tmp_path)
+        assert frame.columns == ["text", "label", "split", "file", "line", *keep]
+        assert frame.select("text", *frame.columns[5:6]).row(0) == ("good film", "r")
+    with pytest.raises(DataError, match=r"no column '\^text\$'"):
+        corpus(tmp_path, CSV, {"reader": "csv", "text": "^text$"})
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "gbk", "big5"])
+def test_an_encoding_is_told_by_the_bytes_that_need_it(tmp_path: Path, encoding: str) -> None:
+    said = {"cp1252": "“café”", "latin-1": "café", "gbk": "很好，下次还来", "big5": "這間酒店的環境和服務態度都很好"}
+    content = "text,label\n" + "a plain line,1\n" * 90_000 + f"{said[encoding]},1\n"
+    with pytest.raises(DataError, match=rf"is not UTF-8 at byte 13500\d\d; it looks like {encoding}: set"):
+        corpus(tmp_path, content.encode(encoding), {"reader": "csv"})
+
+
+def test_one_damaged_byte_makes_no_other_encoding(tmp_path: Path) -> None:
+    for lines in (10, 100_000):
+        content = "text,label\n" + "很好，下次还来,1\n" * lines
+        with pytest.raises(DataError, match=r"is not UTF-8 at byte \d+; it is damaged there"):
+            corpus(tmp_path, content.encode() + b"\xff,1\n", {"reader": "csv"})
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    rows = "\ufeff" + json.dumps({"text": "a", "label": "x"}) + "\n"
+    assert corpus(tmp_path, rows, {"reader": "jsonl"})["text"].to_list() == ["a"]
+    assert corpus(tmp_path, "\ufeffa\nb\n", {"reader": "lines", "file_label": "x"})["text"].to_list() == ["a", "b"]
+    words = corpus(tmp_path, "\ufeffa\tO\n", {"reader": "conll"}, task="tokens")
+    assert words["tokens"].to_list() == [["a"]]
+    for reader in ("csv", "jsonl"):
+        with pytest.raises(DataError, match=r"x\.csv is empty"):
+            corpus(tmp_path, "\ufeff", {"reader": reader})
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\uD83Dx", r"\ude00", r"\ud83d\u4e2d", r"\ud83d\ud83d\ude00"])
+def test_half_a_character_is_named_by_its_line(tmp_path: Path, half: str) -> None:
+    sound = r'{"text": "\ud83d\ude00 \u4e2d \\ud83d", "label": "x"}' + "\n"
+    assert corpus(tmp_path, sound, {"reader": "jsonl"})["text"].to_list() == [r"😀 中 \ud83d"]
+    with pytest.raises(DataError, match=r"x\.csv line 3 has half a character"):
+        corpus(tmp_path, 2 * sound + f'{{"text": "a{half}", "label": "x"}}\n' + sound, {"reader": "jsonl"})

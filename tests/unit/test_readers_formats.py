@@ -124,6 +124,8 @@ def test_reuters_modapte(tmp_path: Path) -> None:
         ("WHEAT & CORN\nPrices rose.", ["grain", "wheat"], "train", "r/reut2-000.sgm", 2),
         ("All text", [], "test", "r/reut2-000.sgm", 9),
     ]
+    unmapped = read_corpus(Source(task="multi", read={"reader": "reuters"}, **given | {"splits": {}}), tmp_path)
+    assert unmapped["split"].to_list() == ["train", "test"]
     tar(tmp_path / "x", {"r/reut2-000.sgm": "nothing"})
     with pytest.raises(DataError, match="has no <REUTERS> document"):
         read_corpus(Source(task="multi", read={"reader": "reuters"}, **given), tmp_path)
@@ -139,6 +141,10 @@ def test_a_tar_of_posts(tmp_path: Path) -> None:
         ("Goal!", "sport", "train", "d-train/sport/1", 1),
         ("Paint", "art", "test", "d-test/art/2", 1),
     ]
+    whole = Source(task="single", read={"reader": "posts"}, **given | {"splits": {}})
+    assert read_corpus(whole, tmp_path)["split"].to_list() == [None, None], "folders of any name are no splits"
+    tar(tmp_path / "x", {"train/sport/1": "Goal!", "test/art/2": "Paint"})
+    assert read_corpus(whole, tmp_path)["split"].to_list() == ["train", "test"]
 
 
 def test_json_files_with_labels_in_lists(tmp_path: Path) -> None:

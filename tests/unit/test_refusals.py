@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.settings import Settings, System, View
+from pithy.settings import PretrainSettings, Settings, System, View
 from pithy.systems.registry import RECIPES
 from pithy.training.check import check
 from tests.unit.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
@@ -19,11 +19,20 @@ from tests.unit.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 TINY = {"width": 16, "hidden": 24, "depth": 2, "heads": 2}
 
 
-def checked(*, checkpoint: str | None = None, prompt: bool = False, multi: bool = False, **system: Any) -> None:
-    """Check a run of one system, named x."""
-    view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint)
+def checked(
+    *,
+    checkpoint: str | None = None,
+    prompt: bool = False,
+    multi: bool = False,
+    pretrain: PretrainSettings | None = None,
+    shared: dict[str, Any] | None = None,
+    **system: Any,
+) -> None:
+    """Check a run of one system, named x; `shared` is the run's own train section."""
+    view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
-    check(Settings(dataset="toy", seeds=[0], views={"view": view}, systems={"x": wanted}), multi=multi)
+    run = Settings(dataset="toy", seeds=[0], views={"view": view}, systems={"x": wanted}, train=shared or {})
+    check(run, multi=multi)
 
 
 def pretrained(**settings: Any) -> dict[str, Any]:
@@ -47,6 +56,9 @@ def test_every_recipe_fits_together(name: str) -> None:
         {"encoder": {"heads": 4, "head_to_head": "paper", "pos_weight": "inside"}, "head": {"kind": "layer_ensemble"}},
         {"encoder": pretrained(family="roberta", pos_weight="after"), "head": {"kind": "label_decoder"}},
         {"recipe": "universal_transformer", "head": {"kind": "layer_ensemble"}},
+        {"head": {"kind": "tagger"}, "train": {"stop_on": "token", "max_length": 2}},
+        {"recipe": "bilstm_tagger", "head": {"kind": "linear"}, "train": {"stop_on": "sentence"}},
+        {"recipe": "bert_pta", "pretrain": PretrainSettings()},
     ],
     ids=lambda system: str(system.get("head", {}).get("kind")),
 )
@@ -80,7 +92,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "encoder.head_to_head was 'residual': the attention of xlnet cannot be replaced; set it to none, or take",
     ),
     ({"encoder": pretrained(pos_weight="after", family="xlnet")}, "pos_weight was 'after': the attention of xlnet"),
-    ({"encoder": pretrained(family="xlnet", small={"widht": 8})}, "encoder.small.widht is not a setting"),
+    *(
+        ({"recipe": name, "encoder": {"small": small}}, said)
+        for name in ("bert", "roberta", "xlnet")
+        for small, said in (
+            ({"widht": 8}, "systems.x: encoder.small.widht is not a setting: did you mean 'width'"),
+            ({"width": 30, "heads": 4}, "systems.x: encoder.small.width 30 is not a multiple of encoder.small.heads 4"),
+        )
+    ),
+    (
+        {"recipe": "bert_hth", "encoder": {"small": {"attention": "correlation"}}},
+        "encoder.head_to_head was 'residual': it needs encoder.small.attention dot",
+    ),
     ({"encoder": {"kind": "bilstm", "pos_weight": "after"}}, "encoder.pos_weight is not a setting"),
     *(
         ({"encoder": {"kind": kind}, "head": {"kind": head, "fusion": "hook"}, "prompt": True}, "no layers to fuse")
@@ -93,6 +116,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"encoder": {"width": 30, "heads": 3}, "head": {"kind": "label_decoder"}}, "a multiple of head.heads 4: it is 30"),
     ({"encoder": {"width": 30, "heads": 4}}, "encoder.width 30 is not a multiple of encoder.heads 4"),
+    ({"head": {"kind": "convolution", "sizes": []}}, r"systems.x: head.sizes was \[\]: one size or more is needed"),
+    ({"head": {"kind": ["linear"]}}, r"systems.x.head.kind was \['linear'\]: did you mean 'linear'"),
+    ({"encoder": {"kind": {"transformer": 1}}}, "systems.x.encoder.kind was {'transformer': 1}: "),
+    ({"recipe": "bert", "encoder": {"backbone": {}}}, "systems.x.encoder.backbone is not a setting: remove it"),
+    *(
+        (
+            {"recipe": name, "pretrain": PretrainSettings()},
+            f"systems.x: the view's pretrain teaches .*, and {family} is",
+        )
+        for name, family in (("roberta", "roberta"), ("macbert", "bert"), ("xlnet", "xlnet"))
+    ),
+    (
+        {"train": {"stop_on": "token"}, "shared": {"stop_on": "mean"}},
+        "systems.x.train.stop_on was 'token': the head of systems.x, linear, labels no tokens: set .* to sentence",
+    ),
+    ({"shared": {"stop_on": "mean"}}, "(?<= )train.stop_on was 'mean': .*: set systems.x.train.stop_on to sentence"),
+    (
+        {"recipe": "bilstm_tagger", "head": {"kind": "linear"}},
+        "systems.x.train.stop_on, by its recipe, was 'mean': the head",
+    ),
     ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm is encoder and head in one"),
 ]
 
@@ -172,6 +215,31 @@ def test_weights_that_cannot_be_read_or_are_another_s(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"\x08half")
     with pytest.raises(DataError, match=r"checkpoint '.*' cannot be loaded"):
         recipe_of().build(context(checkpoint=str(folder)))
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "xlnet"])
+def test_a_small_encoder_that_there_cannot_be_is_refused_where_it_is_built_too(name: str) -> None:
+    for small, said in (
+        ({"width": 30, "heads": 4}, "encoder.small.width 30 is not a multiple of encoder.small.heads 4"),
+        ({"hiden": 8}, "encoder.small.hiden is not a setting: did you mean 'hidden'?"),
+    ):
+        recipe = RECIPES[name].changed(encoder={"small": small}, head={}, train={})
+        with pytest.raises(ParameterError) as refusal:
+            recipe.build(context(), "systems.x")
+        assert str(refusal.value) == f"params.yaml: systems.x: {said}"
+
+
+@pytest.mark.parametrize("name", ["roberta", "albert", "macbert", "ernie", "xlnet"])
+def test_an_encoder_of_a_family_does_not_pass_over_what_its_view_was_taught(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"systems\.x: the view's pretrain teaches a small BERT .*: give"):
+        RECIPES[name].build(context(pretrained=tmp_path), "systems.x")
+
+
+def test_orders_whose_keys_would_not_fit_are_refused_with_those_that_do() -> None:
+    recipe = RECIPES["tfidf_svm"].changed(encoder={"orders": [1, 2, 3, 4, 5]}, head={}, train={})
+    with pytest.raises(ParameterError, match=r"systems\.x: encoder\.orders was .* of 50,000 tokens orders up to 4 fit"):
+        recipe.build(context(vocabulary=50_000), "systems.x")
+    recipe.build(context(vocabulary=6_000))
 
 
 def test_a_view_with_more_tokens_than_the_checkpoint(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evaluation_samples import corpus, cost, system
 
 from pithy.errors import InputMissingError
 from pithy.evaluation.comparison import compare
-from pithy.evaluation.record import Evaluation, Example, Piece
+from pithy.evaluation.record import Alone, Evaluation, Example, Piece
 from pithy.evaluation.report import render, render_run
 from pithy.evaluation.summary import Corpus
 from pithy.evaluation.tradeoff import Point, Pruning, SeedPruning
@@ -121,6 +121,14 @@ def test_one_system_alone_makes_a_page():
     assert Tags(html).open == []
 
 
+def test_classifiers_by_themselves_make_a_table():
+    one = system("pta", [set(), set()], [{1}, set()])
+    seeds = [replace(seed, alone=[Alone(name="the label is", dev=0.5, test=0.437)]) for seed in one.metrics.seeds]
+    html = page([replace(one, metrics=replace(one.metrics, seeds=seeds))])
+    assert html.count("the label is") == 2 and "43.7" in html
+    assert "Each mask alone" not in page([one])
+
+
 def test_several_labels_a_text_make_a_page():
     labels = ("a", "b", "c")
     evaluations = [system(name, [{1}], [{2}], labels=labels, task="multi") for name in ("one", "two")]
@@ -222,6 +230,15 @@ def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
         assert part in html
     assert ("1.50" in html) == ("Speed on this machine" in html) == bool(speed)
     assert Tags(html).open == []
+
+
+def test_a_run_of_an_edited_tree_says_so(tmp_path):
+    evaluations = [system("one", [{1}], [{2}])]
+    (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
+    run = run_of(asdict(compare(typed(Corpus, corpus()), evaluations, 0.05)))
+    for said, shown in (("0123456789abcdef", "0123456789ab"), ("0123456789abcdef-dirty", "0123456789ab-dirty")):
+        render_run(tmp_path / "page.html", tmp_path / "report.html", {**run, "revision": said})
+        assert f"<code>{shown}</code>" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_run_without_a_page_is_told_so(tmp_path):

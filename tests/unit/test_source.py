@@ -96,7 +96,18 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
         ({"files": [{"path": "x", "local": "x", "url": "https://e.org"}]}, r"files\.0 needs either a url"),
         ({"files": [{"path": "x", "url": "https://e.org", "query": "SELECT 1"}]}, "belong together"),
         ({"files": [{"path": "x", "url": "sqlite:///x.db"}]}, "belong together"),
-        ({"files": [{"path": "x", "local": "x"}] * 2}, r"files\.1\.path was 'x': another file has that name"),
+        ({"keep": ["row"]}, "keep names row, which"),
+        ({"keep": ["in_train", "spans"]}, "keep names in_train, spans, which"),
+        (
+            {"files": [{"path": "x", "local": "texts/x.csv"}]},
+            r"files\.0\.local was 'texts/x\.csv': put .* data/local/x",
+        ),
+        (
+            {"files": [{"path": "x", "local": "data/local/../x"}]},
+            r"files\.0\.local was 'data/local/\.\./x': put the file",
+        ),
+        ({"files": [{"path": "x", "local": "/etc/x"}]}, r"files\.0\.local was '/etc/x': put the file into data/local"),
+        ({"files": [{"path": "x", "url": "https://e.org"}] * 2}, r"files\.1\.path was 'x': another file has that name"),
     ],
 )
 def test_a_wrong_source_is_explained(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

@@ -82,3 +82,25 @@ def test_what_cannot_be_added_leaves_nothing_behind() -> None:
     add(Path("r.csv"), name="r", text="review", label="stars")
     with pytest.raises(ParameterError, match="there is a source of that name"):
         add(Path("r.csv"), name="r", text="review", label="stars")
+
+
+def test_an_encoding_that_shows_late(tmp_path: Path) -> None:
+    plain = "text,label\n" + "a plain line,1\n" * 90_000
+    Path("r.csv").write_bytes((plain + "café,2\n“so”,2\n").encode("cp1252"))
+    add(Path("r.csv"), name="r", text="text", label="label")
+    assert load_source("r").read["encoding"] == "cp1252"
+    assert read_back("r")["text"].to_list()[-2:] == ["café", "“so”"]
+    Path("damaged.csv").write_bytes("text,label\n很好，下次还来,1\n没有了,2\n".encode() + b"\xff,1\n")
+    with pytest.raises(DataError, match=r"is not UTF-8 at byte .* it is damaged there"):
+        add(Path("damaged.csv"), name="damaged", text="text", label="label")
+
+
+def test_stray_quotation_marks_in_a_csv() -> None:
+    Path("r.csv").write_text('text,label\n5" long,1\nfine,2\n')
+    add(Path("r.csv"), name="r", text="text", label="label")
+    assert load_source("r").read["quote"] is None
+    assert read_back("r")["text"].to_list() == ['5" long', "fine"]
+    for name, content in (("open", '"never closed,1\n"so, so",2\n'), ("both", '"quoted",1\n5" long,2\n')):
+        Path(f"{name}.csv").write_text("text,label\n" + content)
+        with pytest.raises(DataError, match=rf"{name}\.csv"):
+            add(Path(f"{name}.csv"), name=name, text="text", label="label")

@@ -40,6 +40,14 @@ def test_a_rare_label_takes_the_best_threshold_of_all_labels_together() -> None:
     assert micro_f1(gold, chances, tuned_thresholds(gold, chances)[3]) == pytest.approx(together)
 
 
+def test_a_label_whose_probabilities_are_neighbours_is_told_apart() -> None:
+    gold = np.arange(60)[:, None] < 30
+    for upper in (np.float32(1.0), np.float32(0.3)):
+        chances = np.where(gold, upper, np.nextafter(upper, np.float32(0)))
+        cuts = np.array(tuned_thresholds(gold, chances).tolist(), np.float32)  # as config.json keeps them
+        np.testing.assert_array_equal(chances > cuts, gold)
+
+
 def test_no_gold_row_leaves_the_middle() -> None:
     assert tuned_thresholds(np.zeros((4, 1), bool), np.array([[0.1], [0.2], [0.6], [0.9]])) == 0.5
 

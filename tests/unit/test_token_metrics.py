@@ -83,6 +83,26 @@ def test_labels_that_are_bio_stay_as_they_are_under_any_default():
     assert tags(["c", "B-X", "I-X"], np.array([0, 2, 1, 2]), np.array([0, 4])).tolist() == ["O", "I-X", "B-X", "I-X"]
 
 
+def test_the_last_and_the_single_word_of_bilou_and_the_middle_of_bmes_are_those_of_bioes():
+    names = ["O", "B-PER", "I-PER", "L-PER", "U-PER", "M-PER"]
+    rows = np.array([0, 5, 11])
+    said = tags(names, np.array([4, 4, 1, 2, 3, 1, 5, 3, 1, 3, 0]), rows).tolist()
+    assert said == ["S-PER", "S-PER", "B-PER", "I-PER", "E-PER", "B-PER", "I-PER", "E-PER", "B-PER", "E-PER", "O"]
+    found = scores(names, [[4, 4, 1, 2, 3], [1, 5, 3, 1, 3]], [[4, 4, 1, 2, 0], [1, 5, 3, 1, 3]])
+    assert found.span_f1 == pytest.approx(4 / 5)
+
+
+def test_a_label_without_a_prefix_among_others_with_one_is_a_span_a_run():
+    names = ["O", "B-PER", "I-PER", "MISC"]
+    said = tags(names, np.array([1, 2, 1, 3, 3, 3, 0, 3]), np.array([0, 5, 8])).tolist()
+    assert said == ["B-PER", "I-PER", "B-PER", "B-MISC", "I-MISC", "B-MISC", "O", "B-MISC"]
+
+
+def test_labels_that_only_look_as_if_they_had_a_prefix_are_runs():
+    said = tags(["O", "E-mail", "U-turn"], np.array([1, 1, 2, 2]), np.array([0, 4])).tolist()
+    assert said == ["B-E-mail", "I-E-mail", "B-U-turn", "I-U-turn"]
+
+
 def test_a_span_with_the_right_borders_counts_with_the_gold_type():
     found = scores(PLAIN, [[1, 1, 0, 2], [2, 0]], [[2, 2, 0, 2], [2, 2]])
     # Two of three predicted borders are right, one of them with its type.

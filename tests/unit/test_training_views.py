@@ -1,4 +1,4 @@
-"""What training takes from a view: which token labels are shown, and which class is the plain one."""
+"""What training takes from a view: which token labels are shown, which class is the plain one, and where it fits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from text_samples import EN
 
+from pithy.errors import ParameterError
+from pithy.systems.registry import RECIPES
 from pithy.text.view import Split
+from pithy.training import run
+from pithy.training.config import configure
 from pithy.training.views import batches_of, context_of, frame_of
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
@@ -59,3 +65,33 @@ def test_the_plain_class_has_the_fewest_marked_tokens() -> None:
     view: Any = Words()
     assert context_of(view, 8).plain_class == 1
     assert context_of(view, 8).token_labels == ("O", "A", "B")
+
+
+def fitted(view: Any, name: str, **encoder: Any) -> run.Trained:
+    recipe = RECIPES[name].changed(encoder=encoder, head={}, train={})
+    return run.train_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
+
+
+@pytest.mark.parametrize("name", ["tfidf_svm", "random"])
+def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
+    name: str, encoded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = encoded(EN, "en")
+    wanted = fitted(view, name)
+    monkeypatch.setattr(run, "device_of", lambda: torch.device("meta"))  # NumPy reads nothing there, as on a GPU
+    found = fitted(view, name)
+    assert (found.dev_accuracy, found.parameters) == (wanted.dev_accuracy, wanted.parameters)
+    assert {each.device.type for each in found.model.state_dict().values()} == {"meta"}, "where others are trained"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        ({"orders": [2, 3]}, r"encoder\.orders was \[2, 3\]: no text of train has 2 tokens"),
+        ({"min_rows": 9}, r"encoder\.min_rows was 9: no n-gram stands in so many texts of train"),
+    ],
+)
+def test_settings_of_the_svm_that_leave_no_n_gram(encoder: dict[str, Any], said: str, encoded: Any) -> None:
+    words = {**EN, "train": [("good", "pos"), ("slow", "neg"), ("great", "pos")]}
+    with pytest.raises(ParameterError, match=r"^params\.yaml: systems\.mine\." + said):
+        fitted(encoded(words, "en"), "tfidf_svm", **encoder)

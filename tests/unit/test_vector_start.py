@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from pithy.errors import DataError
 from pithy.systems.vectors import narrowed, start_from
 
 
@@ -42,3 +43,17 @@ def test_narrowing_keeps_more_of_the_dot_products_than_any_cut_of_columns() -> N
     whole = given @ given.T
     few = narrowed(given, 6)
     assert (few @ few.T - whole).norm() < (given[:, :6] @ given[:, :6].T - whole).norm()
+
+
+@pytest.mark.parametrize("width", [8, 24])
+@pytest.mark.parametrize("value", [0.0, 0.1])
+def test_vectors_without_spread_are_refused(width: int, value: float) -> None:
+    given = torch.full((50, 16), value)
+    given[::5] = torch.nan
+    with pytest.raises(DataError, match=r"no spread.*: give the view a file of trained vectors"):
+        start_from(table(width), given)
+
+
+def test_vectors_that_are_one_number_once_narrowed_are_refused() -> None:
+    with pytest.raises(DataError, match="no spread"):
+        start_from(table(1), torch.tensor([[3.0, 4.0]]).expand(50, 2))

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import polars as pl
 
+from pithy.corpus.quotes import read_forgiving
 from pithy.corpus.readers import READERS
 from pithy.corpus.readers.decoding import guess_encoding
+from pithy.corpus.readers.splitting import USUAL
 from pithy.corpus.source import SOURCES
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_file, sha256, write_text
@@ -22,11 +24,6 @@ KINDS: dict[str, dict[str, Any]] = {
     ".tsv": {"reader": "csv", "separator": "\t"},
     ".jsonl": {"reader": "jsonl"},
     ".parquet": {"reader": "parquet"},
-}
-SPLIT_NAMES = {
-    "train": ("train", "training"),
-    "dev": ("dev", "development", "val", "valid", "validation"),
-    "test": ("test", "testing"),
 }
 HAN = r"[\u4e00-\u9fff]"
 
@@ -45,8 +42,9 @@ def add(
     """Describe `file` (csv, tsv, jsonl, parquet) as the source `name` and return the path of the description.
 
     `text`, `label` and `split` are columns; `label_separator` parts several labels in one string. The language is
-    guessed where it is not given, and so is an encoding other than UTF-8; both stand in the description. Raises
-    ParameterError for a taken or impossible name, InputMissingError, and DataError for what cannot be read.
+    guessed where it is not given, and so is an encoding other than UTF-8, and whether quotation marks are plain
+    characters; all stand in the description. Raises ParameterError for a taken or impossible name, InputMissingError,
+    and DataError for what cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -83,13 +81,7 @@ def _read(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataF
     values = KINDS[file.suffix.lower()] | columns
     if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
         values["encoding"] = encoding
-    try:
-        return values, _rows(file, values)
-    except DataError:
-        if file.suffix.lower() != ".tsv":
-            raise
-        values["quote"] = None  # many tsv files use quotation marks as plain characters
-        return values, _rows(file, values)
+    return read_forgiving(lambda options: _rows(file, options), values)
 
 
 def _rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
@@ -118,11 +110,11 @@ def _splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
     found: Iterable[str] = frame["split"].fill_null("").str.strip_chars().unique().sort()
     splits: dict[str, list[str]] = {}
     for value in found:
-        split = next((split for split, names in SPLIT_NAMES.items() if value.lower() in names), None)
-        if split is None:
-            allowed = ", ".join(name for names in SPLIT_NAMES.values() for name in names)
-            raise DataError(f"{file} has the split {value!r}: {allowed} are known; leave the column out to cut anew")
-        splits.setdefault(split, []).append(value)
+        if value.lower() not in USUAL:
+            raise DataError(
+                f"{file} has the split {value!r}: {', '.join(USUAL)} are known; leave the column out to cut anew"
+            )
+        splits.setdefault(USUAL[value.lower()], []).append(value)
     return splits
 
 

@@ -90,6 +90,14 @@ def _safe(name: str, archive: Path) -> PurePosixPath:
     return path
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip, a tar or a tar.gz archive."""
+    try:
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except BROKEN:
+        return False
+
+
 def members(archive: Path, limits: Limits = Limits()) -> Iterator[Member]:
     """The regular files of a tar, tar.gz or zip archive, one after the other.
 

@@ -105,7 +105,7 @@ def _in_folder(path: Path) -> Path:
 def _copy_local(file: File, path: Path, target: Path) -> str:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: put the file there (or add yours with pithy add)")
-    shutil.copyfile(path, target)
+    _unpack(path, path.name, file, target)
     _verify(target, file.sha256, file.path, str(path))
     return str(path)
 
@@ -115,20 +115,29 @@ def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
     mirrored = address not in file.addresses
     if mirrored:
         _verify(arrival, file.mirror_sha256, file.path, address)
-    if file.archive is not None and _is_archive(address):
-        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
-            arrival, target, file.archive.members
-        )
-    elif address.endswith(".gz") and not file.path.endswith(".gz"):
-        archives.gunzip(arrival, target)
-    else:
-        shutil.copyfile(arrival, target)
+    _unpack(arrival, urlsplit(address).path if "://" in address else address, file, target)
     _verify(target, file.sha256, file.path, address)
 
 
-def _is_archive(address: str) -> bool:
-    """Also GitHub's …/tar.gz/COMMIT; a mirror may hold the one file that an archive elsewhere has it in."""
-    return address.endswith((".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in address
+def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
+    """What the source wants of `arrival`, called `name` where it comes from, as `target`."""
+    if file.archive is not None and _is_archive(arrival, name, file):
+        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
+            arrival, target, file.archive.members
+        )
+    elif name.lower().endswith(".gz") and not file.path.endswith(".gz"):
+        archives.gunzip(arrival, target)
+    else:
+        shutil.copyfile(arrival, target)
+
+
+def _is_archive(arrival: Path, name: str, file: File) -> bool:
+    """By content, and by name where an archive is too damaged to be known by its content.
+
+    A mirror may hold the one file that an archive elsewhere has it in, which may be an archive itself.
+    """
+    named = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name  # GitHub's …/tar.gz/COMMIT
+    return (named or archives.is_archive(arrival)) and (file.sha256 is None or sha256(arrival) != file.sha256)
 
 
 def _verify(path: Path, expected: str | None, name: str, address: str) -> None:

@@ -15,6 +15,7 @@ import polars as pl
 from pithy.corpus import faults
 from pithy.corpus.add import KINDS
 from pithy.corpus.keys import exact_text, label_column
+from pithy.corpus.quotes import read_forgiving
 from pithy.corpus.readers import READERS, read_corpus
 from pithy.corpus.readers.decoding import guess_encoding, lines
 from pithy.corpus.rows import Rows
@@ -45,13 +46,7 @@ def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings)
 
 def read_file(file: Path, source: Source) -> pl.DataFrame:
     """One file's rows with their labels, unchecked. Raises DataError for what cannot be read."""
-    options = _options(file, source)
-    try:
-        return _read(file, source, options)
-    except DataError:
-        if file.suffix.lower() != ".tsv":
-            raise
-        return _read(file, source, options | {"quote": None})  # in many tsv files quotation marks are plain characters
+    return read_forgiving(lambda options: _read(file, source, options), _options(file, source))[1]
 
 
 def read_texts(file: Path, source: Source) -> list[str]:

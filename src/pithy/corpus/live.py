@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 from pithy.corpus.keys import SPLITS, label_column, loose_text
 
@@ -25,7 +26,7 @@ def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
     parts = [part.collect().with_columns(split=pl.lit(name)) for name, part in validated.parts.items()]
     frame = pl.concat(parts, how="diagonal_relaxed")
     roles = [name for name in (label_column(frame.columns), *WORDS, *keep) if name in frame.columns]
-    return frame.select("text", *roles, "split", batch=pl.lit(0, pl.Int32))
+    return frame.select("text", cs.by_name(*roles), "split", batch=pl.lit(0, pl.Int32))
 
 
 def description(source: Source, labels: list[str], name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,8 @@ FETCHED = ("https://", "http://", "hf://", *QUERIED)
 
 TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}  # readers, and options of others
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
+TAKEN = {*ROLES, "spans", "row", "in_train"}  # and those that come and go on its way, or that validation adds
+WATCHED = (Path("data/local"), Path("data/pocket"))  # where the pipeline sees that a file has changed
 
 Split = Literal["train", "dev", "test"]
 
@@ -42,7 +45,7 @@ class File(Declared):
 
     path: str  # name below data/raw
     url: str | list[str] = field(default_factory=list)  # official addresses; also hf://, sqlite:// and postgresql://
-    local: str | None = None  # a file of the user's, below the repository's root
+    local: str | None = None  # a file of the user's, in data/local
     query: str | None = None  # the SELECT of a database address
     archive: Archive | None = None
     sha256: str | None = None
@@ -138,6 +141,8 @@ def _check(source: Source, path: Path) -> None:
     names = [file.path for file in source.files]
     for index, file in enumerate(source.files):
         _check_file(file, f"{path}: files.{index}")
+        if path.suffix == ".yaml" and file.local is not None:
+            _check_local(file.local, f"{path}: files.{index}")
         if file.path in names[:index]:
             raise ParameterError(f"{path}: files.{index}.path was {file.path!r}: another file has that name")
     keys = [key for keys in source.splits.values() for key in keys]
@@ -146,7 +151,7 @@ def _check(source: Source, path: Path) -> None:
             raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
     if source.task == "tokens" and source.labels:
         raise ParameterError(f"{path}: labels are those of texts, and task: tokens infers them: leave labels out")
-    if taken := set(source.keep) & set(ROLES):
+    if taken := set(source.keep) & TAKEN:
         raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
 
 
@@ -162,3 +167,10 @@ def _check_file(file: File, where: str) -> None:
             raise ParameterError(f"{where}.url was {hidden(address)!r}: {known} are known; a file is `local`")
     if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
         raise ParameterError(f"{where}: a database address and a query belong together")
+
+
+def _check_local(path: str, where: str) -> None:
+    plain = Path(os.path.normpath(Path(path).absolute()))  # a link below data/local may lead anywhere
+    if not any(plain.is_relative_to(folder.absolute()) for folder in WATCHED):
+        home = WATCHED[0]
+        raise ParameterError(f"{where}.local was {path!r}: put the file into {home} and say {home / plain.name}")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+from pithy.errors import ParameterError
 from pithy.layers.types import Context
 from pithy.values import Positive, Range, Strict, typed
 
 Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
+T = TypeVar("T")
+
+SMALL = "encoder.small"  # where a small encoder's sizes stand in a system of params.yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +27,20 @@ class Small(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
 
+def sized(kind: type[T], small: Mapping[str, Any]) -> T:
+    """`small` as the settings `kind`. Raises ValueError, since only who builds the encoder knows its system's name."""
+    try:
+        return typed(kind, dict(small), SMALL)
+    except ParameterError as error:
+        raise ValueError(str(error).replace("params.yaml: ", "")) from None
+
+
 def small_config(family: Family, small: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """The config by which the library builds a small `family`, for the data's vocabulary and lengths.
 
-    Raises ParameterError for a size that there is not.
+    Raises ValueError for a size that there is not.
     """
-    sizes = typed(Small, small, "encoder.small")
+    sizes = sized(Small, small)
     both = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
     if family == "xlnet":  # relative positions; no memory of earlier texts
         return {

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pithy.encoders.attention import FAMILIES, install, plug, refuse_others
 from pithy.encoders.bert import Bert, BertConfig, fresh
 from pithy.encoders.checkpoint import bert_in, filled
-from pithy.encoders.families import Family, Small, small_config
+from pithy.encoders.families import SMALL, Family, Small, sized, small_config
 from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
 from pithy.encoders.warm_start import settings_of, start
@@ -24,7 +24,7 @@ from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.layers.weighting import pos_table
-from pithy.values import Strict, typed
+from pithy.values import Strict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,43 +52,59 @@ class PretrainedConfig(Strict):
             backbone = _from_checkpoint(context.checkpoint)
             self._check(backbone.config.model_type, context.checkpoint)
             return PretrainedEncoder(self, backbone, context)
-        if self.family is not None:
-            return PretrainedEncoder(self, _from_config(small_config(self.family, self.small, context)), context)
-        if context.pretrained is None:
-            return self._bert().build(context)
-        return start(self._bert(settings_of(context.pretrained)), context.pretrained, context)
+        if context.pretrained is not None:
+            self._check_pretrained()
+            return start(self._bert(settings_of(context.pretrained)), context.pretrained, context)
+        small = self._small()
+        if self.family is None:
+            return small.build(context)
+        return PretrainedEncoder(self, _from_config(small_config(self.family, self.small, context)), context)
 
     def sketch(self, context: Context) -> TransformerConfig:
         """A Transformer of this encoder's width: by it one can tell whether a head fits, with nothing loaded.
 
         Raises as `build` does where a checkpoint's folder is enough to tell.
         """
-        if context.checkpoint is None and self.family is None:
-            return self._bert()
-        told = self._outline(context.checkpoint)
+        if context.pretrained is not None:
+            self._check_pretrained()
+        if context.checkpoint is None:
+            return self._small()
+        told = outlined(context.checkpoint)
         if told is None:
             return TransformerConfig(**self.plugged)
-        refuse_others(told.family, **self.plugged)
-        return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
+        self._check(told.family, context.checkpoint)
+        return self._like(told)
 
     @property
     def plugged(self) -> dict[str, Any]:
         """What the attention is asked for beyond its own."""
         return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
 
-    def _outline(self, checkpoint: str | None) -> Outline | None:
-        if checkpoint is None:
-            sizes = typed(Small, self.small, "encoder.small")
-            return Outline(str(self.family), sizes.width, sizes.heads)
-        told = outlined(checkpoint)
-        if told is not None:
-            self._check(told.family, checkpoint)
-        return told
+    def _like(self, told: Outline) -> TransformerConfig:
+        refuse_others(told.family, **self.plugged)
+        return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
+
+    def _small(self) -> TransformerConfig:
+        """The small encoder, of a family by its width alone. Raises ValueError for sizes that do not fit together."""
+        if self.family is None:
+            small = self._bert()
+        else:
+            sizes = sized(Small, self.small)
+            small = self._like(Outline(self.family, sizes.width, sizes.heads))
+        small.check(SMALL)
+        return small
 
     def _bert(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
         """The small encoder, of `sizes` where it is not told otherwise."""
         own = {"dropout": 0.1, "site": self.site, **self.plugged, **self.small}
-        return typed(TransformerConfig, {**sizes, **own}, "encoder.small")
+        return sized(TransformerConfig, {**sizes, **own})
+
+    def _check_pretrained(self) -> None:
+        if self.family is not None:
+            raise ValueError(
+                f"the view's pretrain teaches a small BERT of our own, and {self.family} is needed (encoder.family): "
+                "give the system a view without pretrain, or take bert, which starts from it"
+            )
 
     def _check(self, family: str, checkpoint: str) -> None:
         if self.family not in {None, family}:

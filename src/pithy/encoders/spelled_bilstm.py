@@ -51,8 +51,8 @@ class SpelledBiLstmEncoder(Encoder):
     """z_i = BiLSTM([w_i; c_i]) with w the word's vector and c its spelling; only w where the view does not spell.
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
-    models' mean loss of a guess, once for each text of the batch: all of MHAL's losses are sums over texts, and the
-    thousands of guesses of a batch, each counted, drown the labels of its texts (docs/log.md).
+    models' mean loss of a guess, which counts once a text: the thousands of guesses of a batch, each counted, drown the
+    labels of its texts (docs/log.md).
     """
 
     def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
@@ -88,7 +88,7 @@ class SpelledBiLstmEncoder(Encoder):
             once = torch.ones_like(tokens.ids[:, 0])
             words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, once)
             guess = words if cost is None else (words + cost) / 2
-            cost = self.config.lm_weight * len(tokens.ids) * guess
+            cost = self.config.lm_weight * guess
         return Encoded((x, states), tokens, cost)
 
     def spelled(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:

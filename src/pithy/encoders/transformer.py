@@ -39,14 +39,18 @@ class TransformerConfig(Strict):
 
     def build(self, context: Context) -> TransformerEncoder:
         """The encoder for the data's vocabulary and lengths, or ValueError where its parts do not fit together."""
+        self.check()
+        return TransformerEncoder(self, context)
+
+    def check(self, where: str = "encoder") -> None:
+        """Raise ValueError for parts that do not fit together; sizes and attention stand at `where` in params.yaml."""
         if self.width % self.heads and self.attention == "dot":
-            raise ValueError(f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}")
+            raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
         if self.head_to_head != "none" and self.attention != "dot":
             raise ValueError(
-                f"encoder.head_to_head was {self.head_to_head!r}: it needs encoder.attention dot: correlation "
+                f"encoder.head_to_head was {self.head_to_head!r}: it needs {where}.attention dot: correlation "
                 "attention has one head, and no queries and keys to weigh it by; set one of the two back"
             )
-        return TransformerEncoder(self, context)
 
 
 def _head_to_head(config: TransformerConfig) -> HeadToHead | None:

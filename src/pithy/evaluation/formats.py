@@ -25,7 +25,8 @@ def spread(share: float, low: float, high: float) -> str:
 
 
 def amount(number: float) -> str:
-    """1234567 → "1.23 M"; three digits that count."""
+    """1234567 → "1.23 M", 999999 → "1 M"; three digits that count."""
+    number = float(f"{number:.3g}")  # first, or what is just below a unit is a thousand of the one before
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
             return f"{number / size:.3g} {letter}"

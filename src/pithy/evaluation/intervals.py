@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pithy.evaluation.arrays import Bools, Floats, ratio
+from pithy.evaluation.arrays import Floats, ratio
 from pithy.evaluation.metrics import macro_f1, per_class
-from pithy.evaluation.outcomes import Outcomes
+from pithy.evaluation.outcomes import Judged, Outcomes
 from pithy.evaluation.record import Interval
 
 CHUNK = 4_000_000  # counts held at once: 32 MB
@@ -48,15 +48,16 @@ def score_interval(outcomes: Outcomes, *, resamples: int, confidence: float) -> 
     return percentile(float(outcomes.scores().mean()), draws, confidence)
 
 
-def macro_f1_interval(gold: Bools, predicted: Bools, *, resamples: int, confidence: float) -> Interval:
-    """Interval of macro-F1 averaged over the seeds, from indicators gold (N, C) and predicted (K, N, C)."""
+def macro_f1_interval(judged: Judged, *, resamples: int, confidence: float) -> Interval:
+    """Interval of macro-F1 averaged over the seeds."""
+    gold, predicted, multi = judged.gold, judged.predicted, judged.task == "multi"
     seeds, count, classes = predicted.shape
     hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
     columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)
 
     def statistic(sums: Floats) -> Floats:
         support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
-        return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support)).mean(1))
+        return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support), multi=multi).mean(1))
 
     value = statistic(columns.sum(0, dtype=float)[None])
     return percentile(float(value[0]), bootstrap(columns, statistic, resamples), confidence)

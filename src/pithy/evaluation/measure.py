@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from pithy.evaluation.arrays import Ints
-from pithy.evaluation.record import Cost
+from pithy.evaluation.record import Alone, Cost
 from pithy.evaluation.splits import Said
 from pithy.evaluation.words import Words, word_predictions
 from pithy.files import read_json
@@ -21,7 +21,7 @@ from pithy.systems.model import parameters
 from pithy.systems.saved import load
 from pithy.text.view import Split, View
 from pithy.training.batches import TextBatches
-from pithy.training.precision import lowered, products
+from pithy.training.precision import Precision, lowered, products
 from pithy.training.predict import Predicted, predict
 from pithy.training.views import batches_of, device_of
 
@@ -30,11 +30,13 @@ from pithy.training.views import batches_of, device_of
 class Measured:
     """What a model predicts of dev and test, its cost, and its speed on this machine.
 
-    `plain` is the class that it takes for that of the texts without a marked word.
+    `alone` has what the named classifiers of its head are worth by themselves. `plain` is the class that it takes for
+    that of the texts without a marked word.
     """
 
     dev: Predicted
     test: Predicted
+    alone: list[Alone]
     plain: int
     cost: Cost
     speed: dict[str, float]
@@ -44,6 +46,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
     """Load the model in `folder` and run it over the view's dev and test texts."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     torch.set_num_threads(facts["training"]["threads"])
+    precision: Precision = facts["training"]["precision"]
     device = device_of()
     model = saved.model.to(device)
     dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
@@ -55,14 +58,24 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
         depth_full=facts["depth_full"] or None,
         flops=flops(model.cpu(), length, saved.frame),
     )
-    model = lowered(model.to(device))
+    model = model.to(device) if precision == "fp32" else lowered(model.to(device))
+    said = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
     return Measured(
-        dev=predict(model, dev),
-        test=predict(model, test),
+        dev=said["dev"],
+        test=said["test"],
+        alone=_alone(model, said, view),
         plain=saved.frame.plain_class,
         cost=cost,
-        speed=speed(model, dev, timing_texts),
+        speed=speed(model, dev, timing_texts, precision),
     )
+
+
+def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]:
+    names = getattr(getattr(model, "head", None), "alone", ())  # a linear machine is encoder and head in one
+    if not names:
+        return []
+    dev, test = (predicted.scores(np.array(view.split(name).labels)) for name, predicted in said.items())
+    return [Alone(name=name, dev=on_dev, test=on_test) for name, on_dev, on_test in zip(names, dev, test, strict=True)]
 
 
 def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> Said:
@@ -86,11 +99,11 @@ def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | Non
     )
 
 
-def speed(model: Any, texts: TextBatches, count: int) -> dict[str, float]:
+def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> dict[str, float]:
     """Median milliseconds of one text at a time, and texts a second in batches, on development texts."""
     rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
-    with torch.inference_mode(), products("auto", texts.device):
+    with torch.inference_mode(), products(precision, texts.device):
         one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
     start = time.perf_counter()
-    predict(model, texts)
+    predict(model, texts, precision=precision)
     return {"ms_per_text": one, "texts_per_second": len(texts) / (time.perf_counter() - start)}

@@ -50,9 +50,13 @@ def mean(parts: Sequence[T]) -> T:
     return cast(T, kind(**{f.name: float(np.mean([getattr(part, f.name) for part in parts])) for f in fields(kind)}))
 
 
-def macro_f1(classes: PerClass) -> Floats:
-    """Mean F1 over the labels that occur in gold or prediction (as scikit-learn does), (...)."""
-    return ratio(classes.f1.sum(-1), classes.seen.sum(-1))
+def macro_f1(classes: PerClass, *, multi: bool) -> Floats:
+    """Mean F1 over the labels, (...), as scikit-learn takes it.
+
+    Those neither in gold nor predicted count as 0 where a text may have several labels, and not at all elsewhere.
+    """
+    counted = np.array(classes.f1.shape[-1]) if multi else classes.seen.sum(-1)
+    return ratio(classes.f1.sum(-1), counted)
 
 
 def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
@@ -64,15 +68,17 @@ def scores(matrix: Ints) -> Scores:
     """Scores of a confusion matrix (C, C)."""
     hits, predicted, support = np.diagonal(matrix), matrix.sum(0), matrix.sum(1)
     accuracy = float(ratio(hits.sum(), support.sum()))
-    return averaged(hits, predicted, support, accuracy=accuracy, hamming_loss=1.0 - accuracy)
+    return averaged(hits, predicted, support, multi=False, accuracy=accuracy, hamming_loss=1.0 - accuracy)
 
 
-def averaged(hits: Ints, predicted: Ints, support: Ints, *, accuracy: float, hamming_loss: float) -> Scores:
+def averaged(
+    hits: Ints, predicted: Ints, support: Ints, *, multi: bool, accuracy: float, hamming_loss: float
+) -> Scores:
     """The averages over labels, from their counts (C,); accuracy and Hamming loss are given."""
     classes = per_class(hits, predicted, support)
     return Scores(
         accuracy=accuracy,
-        macro_f1=float(macro_f1(classes)),
+        macro_f1=float(macro_f1(classes, multi=multi)),
         micro_f1=float(ratio(2 * hits.sum(), predicted.sum() + support.sum())),
         weighted_f1=float(ratio((classes.f1 * support).sum(), support.sum())),
         micro_precision=float(ratio(hits.sum(), predicted.sum())),

@@ -13,6 +13,7 @@ def scores(gold: Bools, predicted: Bools) -> Scores:
         (gold & predicted).sum(0),
         predicted.sum(0),
         gold.sum(0),
+        multi=True,
         accuracy=float((gold == predicted).all(1).mean()),
         hamming_loss=float((gold != predicted).mean()),
     )

@@ -159,11 +159,20 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alone:
+    """Accuracy of one of a head's classifiers without the others."""
+
+    name: str
+    dev: float
+    test: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class SeedMetrics:
     """One seed of a system; `dev_score` and `test_score` are in the score that systems are ranked by.
 
     `thresholds` (multi-label) are tuned on the development set, one a label; the scores of words are absent where the
-    system labels none.
+    system labels none. `alone` has the classifiers of a head that names several.
     """
 
     seed: int
@@ -176,6 +185,7 @@ class SeedMetrics:
     thresholds: list[float] = field(default_factory=list)
     dev_tokens: TokenScores | None = None
     test_tokens: TokenScores | None = None
+    alone: list[Alone] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

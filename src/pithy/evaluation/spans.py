@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pithy.evaluation.arrays import Bools, Ints
 
-PREFIXED = re.compile(r"[BIES]-.")  # B-PER, I-PER
+PREFIXED = re.compile(r"([BIESLUM])-(.+)")  # B-PER, I-PER
+SAME = {"L": "E", "U": "S", "M": "I"}  # BILOU's and BMES's names of what seqeval knows by BIOES
 OUTSIDE = "O"
 
 
@@ -52,11 +53,16 @@ def spans_of(names: Sequence[str], labels: Ints, offsets: Ints) -> Spans:
 
 
 def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:
-    """BIO tags (T,): the labels themselves where they are such, else each run of equal labels in a row is a span."""
+    """Tags (T,) as seqeval knows them: labels with a prefix are such, of others each run of one in a row is a span."""
     others = names[1:]
-    if all(PREFIXED.match(name) for name in others):
-        return np.array([OUTSIDE, *others], dtype=object)[labels]
+    marked = any(name.startswith(("B-", "I-")) for name in others)
     begins = np.append(True, labels[1:] != labels[:-1])[: len(labels)]
     begins[offsets[:-1][offsets[:-1] < len(labels)]] = True
-    begin, inside = (np.array([OUTSIDE, *(f"{mark}-{name}" for name in others)], dtype=object) for mark in "BI")
+    begin, inside = (np.array([OUTSIDE, *(_tag(name, mark, marked) for name in others)], dtype=object) for mark in "BI")
     return np.where(begins, begin[labels], inside[labels])
+
+
+def _tag(name: str, mark: str, marked: bool) -> str:
+    """The tag of a label: its own where labels are `marked` by prefixes and it has one, else `mark` before its name."""
+    own = PREFIXED.fullmatch(name) if marked else None  # without B- or I- an E-mail and a U-turn are plain
+    return f"{SAME.get(own[1], own[1])}-{own[2]}" if own else f"{mark}-{name}"

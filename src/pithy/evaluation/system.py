@@ -14,7 +14,7 @@ from pithy.evaluation.intervals import macro_f1_interval, score_interval
 from pithy.evaluation.metrics import class_scores, mean, per_class
 from pithy.evaluation.mistakes import surest_mistakes
 from pithy.evaluation.outcomes import SCORE, Judged, thresholds
-from pithy.evaluation.record import Calibration, ClassScores, Cost, Evaluation, Metrics, Predictions, SeedMetrics
+from pithy.evaluation.record import Alone, Calibration, ClassScores, Cost, Evaluation, Metrics, Predictions, SeedMetrics
 from pithy.evaluation.slices import slices
 from pithy.evaluation.splits import Beside, Said, Split, Target, beside
 from pithy.evaluation.token_metrics import sentence_f1, token_metrics
@@ -32,8 +32,9 @@ def evaluate_system(
     test_said: Said,
     costs: Sequence[Cost],
     settings: EvaluateSettings,
+    alone: Sequence[list[Alone]] | None = None,
 ) -> Evaluation:
-    """All numbers of one system from what it predicts; `seeds` and `costs` have one entry a seed.
+    """All numbers of one system from what it predicts; `seeds`, `costs` and `alone` have one entry a seed.
 
     Raises ParameterError where a seed predicts values that are not numbers, ValueError where shapes do not fit.
     """
@@ -41,7 +42,7 @@ def evaluate_system(
         _check(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
     cuts = thresholds(target.task, dev.labels, dev_said.probabilities)
     on_dev, on_test = beside(target, dev, dev_said, cuts), beside(target, test, test_said, cuts)
-    per_seed = _per_seed(seeds, costs, cuts, on_dev, on_test, settings)
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], cuts, on_dev, on_test, settings)
     kept = {**_kept("dev", dev, dev_said), **_kept("test", test, test_said)}
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
@@ -73,6 +74,7 @@ def _kept(split: str, truth: Split, said: Said) -> dict[str, Any]:
 def _per_seed(
     seeds: Sequence[int],
     costs: Sequence[Cost],
+    alone: Sequence[list[Alone]],
     cuts: Floats,
     dev: Beside,
     test: Beside,
@@ -89,6 +91,7 @@ def _per_seed(
         "thresholds": cuts.tolist(),
         "dev_tokens": dev.token_scores(),
         "test_tokens": test.token_scores(),
+        "alone": alone,
     }
     return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
@@ -114,7 +117,7 @@ def _metrics(
         test=mean([seed.test for seed in seeds]),
         dev_score=score_interval(dev.ranked, **drawn),
         test_score=score_interval(test.ranked, **drawn),
-        test_macro_f1=macro_f1_interval(texts.gold, texts.predicted, **drawn),
+        test_macro_f1=macro_f1_interval(texts, **drawn),
         classes=_classes(target.labels, texts),
         confusion=texts.confusion().sum(0).tolist() if target.task == "single" else [],
         calibration=mean([seed.calibration for seed in seeds]),

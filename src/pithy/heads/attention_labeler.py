@@ -69,9 +69,11 @@ def heads_of_classes(context: Context) -> Tensor:
 class AttentionLabelerHead(nn.Module):
     """õ of the heads' text scores, and a_ih as the logits of token labels: their softmax over the heads is t̃_i.
 
-    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper; the
-    encoder adds λ_LM L_LM. A special token is a token like any other, without a label of its own.
+    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper; λ_LM
+    L_LM is the encoder's cost. A special token is a token like any other, without a label of its own.
     """
+
+    summed = True
 
     def __init__(self, config: AttentionLabelerConfig, context: Context, width: int) -> None:
         super().__init__()

@@ -27,7 +27,9 @@ class ConvolutionHeadConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
-        """The head for the data's classes on `encoder`."""
+        """The head for the data's classes on `encoder`; refuses a list of no sizes."""
+        if not self.sizes:
+            raise ValueError("head.sizes was []: one size or more is needed, such as [2, 3, 4]")
         check_fusion(self.fusion, encoder)
         return ConvolutionHead(self, context, encoder.width)
 

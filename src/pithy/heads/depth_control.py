@@ -18,6 +18,7 @@ Drop = Literal["last", "worst"]
 class DepthControl:
     """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop.
 
+    Without tolerance the layers that are as good as the best are good.
     The paper's rules see no idle layer where all are good. `shallowest`, ours, keeps those up to the first good one.
     """
 
@@ -27,8 +28,11 @@ class DepthControl:
     drop: Drop = "last"
 
     def xi(self, accuracies: Sequence[float]) -> float:
-        """ξ for the layers' accuracies α."""
-        return max(accuracies) - self.tolerance if self.threshold == "auto" else self.threshold
+        """ξ for the layers' accuracies α; by `auto` below the best one, however little, as a good layer is above ξ."""
+        if self.threshold != "auto":
+            return self.threshold
+        best = max(accuracies)
+        return min(best - self.tolerance, float(np.nextafter(best, -np.inf)))
 
     def counts(self, accuracies: Sequence[float]) -> tuple[int, int]:
         """g layers with α > ξ and s layers with α ≤ ξ."""

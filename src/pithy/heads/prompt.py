@@ -50,6 +50,8 @@ class PromptConfig(Strict):
 class PromptHead(nn.Module):
     """Two linear heads read the two mask vectors (B, D): is y, is not y."""
 
+    alone = ("the label is", "the label is not")  # its classifiers, each of which answers by itself too
+
     def __init__(self, config: PromptConfig, context: Context, encoder: Encoder) -> None:
         super().__init__()
         assert context.mask_id is not None

@@ -13,6 +13,7 @@ from pithy.errors import DataError
 from pithy.inference.runtime import OnnxModel
 from pithy.inference.words import Word, words_of
 from pithy.systems.saved import Saved, load
+from pithy.text.blanks import bare, indent
 from pithy.text.encoding import TextEncoder
 from pithy.text.spelling import Speller
 from pithy.text.tokenizers import load as load_tokenizer
@@ -52,7 +53,7 @@ class Predictor:
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """`texts` as the model reads them."""
-        return self._read(texts)[0]
+        return self._read([bare(text) for text in texts])[0]
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Probabilities (N, C) of `texts`, columns in the order of the model's labels."""
@@ -61,23 +62,24 @@ class Predictor:
         return predict(self.saved.model, self.batches(texts)).probabilities
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
-        """One answer a text."""
+        """One answer a text; its words have their places in the text as it is given."""
         if not texts:
             return []
         labels, frame = self.saved.labels, self.saved.frame
-        batches, tokens = self._read(texts)
+        read = [bare(text) for text in texts]
+        batches, tokens = self._read(read)
         predicted = predict(self.saved.model, batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
-            tokens = self.encoder.locate(texts, frame.max_length) if tokens is None else tokens
-            words = words_of(texts, tokens, predicted, frame.token_labels)
+            tokens = self.encoder.locate(read, frame.max_length) if tokens is None else tokens
+            words = words_of(texts, _moved(tokens, texts), predicted, frame.token_labels)
         return [
             Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found)
             for row, found in zip(predicted.probabilities, words, strict=True)
         ]
 
     def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None]:
-        """`texts` as the model reads them, with their tokens' places where it spells them."""
+        """Bare `texts` as the model reads them, with their tokens' places where it spells them."""
         frame = self.saved.frame
         if self.speller is None:
             encoded = self.encoder.encode(texts, frame.max_length)
@@ -91,3 +93,9 @@ class Predictor:
             above = row > np.array(self.saved.thresholds, row.dtype)
             return ", ".join(self.saved.labels[c] for c in np.flatnonzero(above))
         return self.saved.labels[row.argmax()]
+
+
+def _moved(tokens: Located, texts: Sequence[str]) -> Located:
+    """`tokens` of bare texts with their places in `texts`, which may have white space in front."""
+    by = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
+    return tokens._replace(spans=tokens.spans + by[:, None])

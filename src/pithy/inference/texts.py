@@ -23,7 +23,7 @@ def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _not_utf8(line: bytes, place: str) -> DataError:
-    from pithy.corpus.readers.decoding import guess
+    from pithy.corpus.readers.guessing import guess
 
     likely = guess(line)
     return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}: convert it to UTF-8 first")

@@ -11,14 +11,22 @@ from pithy.layers.hashing import mix
 from pithy.layers.types import Tokens
 
 
-def _spans(tokens: Tokens, vocabulary: int, longest: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """For n = 1..longest, the n-grams that start at each place: n, keys (B, L − n + 1), and which are all text.
+def longest(vocabulary: int) -> int:
+    """The most tokens of an n-gram whose key fits 64 bits."""
+    n = 0
+    while (vocabulary + 1) ** (n + 1) < 2**63:
+        n += 1
+    return n
+
+
+def _spans(tokens: Tokens, vocabulary: int, most: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """For n = 1..most, the n-grams that start at each place: n, keys (B, L − n + 1), and which are all text.
 
     A key is the n-gram read as a number to the base V + 1 (digits 1..V), so keys of different n never meet.
     """
     digits = tokens.ids + 1
     key = torch.zeros_like(digits)
-    for n in range(1, longest + 1):
+    for n in range(1, most + 1):
         span = digits.shape[1] - n + 1
         if span <= 0:
             return
@@ -28,7 +36,7 @@ def _spans(tokens: Tokens, vocabulary: int, longest: int) -> Iterator[tuple[int,
 
 def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """One int64 key an n-gram of the valid tokens, and its row: (K,), (K,); n runs from orders[0] to orders[1]."""
-    if (vocabulary + 1) ** orders[1] >= 2**63:
+    if orders[1] > longest(vocabulary):
         raise ValueError(f"{orders[1]}-grams of {vocabulary} tokens do not fit 64 bits")
     rows = torch.arange(tokens.ids.shape[0], device=tokens.ids.device).unsqueeze(1).expand_as(tokens.ids)
     keys, owners = [], []

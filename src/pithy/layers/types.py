@@ -33,7 +33,8 @@ class Encoded:
     """What an encoder made of `tokens`: the hidden states of every layer.
 
     `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer. `cost` is what the encoder
-    itself adds to the loss. One that shortens its texts names the `tokens` that are left.
+    itself adds to the loss, the mean over the batch's texts. One that shortens its texts names the `tokens` that are
+    left.
     """
 
     states: tuple[Tensor, ...]
@@ -50,9 +51,9 @@ class Encoded:
 class Prediction:
     """What a head says of a batch.
 
-    `logits` (B, C): their softmax is the probability of each class. `loss` is the mean over the batch where
-    labels were given. `parts` holds the logits of a head's own classifiers, (K, B, C), where it has several. `tokens`
-    (B, L, S) are the logits of the tokens' own labels where the head gives them.
+    `logits` (B, C): their softmax is the probability of each class. `loss` is the mean over the batch where labels were
+    given, or the sum where the head is `summed`. `parts` holds the logits of a head's own classifiers, (K, B, C), where
+    it has several. `tokens` (B, L, S) are the logits of the tokens' own labels where the head gives them.
     """
 
     logits: Tensor

@@ -17,6 +17,7 @@ from pithy.training.batches import TextBatches
 from pithy.training.checkpoint import Checkpoints
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Trainer
+from pithy.training.precision import Precision
 from pithy.training.predict import dev_score, predict
 from pithy.training.record import Report
 
@@ -30,14 +31,18 @@ class Pruned:
     accepted: bool = False
     threshold: float | None = None
     accuracies: tuple[float, ...] = ()
-    dev_before: float = 0.0
+    dev_before: float = 0.0  # by `stop_on`, as what it is after
     dev_after: float = 0.0
+    dev_accuracy: float = 0.0  # of the shallower model on the texts
 
 
-def layer_accuracies(model: Any, train: TextBatches, dev: TextBatches, classes: int) -> list[float]:
+def layer_accuracies(
+    model: Any, train: TextBatches, dev: TextBatches, classes: int, precision: Precision = "auto"
+) -> list[float]:
     """α of every layer: of the head's own base classifiers where it has one a layer, of fitted ones otherwise."""
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
-        return predict(model, dev).scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+        said = predict(model, dev, precision=precision)
+        return said.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
     return probe(model, train, dev, classes)
 
 
@@ -75,8 +80,8 @@ def prune(
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
-    alphas = layer_accuracies(model, train, dev, classes)
-    before = dev_score(predict(model, dev), dev, config.stop_on)
+    alphas = layer_accuracies(model, train, dev, classes, config.precision)
+    before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
     smaller = copy.deepcopy(model)
     dropped = drop_layers(smaller, alphas, control)
@@ -85,13 +90,14 @@ def prune(
         why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
         return Pruned(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
-    Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
-    after = dev_score(predict(smaller, dev), dev, config.stop_on)
+    record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
+    after, _ = record.score
     if after < before - settings.tolerance:
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)
     why = f"{dropped} of {model.depth} layers dropped, dev {100 * before:.1f} → {100 * after:.1f}"
-    return Pruned(model=smaller, reason=why, accepted=True, dev_after=after, **facts)
+    facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
+    return Pruned(model=smaller, reason=why, accepted=True, **facts)
 
 
 def shallower(model: Any, depth: int) -> nn.Module:

@@ -2,7 +2,8 @@
 
 python -m pithy.stages.evaluate SYSTEM VALIDATED ENCODED PRUNED OUT
 
-Measured speed changes from run to run, so it is kept out of OUT, in data/speed/SYSTEM.json.
+Measured speed changes from run to run, so it is kept out of OUT, in data/speed/SYSTEM.json, with the digest of the
+model's manifest: DVC may bring another model's scores back, and leaves the file as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pithy.evaluation.record import write
 from pithy.evaluation.splits import Split, Target
 from pithy.evaluation.system import evaluate_system
 from pithy.evaluation.words import Words
-from pithy.files import write_json
+from pithy.files import sha256, write_json
 from pithy.settings import select
 from pithy.text.view import View
 
@@ -77,7 +78,8 @@ def main() -> None:
     settings = select(PARAMS)
     view = View.load(Path(encoded))
     dev, test = (split_of(view, Path(validated), split) for split in ("dev", "test"))
-    measured = [measure(Path(pruned) / f"seed-{seed}", view, settings.evaluate.timing_texts) for seed in settings.seeds]
+    models = [Path(pruned) / f"seed-{seed}" for seed in settings.seeds]
+    measured = [measure(model, view, settings.evaluate.timing_texts) for model in models]
     evaluation = evaluate_system(
         name,
         Target(
@@ -92,10 +94,12 @@ def main() -> None:
         dev_said=together([m.dev for m in measured], view.split("dev"), dev.words),
         test_said=together([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
+        alone=[m.alone for m in measured],
         settings=settings.evaluate,
     )
     write(Path(out), evaluation)
-    write_json(Path("data/speed") / f"{name}.json", measured[0].speed)
+    speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
+    write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
     print(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
 

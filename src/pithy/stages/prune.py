@@ -8,6 +8,7 @@ kept under .pithy/state until all is.
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
 
@@ -37,9 +38,10 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     torch.manual_seed(facts["seed"])
     printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = device_of()
-    train, dev = (batches_of(view, split, saved.frame, device) for split in ("train", "dev"))
+    train = batches_of(view, "train", saved.frame, device, shown=(config.token_supervision, facts["seed"]))
+    dev = batches_of(view, "dev", saved.frame, device)
     pruned = prune(
-        saved.model.to(device),
+        copy.deepcopy(saved.model).to(device),  # the loaded one stays on the CPU, where it is counted
         train,
         dev,
         classes=len(saved.labels),
@@ -50,15 +52,15 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         report=printer,
         checkpoints=checkpoints,
     )
-    _write(saved, pruned, view, out)
+    _write(saved, pruned, view, config, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
     finish(out, checkpoints, record_of(saved, pruned, facts))
 
 
-def _write(saved: Saved, pruned: Pruned, view: View, out: Path) -> None:
+def _write(saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, out: Path) -> None:
     if pruned.accepted:
-        thresholds = thresholds_of(pruned.model, view, saved.frame)
-        save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_after}, thresholds)
+        thresholds = thresholds_of(pruned.model, view, saved.frame, config.precision)
+        save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_accuracy}, thresholds)
         shutil.copyfile(saved.folder / "history.json", out / "history.json")
     else:
         shutil.copytree(saved.folder, out)

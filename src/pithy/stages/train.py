@@ -69,7 +69,7 @@ def train_seed(
         labels=view.labels,
         tokenizer=view.tokenizer_json,
         facts=facts,
-        thresholds=thresholds_of(trained.model, view, frame),
+        thresholds=thresholds_of(trained.model, view, frame, config.precision),
     )
     write_json(out / "history.json", trained.history)
     finish(out, checkpoints)

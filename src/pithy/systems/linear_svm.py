@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from pithy.layers.ngrams import ngram_keys
+from pithy.layers.ngrams import longest, ngram_keys
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Prediction, Tokens
 from pithy.values import Positive, Range, Strict
@@ -27,9 +27,14 @@ class LinearSvmConfig(Strict):
     penalty: Annotated[float, Range(gt=0.0)] = 1.0
 
     def build(self, context: Context) -> LinearSvm:
-        """The untrained model; its orders are neighbours, ascending."""
+        """The untrained model; its orders are neighbours, ascending, and fit the vocabulary."""
         if not self.orders or self.orders != list(range(self.orders[0], self.orders[-1] + 1)):
             raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
+        if self.orders[-1] > (most := longest(context.vocabulary)):
+            raise ValueError(
+                f"encoder.orders was {self.orders}: with a vocabulary of {context.vocabulary:,} tokens orders up to "
+                f"{most} fit 64 bits: leave out those above"
+            )
         return LinearSvm(self, context)
 
 

@@ -74,17 +74,21 @@ def _built(recipe: Recipe, context: Context) -> nn.Module | None:
         return None
 
 
-@torch.inference_mode()
 def _labels_tokens(recipe: Recipe) -> bool:
-    """Whether the model says something of every token: asked with one short text."""
     small = replace(TOKENS, vocabulary=16, pos_weight=torch.ones(16))
-    ids = torch.tensor([[*TOKENS.prefix_ids, 5, 6, 7]])
-    spelling = torch.full((*ids.shape, 3), 2)
-    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
     try:
-        return recipe.build(small).eval()(tokens).tokens is not None
+        return labels_tokens(recipe.build(small), small)
     except ParameterError:
         return False
+
+
+@torch.inference_mode()
+def labels_tokens(model: nn.Module, context: Context) -> bool:
+    """Whether the model says something of every token: asked with one short text."""
+    ids = torch.tensor([[*context.prefix_ids, 5, 6, 7]])
+    spelling = torch.full((*ids.shape, 3), 2)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
+    return model.eval()(tokens).tokens is not None
 
 
 def compact(number: int | None) -> str:

@@ -23,13 +23,19 @@ class Classifier(nn.Module):
         """Number of layers; 0 where the encoder has none."""
         return self.encoder.depth
 
+    @property
+    def summed(self) -> bool:
+        """Whether the loss is the sum over a batch's texts, as the head says; it is their mean otherwise."""
+        return bool(getattr(self.head, "summed", False))
+
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         """Logits (B, C) of a batch (B, L), with the loss where `labels` are given."""
         encoded = self.encode(tokens)
         prediction: Prediction = self.head(encoded, labels)
         if prediction.loss is None or encoded.cost is None:
             return prediction
-        return replace(prediction, loss=prediction.loss + encoded.cost)
+        cost = len(tokens.ids) * encoded.cost if self.summed else encoded.cost  # that of a text, as a mean
+        return replace(prediction, loss=prediction.loss + cost)
 
     def encode(self, tokens: Tokens) -> Encoded:
         """States of every layer, as the head reads them: a head may have its own vectors for some tokens."""

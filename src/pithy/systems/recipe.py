@@ -37,7 +37,7 @@ from pithy.systems.chance import ChanceConfig
 from pithy.systems.linear_svm import LinearSvmConfig
 from pithy.systems.model import Classifier
 from pithy.systems.vectors import start_from
-from pithy.values import nearest, typed
+from pithy.values import nearest, shown, typed
 
 Fitting = Literal["gradient", "solver", "counting"]
 
@@ -137,8 +137,8 @@ def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
     """The typed settings of an encoder or head named by `kind`."""
     settings = dict(values)
     kind = settings.pop("kind", None)
-    if kind not in kinds:
-        raise ParameterError(f"params.yaml: {path}.kind was {kind!r}: {nearest(str(kind), list(kinds))}")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ParameterError(f"params.yaml: {path}.kind was {shown(repr(kind))}: {nearest(str(kind), list(kinds))}")
     return typed(kinds[kind], settings, path)
 
 

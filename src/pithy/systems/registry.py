@@ -54,10 +54,12 @@ RECIPES: dict[str, Recipe] = {
 def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe of a system of params.yaml with its changes, over the run's own `train` settings.
 
-    An unknown recipe is refused with the nearest name.
+    An unknown recipe is refused with the nearest name, and what only a saved model may say of itself.
     """
     base = system.recipe or name
     if base not in RECIPES:
         where = f"systems.{name}.recipe" if system.recipe else f"systems.{name}"
         raise ParameterError(f"params.yaml: {where}: there is no system {base!r}: {nearest(base, list(RECIPES))}")
+    if "backbone" in system.encoder:  # which a saved model's config.json may hold, and no run
+        raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting: remove it")
     return RECIPES[base].changed(encoder=system.encoder, head=system.head, train={**(train or {}), **system.train})

@@ -67,10 +67,13 @@ class Corpus:
         return ids.to_numpy()
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
-        """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them."""
-        step = max(1, -(-self.count(split) // texts))
-        few = self._scan(split).select("text").gather_every(step)
-        short = few.filter(pl.col("text").str.len_chars().cum_sum() <= characters)
+        """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them.
+
+        Texts that would take up more than a tenth of the characters are left out.
+        """
+        step, size = max(1, -(-self.count(split) // texts)), pl.col("text").str.len_chars()
+        few = self._scan(split).select("text").gather_every(step).filter(size <= characters // 10)
+        short = few.filter(size.cum_sum() <= characters)
         return self._collected(short, split)["text"].to_list()
 
     def _collected(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:

@@ -49,6 +49,7 @@ class View:
     tokens_only: bool  # the labels of the texts are inferred from their tokens'
     tokenizer: str  # token or wordpiece
     checkpoint: str | None  # whose tokenizer it is; None for one made from the training texts
+    weights: str | None  # digest of what the checkpoint's folder gives to training; None without, or for a hub's name
     vocabulary: int  # V
     pad_id: int
     unk_id: int

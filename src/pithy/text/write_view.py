@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pithy.files import write_json
+from pithy.files import sha256, write_json
 from pithy.settings import View
 from pithy.text.arrays import NpyWriter, read_array
 from pithy.text.encoding import TextEncoder
@@ -116,6 +117,7 @@ def write_view(
         **_of_corpus(corpus),
         "tokenizer": read.kind,
         "checkpoint": view.checkpoint,
+        "weights": _weights(view.checkpoint),
         "vocabulary": len(vocabulary),
         **_ids(read),
         "max_length": read.max_length,
@@ -126,6 +128,18 @@ def write_view(
     }
     write_json(folder / "view.json", about)
     return Written(tallies, covered)
+
+
+def _weights(checkpoint: str | None) -> str | None:
+    """Digest of a checkpoint's weights and settings: by it the stages that load them see that they have changed.
+
+    None for a name of the hub, whose weights are fetched where they are needed.
+    """
+    folder = Path(checkpoint or "").expanduser()
+    if checkpoint is None or not folder.is_dir():
+        return None
+    files = sorted(path for pattern in ("*.json", "*.safetensors") for path in folder.glob(pattern) if path.is_file())
+    return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
 
 
 def _of_corpus(corpus: Corpus) -> dict[str, Any]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+from torch import nn
 
 from pithy.errors import ParameterError
 from pithy.layers.types import Context
 from pithy.settings import Settings, View
+from pithy.systems.listing import labels_tokens
 from pithy.systems.recipe import ENCODERS, Recipe, part, settings_of
 from pithy.systems.registry import recipe_of
 from pithy.training.config import configure
 
-VOCABULARY, MASK = 16, 4
+VOCABULARY, LENGTH, MASK = 16, 16, 4
 PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
+FOLDER = Path("pretrained")  # which nobody reads: it says that there is one
 
 
 def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> None:
@@ -26,28 +30,41 @@ def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> No
     for name, system in settings.systems.items():
         recipe = recipe_of(name, system, settings.train)
         config = configure(name, recipe, settings.train)
-        context = stand_in(settings.views[system.view], config.max_length, multi=multi, tokens=tokens)
-        assemble(recipe, context, f"systems.{name}")
+        context = stand_in(settings.views[system.view], multi=multi, tokens=tokens)
+        model = assemble(recipe, context, f"systems.{name}")
+        if config.stop_on != "sentence" and recipe.fitting == "gradient" and not labels_tokens(model, context):
+            _refuse_stop_on(name, settings, recipe)
         if system.head and recipe.fitting != "gradient":
             kind = recipe.encoder["kind"]
             raise ParameterError(f"params.yaml: systems.{name}.head: {kind} is encoder and head in one: leave head out")
 
 
+def _refuse_stop_on(name: str, settings: Settings, recipe: Recipe) -> None:
+    """Raise ParameterError for a system that is to be chosen by token labels and gives none."""
+    own = f"systems.{name}.train.stop_on"
+    sections = {own: settings.systems[name].train, "train.stop_on": settings.train}
+    where = next((key for key, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
+    raise ParameterError(
+        f"params.yaml: {where} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "
+        f"labels no tokens: set {own} to sentence, or take a head that labels them, such as tagger"
+    )
+
+
 def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
     """Whether a system can be trained on such data, read by `view`."""
     try:
-        assemble(recipe, stand_in(view, 128, multi=multi, tokens=tokens), recipe.name)
+        assemble(recipe, stand_in(view, multi=multi, tokens=tokens), recipe.name)
     except ParameterError:
         return False
     return True
 
 
-def stand_in(view: View, max_length: int, *, multi: bool, tokens: bool) -> Context:
+def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
     """What `view` fixes, with small sizes for what only the encoded texts tell, which is taken to be all there."""
     return Context(
         vocabulary=VOCABULARY,
         classes=2,
-        max_length=max_length,
+        max_length=LENGTH,
         labels=("no", "yes"),
         multi=multi,
         token_labels=("O", "no", "yes") if tokens else (),
@@ -57,11 +74,12 @@ def stand_in(view: View, max_length: int, *, multi: bool, tokens: bool) -> Conte
         pos_weight=torch.ones(VOCABULARY),
         label_counts=torch.ones(2) if multi else None,
         checkpoint=view.checkpoint,
+        pretrained=None if view.pretrain is None else FOLDER,
     )
 
 
-def assemble(recipe: Recipe, context: Context, path: str) -> None:
-    """Build the model, a pretrained encoder by its sketch, and forget it. Raises as `Recipe.build` does."""
+def assemble(recipe: Recipe, context: Context, path: str) -> nn.Module:
+    """The model, a pretrained encoder by its sketch. Raises as `Recipe.build` does."""
     encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):
         try:
@@ -69,4 +87,4 @@ def assemble(recipe: Recipe, context: Context, path: str) -> None:
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path}: {error}") from None
         recipe = replace(recipe, encoder=settings_of(ENCODERS, sketch))
-    recipe.build(context, path)
+    return recipe.build(context, path)

@@ -5,6 +5,7 @@
 Where batches are taken in halves for want of memory, `-halves` follows the step.
 
 The fingerprint is of all that the stage reads: under a changed parameter, text or line of code nothing old is found.
+A pretrained checkpoint counts as it was when its view was encoded, one of the hub by its name.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class TrainingConfig(Strict):
     token_supervision: Share = 1.0  # of the training texts show their token labels
     evaluations: Positive = 1  # an epoch
     rollbacks: Count = 0  # times that a loss that is no number sends the training back, to go on at half the rate
-    precision: Precision = "auto"  # of the matrix products: bf16 where the processor has it
+    precision: Precision = "auto"  # of the matrix products of a run, scores included; `pithy predict` takes auto
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
 
 

@@ -22,7 +22,8 @@ BLAS = 160 << 20  # bytes of address space: its code and its buffers
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
     """Count n-grams, fit the machine by liblinear, and fit the one scale that turns margins into probabilities.
 
-    The scale minimises the negative log-likelihood of `dev`.
+    The scale minimises the negative log-likelihood of `dev`. Model and texts are on the CPU. Raises ParameterError for
+    settings that leave no n-gram.
     """
     _load_blas()
     from scipy.sparse import csr_matrix
@@ -64,6 +65,8 @@ def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> 
         pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
     keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
+    if not len(keys):
+        raise ParameterError(f"encoder.orders was {config.orders}: no text of train has {config.orders[0]} tokens")
     kept = counts >= config.min_rows
     if not kept.any():
         raise ParameterError(f"encoder.min_rows was {config.min_rows}: no n-gram stands in so many texts of train")

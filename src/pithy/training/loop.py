@@ -66,7 +66,7 @@ class Trainer:
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
         self.full = len(model.dropped)
         # On the device, since to read them is to wait for the step: the last losses' mean, the first that is no number.
-        self.running, self.diverged = torch.zeros(()), torch.tensor(-1)
+        self.running, self.diverged = (torch.tensor(value, device=train.device) for value in (torch.nan, -1))
         self.started, self.first = time.monotonic(), 0
 
     def run(self) -> Record:
@@ -93,7 +93,7 @@ class Trainer:
             if judged or place.done % OFTEN == 0:
                 self._look(batches)
             if judged:
-                self._evaluate()
+                self._evaluate(last)
             elif place.done % OFTEN == 0:
                 self._say()
             if not last:
@@ -102,7 +102,7 @@ class Trainer:
         yield
 
     def _step(self, rows: Rows) -> None:
-        """A step on `rows`; where memory runs out, this one and all later ones in two halves with the same sum."""
+        """A step on `rows`; where memory runs out, this one and all later ones in two halves, weighed by `shares`."""
         loss = self._descend(rows)
         if loss is None:
             if self.place.pieces > 1 or len(rows) == 1:
@@ -118,10 +118,15 @@ class Trainer:
             return self._step(rows)
         self.schedule.step()
         self.place.step += 1
-        self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
-        bad = (self.diverged < 0) & ~loss.isfinite()
-        self.diverged = torch.where(bad, self.place.step, self.diverged)
+        self._follow(loss)
         return None
+
+    def _follow(self, loss: Tensor) -> None:
+        """Take a step's loss into the mean, unless it is no number: the step of the first such loss is kept."""
+        finite, step = loss.isfinite(), self.place.step
+        mean = loss if step == self.place.fresh + 1 else torch.lerp(self.running, loss, 0.05)
+        self.running = torch.where(finite, mean, self.running)
+        self.diverged = torch.where(~finite & (self.diverged < 0), step, self.diverged)
 
     def _descend(self, rows: Rows) -> Tensor | None:
         """The loss of a step, None where memory ran out."""
@@ -160,21 +165,22 @@ class Trainer:
         slow_down(self.schedule, SLOWER)
         for group in self.optimizer.param_groups:
             group["lr"] *= SLOWER
-        self.running, self.diverged = torch.zeros(()), torch.tensor(-1)
-        self.place.back += 1
+        self.diverged.fill_(-1)
+        self.place.back, self.place.fresh = self.place.back + 1, self.place.step
         self._say(why)
 
-    def _evaluate(self) -> None:
-        """Score dev, let a depth controller act on its layers, and remember the best weights."""
+    def _evaluate(self, last: bool) -> None:
+        """Score dev and remember the best weights; at an epoch's `last` batch a depth controller acts on its layers."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predicted(self.model, self.dev, self.config.precision)
-        if predicted.parts is not None and self.model.adapt(predicted.scores(labels)):
+        if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # Algorithm 1
             predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
         line = {"epoch": self.place.epoch, "step": self.place.step, "loss": float(self.running)}
-        record.history.append({**line, "dev": score, "dev_loss": loss})
+        if np.isfinite(line["loss"]):  # not where no step's loss has been a number yet
+            record.history.append({**line, "dev": score, "dev_loss": loss})
         record.stale += 1
         if (score, -loss) > record.score:
             record.score, record.epoch, record.stale = (score, -loss), self.place.epoch, 0

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
+from pithy.encoders.families import SMALL
 from pithy.encoders.pretrained import PretrainedConfig
 from pithy.errors import ParameterError, held_back
 from pithy.layers.encoder import Encoder
@@ -92,7 +93,7 @@ class Pretrainer:
         self.schedule = schedule(self.optimizer, config, self.steps)
         self.order, self.hidden = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
         self.place = Place(order=dict(self.order.bit_generator.state))
-        self.running, self.quality = torch.zeros(()), Quality(float("inf"), 0.0)
+        self.running, self.quality = torch.zeros((), device=train.device), Quality(float("inf"), 0.0)
         self.started, self.first = time.monotonic(), 0
 
     def run(self) -> Quality:
@@ -216,7 +217,8 @@ def pretrain(
     try:
         encoder = PretrainedConfig(small=sizes).build(context_of(view, settings.max_length))
     except ValueError as error:
-        raise ParameterError(f"{path}: {error}") from None
+        said = str(error).replace(f"{SMALL}.", "")  # the sizes stand in `pretrain` itself
+        raise ParameterError(f"{path}: {said}") from None
     device, frame = device_of(), frame_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)
     shards = [Shards(texts, frame, device) for texts in (train, held)]

@@ -4,9 +4,10 @@
 
 The launcher's variables (RANK, WORLD_SIZE, …) say who is there. Every process holds all texts and sees the same order
 of batches. Gradients are summed, each share weighed by its texts, so that a step is that of one process on the whole
-batch wherever the loss is a mean over texts. Not exact: dropout, which every process draws for itself; batch
-normalization while training, whose statistics are the share's; the token part of `tagger` and the language model of
-`spelled_bilstm`, means over the tokens of a share. Without a launcher every function here leaves all as it is.
+batch wherever the loss is a mean over texts, or their sum; so are the halves of a batch. Not exact: dropout, which
+every share draws for itself; batch normalization while training, whose statistics are the share's; the token part of
+`tagger` and the language model of `spelled_bilstm`, means over the tokens of a share. Without a launcher every function
+here leaves all as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import torch
 from torch import Tensor, distributed, nn
 
 from pithy.errors import ParameterError
-from pithy.heads.attention_labeler import AttentionLabelerHead
 from pithy.training.batches import Rows, TextBatches
 from pithy.training.precision import Precision
 from pithy.training.predict import Predicted, predict
@@ -85,7 +85,7 @@ def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows
     nothing, since all must take part in the sum.
     """
     own = rows[rank() :: processes()]
-    summed = isinstance(getattr(model, "head", None), AttentionLabelerHead)  # its loss is a sum over texts
+    summed = bool(getattr(model, "summed", False))  # the loss of a batch is the sum of its texts'
     if not len(own):
         yield rows[:1], 0.0
     for piece in np.array_split(own, min(pieces, len(own))) if len(own) else ():

@@ -54,3 +54,4 @@ class Place:
     order: dict[str, Any] = field(default_factory=dict)  # the generator's state at the epoch's start
     pieces: int = 1  # that a batch is cut into, since memory ran out
     back: int = 0  # times that the training went back
+    fresh: int = 0  # the step at which it last did: the mean of the losses begins anew behind it

@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
+from pithy.errors import ParameterError
 from pithy.systems.model import parameters
 from pithy.systems.recipe import Recipe
 from pithy.text.view import View
 from pithy.training import chance, linear
+from pithy.training.batches import TextBatches
 from pithy.training.checkpoint import Checkpoints
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Trainer
-from pithy.training.predict import predict
+from pithy.training.predict import dev_score, predict
 from pithy.training.record import Report
 from pithy.training.views import batches_of, context_of, device_of, frame_of
 
@@ -59,20 +61,16 @@ def train_system(
     goes on from the latest one.
     """
     torch.manual_seed(seed)
-    device = device_of()
+    by_gradient = recipe.fitting == "gradient"
+    device = device_of() if by_gradient else torch.device("cpu")  # where liblinear and NumPy count
     frame = frame_of(view, config.max_length)
     model: Any = recipe.build(context_of(view, config.max_length, pretrained), path).to(device)
     shown = (config.token_supervision, seed)
     train = batches_of(view, "train", frame, device, shown=shown)
     dev = batches_of(view, "dev", frame, device)
-    depth, size = model.depth, parameters(model)
-    if recipe.fitting != "gradient":
-        FITS[recipe.fitting](model, train, dev, seed=seed)
-        labels = view.split("dev").labels
-        score = predict(model, dev).score(labels)
-        size = parameters(model)
-        return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
-    rate = rate_of(config, view)
+    if not by_gradient:
+        return _fitted(recipe, model, train, dev, seed=seed, path=path)
+    depth, size, rate = model.depth, parameters(model), rate_of(config, view)
     trainer = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
     record = trainer.run()
     return Trained(
@@ -84,3 +82,14 @@ def train_system(
         parameters=size,
         history=record.history,
     )
+
+
+def _fitted(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, seed: int, path: str) -> Trained:
+    """A `model` that is not trained by gradient, on the device where one that is would be."""
+    try:
+        FITS[recipe.fitting](model, train, dev, seed=seed)
+    except ParameterError as error:
+        raise ParameterError(f"params.yaml: {path}.{error}") from None
+    score, size = dev_score(predict(model, dev), dev, "sentence"), parameters(model)
+    model.to(device_of())
+    return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])

@@ -45,4 +45,5 @@ def _best_cut(gold: NDArray[np.bool_], probabilities: Floats, hits: int, said: i
     right = hits + np.concatenate([[0], gold[order].cumsum()])
     f1 = 2 * right / (said + np.arange(len(above)) + positives)
     best = np.where(above > below, f1, -1.0).argmax()  # a cut between two equal probabilities cannot be made
-    return (above[best] + below[best]) / 2
+    middle = (above[best] + below[best]) / 2
+    return middle if middle < above[best] else below[best]  # between neighbours among the numbers there is none

@@ -6,15 +6,17 @@ from typing import Any
 
 from pithy.systems.saved import TextFrame
 from pithy.text.view import View
+from pithy.training.precision import Precision
 from pithy.training.predict import predict
 from pithy.training.thresholds import tuned_thresholds
 from pithy.training.views import batches_of, device_of
 
 
-def thresholds_of(model: Any, view: View, frame: TextFrame) -> list[float] | None:
+def thresholds_of(model: Any, view: View, frame: TextFrame, precision: Precision) -> list[float] | None:
     """Threshold of every label (C,) with its best F1 on dev; None where a text has one label."""
     if view.task != "multi":
         return None
     dev = batches_of(view, "dev", frame, device_of())
-    found: list[float] = tuned_thresholds(view.split("dev").labels > 0, predict(model, dev).probabilities).tolist()
+    probabilities = predict(model, dev, precision=precision).probabilities
+    found: list[float] = tuned_thresholds(view.split("dev").labels > 0, probabilities).tolist()
     return found

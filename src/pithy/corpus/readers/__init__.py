@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from pithy.corpus.readers import (
     conll,
@@ -24,9 +25,10 @@ from pithy.corpus.readers import (
 )
 from pithy.corpus.readers.merging import distinct
 from pithy.corpus.readers.spans import label_tokens
+from pithy.corpus.readers.splitting import split_rows
 from pithy.corpus.source import ROLES, Declared, File, Source
 from pithy.errors import DataError, ParameterError
-from pithy.values import nearest, shown, typed
+from pithy.values import nearest, typed
 
 
 def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
@@ -82,12 +84,12 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
     frames = [frame for file in source.files if (frame := _spooled(source, file, raw, spool)) is not None]
     if not frames:
         raise ParameterError(f"{source.name} holds files and no texts: choose another dataset")
-    frame = _split(_together(frames, source), source)
+    frame = split_rows(_together(frames, source), source)
     if source.distinct is not None:
         frame = distinct(frame.collect(), letters_only=source.distinct == "letters").lazy()
     _check_counts(frame, source)
     roles = [name for name in ROLES if name in frame.collect_schema()]
-    return frame.select(*roles, *source.keep)
+    return frame.select(cs.by_name(*roles, *source.keep))  # by name: `*` and `^x$` would be patterns
 
 
 def _spooled(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
@@ -182,23 +184,6 @@ def _multiple(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame
         label = label.filter(label.is_in(list(reading.names)))
     frame = frame.with_columns(pl.col("label").list.eval(label.replace(reading.names)))
     return frame.filter(pl.col("label").list.len() > 0) if reading.named_only else frame
-
-
-def _split(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
-    """Name each row's split: by the reader's split column, or by its file."""
-    if not source.splits:
-        return frame.with_columns(split=pl.lit(None, dtype=pl.String))
-    given = [pl.col("split").str.strip_chars()] if "split" in frame.collect_schema() else []
-    key = pl.coalesce(*given, "file")
-    named: dict[str, str] = {value: str(split) for split, values in source.splits.items() for value in values}
-    unnamed = frame.filter(~key.is_in(list(named))).head(1).collect()
-    if unnamed.height:
-        row = unnamed.row(0, named=True)
-        raise DataError(
-            f"{row['file']} row {row['line']} is in the split {shown(repr(row.get('split') or row['file']))}, which "
-            f"data/sources/{source.name}.yaml does not name: its splits are {', '.join(sorted(named))}"
-        )
-    return frame.with_columns(split=key.replace_strict(named, return_dtype=pl.String))
 
 
 def _check_counts(frame: pl.LazyFrame, source: Source) -> None:

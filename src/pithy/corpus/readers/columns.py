@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from pithy.corpus.source import Declared
 from pithy.errors import DataError
 from pithy.values import nearest
-
-ROW = "#row"  # a table's row number, until it has its columns' final names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +35,15 @@ class Columns(Declared):
         return [*texts, *(name for name in others if name is not None)]
 
 
-def map_columns(table: pl.DataFrame, columns: Columns, path: Path) -> pl.DataFrame:
-    """line, text, and as declared label, split, tokens, token_labels, spans and kept columns.
+def map_columns(table: pl.DataFrame, columns: Columns, path: Path, lines: pl.Series) -> pl.DataFrame:
+    """line (of `lines`), text, and as declared label, split, tokens, token_labels, spans and kept columns.
 
-    `table` has the row's number as ROW. Raises DataError for a column that is not there, naming those that are.
+    Raises DataError for a column that is not there, naming those that are.
     """
     _require(columns.needed(), table.columns, path)
     texts = [columns.text] if isinstance(columns.text, str) else columns.text
-    chosen = [
-        pl.col(ROW).cast(pl.Int64).alias("line"),
+    chosen: list[pl.Expr | pl.Series] = [
+        lines.cast(pl.Int64).alias("line"),
         pl.concat_str([_string(table, name, path).fill_null("") for name in texts], separator=columns.join).alias(
             "text"
         ),
@@ -57,12 +56,16 @@ def map_columns(table: pl.DataFrame, columns: Columns, path: Path) -> pl.DataFra
         if name is not None:
             chosen.append(_labels(table, name, " ", path).alias(role))
     if columns.spans is not None:
-        chosen.append(pl.col(columns.spans).alias("spans"))
-    return table.select(*chosen, *(pl.col(name) for name in columns.keep if name in table.columns))
+        chosen.append(_column(columns.spans).alias("spans"))
+    return table.select(*chosen, *(_column(name) for name in columns.keep if name in table.columns))
+
+
+def _column(name: str) -> pl.Expr:
+    """The column of exactly this name: `pl.col` takes `*` and `^x$` for patterns."""
+    return cs.by_name(name).as_expr()
 
 
 def _require(needed: Sequence[str], there: Sequence[str], path: Path) -> None:
-    there = [name for name in there if name != ROW]
     for name in needed:
         if name not in there:
             raise DataError(
@@ -78,14 +81,14 @@ def _string(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     kind = table.schema[name]
     if kind.is_nested() or kind in {pl.Binary, pl.Object}:
         raise DataError(f"{path} has {kind} in the column {name!r}, and text is needed")
-    return pl.col(name).cast(pl.String)
+    return _column(name).cast(pl.String)
 
 
 def _labels(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
     """The column as a string, or as a list of strings where it is a list or has a separator."""
     kind = table.schema[name]
     if isinstance(kind, pl.List) and not kind.inner.is_nested():
-        return pl.col(name).cast(pl.List(pl.String))
+        return _column(name).cast(pl.List(pl.String))
     if separator is None:
         return _string(table, name, path)
     parts = _string(table, name, path).str.split(separator).list.eval(pl.element().str.strip_chars())

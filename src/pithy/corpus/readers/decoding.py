@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 import polars as pl
 
+from pithy.corpus.readers.guessing import SAMPLE, guess
 from pithy.errors import DataError, InputMissingError, ParameterError
 
 BLOCK = 8 << 20
-SAMPLE = 1 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
-BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-COMMON = 0.8  # share of a Chinese text's characters that are everyday ones
+WIDE = ("utf-16", "utf-32")
+ANY_BYTES = {"latin-1", "cp1252"}  # what nearly any bytes can be read as
+WIDER = {"utf-8": {"gbk", "gb18030", "big5", *ANY_BYTES}, "gbk": {"gb18030"}, "latin-1": {"cp1252"}}
+CONTROL = re.compile(rb"[\x80-\x9f]")  # of latin-1, where cp1252 has “ ” – …
+BOM = "\ufeff"
 
 
 def utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
@@ -35,12 +39,15 @@ def utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)") from None
     if not path.is_file():
         raise DataError(f"{path} is a folder: this reader reads one file")
-    if not size:
-        raise DataError(f"{path} is empty")
     if name in UTF_8:
         _check_utf8(path)
-        return path
-    return io.BytesIO(decode(path.read_bytes(), encoding, path).encode())
+        source: Path | io.BytesIO = path
+    else:
+        source = io.BytesIO(decode(path.read_bytes(), encoding, path).encode())
+        size = source.getbuffer().nbytes
+    if size <= len(codecs.BOM_UTF8) and not reopened(source).read():
+        raise DataError(f"{path} is empty")
+    return source
 
 
 def reopened(source: Path | io.BytesIO) -> TextIO:
@@ -55,42 +62,48 @@ def decode(data: bytes, encoding: str, where: str | Path) -> str:
         text = data.decode(encoding)
         text.encode()
     except UnicodeDecodeError as error:
-        raise _wrong_encoding(where, encoding, data, error.start) from None
+        raise _wrong_encoding(where, encoding, io.BytesIO(data), error.start) from None
     except (UnicodeError, LookupError):
         raise DataError(f"{where} is not {encoding}: set read.encoding") from None
     if "\0" in text:
         raise _nul(where, text[: text.index("\0")].count("\n") + 1)
-    return text.removeprefix("\ufeff")
+    return text.removeprefix(BOM)
 
 
 def _check_utf8(path: Path) -> None:
     """Read the file once, a block at a time."""
-    offset, lines, rest = 0, 0, b""
+    lines = 0
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
+        for block, place in _decoded(file, "utf-8"):
             if b"\0" in block:
-                if guess_encoding(path).startswith(("utf-16", "utf-32")):
-                    raise _wrong_encoding(path, "utf-8", path.read_bytes()[:SAMPLE], 0)
+                if _likely(file, 0).startswith(WIDE):
+                    raise _wrong_encoding(path, "utf-8", file, 0)
                 raise _nul(path, lines + block[: block.index(b"\0")].count(b"\n") + 1)
-            rest = _decoded_up_to(path, rest + block, offset - len(rest), final=False)
-            offset += len(block)
+            if place is not None:
+                raise _wrong_encoding(path, "utf-8", file, place)
             lines += block.count(b"\n")
-    _decoded_up_to(path, rest, offset - len(rest), final=True)
 
 
-def _decoded_up_to(path: Path, data: bytes, offset: int, *, final: bool) -> bytes:
-    """Bytes of a character that `data` breaks off; `offset` is where in the file `data` starts."""
-    try:
-        _, used = codecs.utf_8_decode(data, "strict", final)
-    except UnicodeDecodeError as error:
-        with path.open("rb") as file:
-            raise _wrong_encoding(path, "utf-8", file.read(SAMPLE), offset + error.start) from None
-    return data[used:]
+def _decoded(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, int | None]]:
+    """The file's blocks, up to one with a byte that is not `encoding`; beside it the byte's place in the file."""
+    decoder, end, block = codecs.getincrementaldecoder(encoding)(), 0, b"-"
+    file.seek(0)
+    while block:
+        block = file.read(BLOCK)
+        end += len(block)
+        try:
+            decoder.decode(block, not block)
+        except UnicodeDecodeError as error:  # its object starts with what the blocks before broke off
+            yield block, end - len(error.object) + error.start
+            return
+        yield block, None
 
 
-def _wrong_encoding(where: str | Path, encoding: str, data: bytes, place: int) -> DataError:
-    likely = guess(data)
-    advice = f"it looks like {likely}: set read.encoding: {likely}" if likely else "its encoding is unknown"
+def _wrong_encoding(where: str | Path, encoding: str, file: IO[bytes], place: int) -> DataError:
+    likely = _guessed(file, place)
+    advice = f"it looks like {likely}: set read.encoding: {likely}"
+    if not likely or codecs.lookup(likely).name == codecs.lookup(encoding).name:
+        advice = "it is damaged there, or its encoding is unknown"
     return DataError(f"{where} is not {encoding.upper()} at byte {place}; {advice}")
 
 
@@ -101,54 +114,52 @@ def _nul(where: str | Path, line: int) -> DataError:
 def guess_encoding(path: Path) -> str:
     """The likeliest encoding of a file, `` where none is likely."""
     with path.open("rb") as file:
-        return guess(file.read(SAMPLE))
+        return _guessed(file, 0)
 
 
-def guess(data: bytes) -> str:
-    """The likeliest encoding of a text's first bytes, `` where none is likely."""
-    for mark, name in BOMS:
-        if data.startswith(mark):
-            return name
-    if data.count(b"\0") > len(data) // 10:
-        odd = data[1::2].count(b"\0") > data[::2].count(b"\0")
-        return "utf-16-le" if odd else "utf-16-be"
-    for name, likely in (("utf-8", _any), ("gbk", _simplified), ("gb18030", _simplified), ("big5", _traditional)):
-        if (text := _lenient(data, name)) is not None and likely(text):
-            return name
-    if b"\0" in data:
-        return ""
-    windows = any(0x80 <= byte < 0xA0 for byte in data)
-    return "cp1252" if windows and _lenient(data, "cp1252") is not None else "latin-1"
+def _guessed(file: IO[bytes], place: int) -> str:
+    """The likeliest encoding by the lines from `place` on and by what comes later: that may tell more."""
+    likely = _likely(file, place)
+    while (misfit := _misfit(file, likely)) is not None:
+        better = _likely(file, misfit)
+        if better not in WIDER[likely]:  # the file is damaged there, as whoever reads it will say
+            break
+        likely = better
+    return likely
 
 
-def _lenient(data: bytes, encoding: str) -> str | None:
-    """The text, a character cut off at the end aside; None where it is not this encoding."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        return decoder.decode(data, len(data) < SAMPLE)
-    except UnicodeDecodeError:
-        return None
+def _misfit(file: IO[bytes], encoding: str) -> int | None:
+    """Place of the first byte that speaks for an encoding in WIDER: one that is not `encoding`, or no character."""
+    end = 0
+    for block, place in _decoded(file, encoding) if encoding in WIDER else ():
+        if place is not None:
+            return place
+        if encoding == "latin-1" and (control := CONTROL.search(block)):
+            return end + control.start()
+        end += len(block)
+    return None
 
 
-def _any(text: str) -> bool:
-    return True
+def _likely(file: IO[bytes], place: int) -> str:
+    """The likeliest encoding: by the file's start, where zeros tell it, else by the lines from `place` on."""
+    file.seek(0)
+    head = file.read(SAMPLE)
+    likely = guess(head)
+    if likely.startswith(WIDE):
+        return likely
+    file.seek(max(0, place - SAMPLE))
+    before = file.read(min(place, SAMPLE))
+    line = before[before.rfind(b"\n") + 1 :]  # no encoding but those has this byte within a character
+    from_there = line + file.read(SAMPLE - len(line))
+    likely = guess(from_there)
+    return "" if likely in ANY_BYTES and _mostly_utf8(head + before + from_there) else likely
 
 
-def _simplified(text: str) -> bool:
-    """Whether most characters beyond ASCII stand in the marks or the first level of GB 2312."""
-    return _share(text, "gb2312", lambda lead, trail: lead in range(0xA1, 0xA4) or lead in range(0xB0, 0xD8))
-
-
-def _traditional(text: str) -> bool:
-    """Whether most characters beyond ASCII stand in the marks or the first level of Big5."""
-    return _share(text, "big5", lambda lead, trail: lead in range(0xA1, 0xC7))
-
-
-def _share(text: str, encoding: str, everyday: Callable[[int, int], bool]) -> bool:
-    beyond = [character for character in text if ord(character) > 0x7F]
-    pairs = [character.encode(encoding, "ignore") for character in beyond]
-    common = sum(len(pair) == 2 and everyday(*pair) for pair in pairs)
-    return bool(beyond) and common >= COMMON * len(beyond)
+def _mostly_utf8(data: bytes) -> bool:
+    """Whether more characters beyond ASCII are UTF-8 than bytes are not."""
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\N{REPLACEMENT CHARACTER}")
+    return sum(character > "\x7f" for character in text) > 2 * broken
 
 
 @contextmanager
@@ -167,4 +178,6 @@ def lines(path: Path, encoding: str = "utf-8") -> pl.DataFrame:
     source = utf8(path, encoding)
     with readable(path):
         frame = pl.read_lines(source, name="text", row_index_name="line", row_index_offset=1)
-    return frame.select(pl.col("line").cast(pl.Int64), pl.col("text").str.strip_suffix("\r"))
+    text = pl.col("text").str.strip_suffix("\r")
+    unmarked = pl.when(pl.col("line") == 1).then(text.str.strip_prefix(BOM)).otherwise(text)
+    return frame.select(pl.col("line").cast(pl.Int64), unmarked)

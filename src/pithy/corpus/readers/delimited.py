@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pithy.corpus.readers.columns import ROW, Columns, map_columns
+from pithy.corpus.readers.columns import Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.corpus.readers.pieces import pieces
 from pithy.errors import DataError, ParameterError
@@ -35,7 +35,7 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     for key, mark in (("separator", options.separator), ("quote", options.quote)):
         if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
             raise ParameterError(f"read.{key} was {mark!r}: one ASCII character is needed")
-    source, blank = utf8(path, options.encoding), pl.all_horizontal(pl.exclude(ROW) == "")
+    source = utf8(path, options.encoding)
     columns: list[str] = []
     rows = 0
     for piece in pieces(source, options.quote):
@@ -44,10 +44,11 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
                 table = _table(piece, options, columns, rows)
         except DataError as error:
             raise _explained(path, source, options, error) from None
+        first = rows + (1 if options.header is not None else 2)
         columns, rows = table.columns, rows + table.height
-        first = 1 if options.header is not None else 2
-        numbered = table.with_row_index(ROW, offset=first + rows - table.height)
-        yield map_columns(numbered.filter(~blank), options, path)
+        lines = pl.int_range(first, first + table.height, eager=True)
+        inked = table.select(~pl.all_horizontal(pl.all() == "")).to_series()
+        yield map_columns(table.filter(inked), options, path, lines.filter(inked))
         if rows == options.first:
             return
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from pithy.corpus.readers.columns import ROW, Columns, map_columns
+from pithy.corpus.readers.columns import Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.corpus.readers.pieces import pieces
 from pithy.errors import DataError
+from pithy.values import parsed_json
+
+HALF = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +29,19 @@ class JsonLines(Columns):
 def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
     """Keys that first appear far down count too; `line` counts objects.
 
-    Raises DataError for a line that is no JSON object, a wrong encoding or a key that no line has.
+    Raises DataError for a line that is no JSON object or has half a character (a surrogate alone, of which polars makes
+    a NUL byte), a wrong encoding or a key that no line has.
     """
     source, rows = utf8(path, options.encoding), 0
     try:
         with readable(path):
             schema = _schema(source)
             for piece in pieces(source):
-                table = pl.read_ndjson(piece, schema=schema).with_row_index(ROW, offset=1 + rows)
+                _refuse_halves(piece)
+                table = pl.read_ndjson(piece, schema=schema)
+                lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
                 rows += table.height
-                yield map_columns(table, options, path)
+                yield map_columns(table, options, path, lines)
     except DataError as error:
         raise _explained(path, source, error) from None
 
@@ -46,17 +52,31 @@ def _schema(source: Path | io.BytesIO) -> pl.Schema:
     return pl.concat(empty, how="diagonal_relaxed").schema
 
 
+def _refuse_halves(piece: bytes) -> None:
+    """Lines are parsed only where a half stands, or seems to: behind a backslash it is none."""
+    if b"\\ud" not in piece and b"\\uD" not in piece:
+        return
+    for half in HALF.finditer(piece):
+        start, end = piece.rfind(b"\n", 0, half.start()) + 1, piece.find(b"\n", half.end())
+        if fault := _fault(piece[start : end if end >= 0 else None].decode()):
+            raise DataError(fault)
+
+
 def _explained(path: Path, source: Path | io.BytesIO, error: DataError) -> DataError:
-    """The first line that is no object, found by reading again: polars does not say which it was."""
+    """The first line that cannot be read, found by reading again: polars does not say which it was."""
     with reopened(source) as file:
         for number, line in enumerate(file, start=1):
-            if line.strip() and not _is_object(line):
-                return DataError(f"{path} line {number} is not a JSON object: {line.strip()[:80]!r}")
+            if line.strip() and (fault := _fault(line)):
+                return DataError(f"{path} line {number} {fault}: {line.strip()[:80]!r}")
     return error
 
 
-def _is_object(line: str) -> bool:
+def _fault(line: str) -> str:
+    """What is wrong with a line, `` where nothing is."""
     try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+        value = parsed_json(line)
+    except UnicodeEncodeError:
+        return "has half a character, such as \\ud83d without the \\ude00 that belongs to it"
+    except ValueError:
+        value = None
+    return "" if isinstance(value, dict) else "is not a JSON object"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pithy.corpus.readers.columns import ROW, Columns, map_columns
+from pithy.corpus.readers.columns import Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.errors import DataError
 from pithy.values import parsed_json
@@ -34,11 +34,11 @@ def read(path: Path, options: JsonLists) -> pl.DataFrame:
         raise DataError(f"{path} has lists of different lengths, and they should be columns of one table")
     with readable(path):
         table = _table(value, path)
-    return map_columns(table, options, path)
+    return map_columns(table, options, path, pl.int_range(1, table.height + 1, eager=True))
 
 
 def _table(value: dict[str, list[object]], path: Path) -> pl.DataFrame:
     try:
-        return pl.DataFrame(value, strict=True).with_row_index(ROW, offset=1)
+        return pl.DataFrame(value, strict=True)
     except TypeError as error:
         raise DataError(f"{path} mixes kinds of values in a list ({error})") from None

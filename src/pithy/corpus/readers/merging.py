@@ -15,8 +15,7 @@ def distinct(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataFrame:
     """
     text = pl.col("text")
     key = text.str.to_lowercase().str.replace_all(NO_LETTERS, "") if letters_only else text
-    frame = frame.with_columns(key.alias("#key"))
     held_out = pl.col("split").is_in(["dev", "test"]).fill_null(False)
-    seen = frame.filter(held_out)["#key"].unique()
-    first = pl.col("#key").is_first_distinct().over(held_out)
-    return frame.filter(held_out | (~pl.col("#key").is_in(seen.implode()) & first & (text != ""))).drop("#key")
+    seen = frame.filter(held_out).select(key.unique()).to_series()
+    first = key.is_first_distinct().over(held_out)
+    return frame.filter(held_out | (~key.is_in(seen.implode()) & first & (text != "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,14 @@ BLANK = b" \t\r\n"
 
 
 def pieces(source: Path | io.BytesIO, quote: str | None = None) -> Iterator[bytes]:
-    """Pieces of about 8 MB that end with a line, quoted line ends aside; none but the first starts with a blank."""
+    """Pieces of about 8 MB that end with a line, quoted line ends aside; none but the first starts with a blank.
+
+    A byte order mark is in none of them.
+    """
     mark, rest = (quote or "").encode(), b""
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
         while block := file.read(PIECE):
             if end := _end(rest, mark):
                 yield rest[:end]

@@ -1,0 +1,57 @@
+"""Which encoding the first bytes of a text are likely in."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+SAMPLE = 1 << 20  # bytes that are looked at
+BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+COMMON = 0.8  # share of a Chinese text's characters that are everyday ones
+
+
+def guess(data: bytes) -> str:
+    """The likeliest encoding of a text's first bytes, `` where none is likely."""
+    for mark, name in BOMS:
+        if data.startswith(mark):
+            return name
+    if data.count(b"\0") > len(data) // 10:
+        odd = data[1::2].count(b"\0") > data[::2].count(b"\0")
+        return "utf-16-le" if odd else "utf-16-be"
+    for name, likely in (("utf-8", _any), ("gbk", _simplified), ("gb18030", _simplified), ("big5", _traditional)):
+        if (text := _lenient(data, name)) is not None and likely(text):
+            return name
+    if b"\0" in data:
+        return ""
+    windows = any(0x80 <= byte < 0xA0 for byte in data)
+    return "cp1252" if windows and _lenient(data, "cp1252") is not None else "latin-1"
+
+
+def _lenient(data: bytes, encoding: str) -> str | None:
+    """The text, a character cut off at the end aside; None where it is not this encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        return decoder.decode(data, len(data) < SAMPLE)
+    except UnicodeDecodeError:
+        return None
+
+
+def _any(text: str) -> bool:
+    return True
+
+
+def _simplified(text: str) -> bool:
+    """Whether most characters beyond ASCII stand in the marks or the first level of GB 2312."""
+    return _share(text, "gb2312", lambda lead, trail: lead in range(0xA1, 0xA4) or lead in range(0xB0, 0xD8))
+
+
+def _traditional(text: str) -> bool:
+    """Whether most characters beyond ASCII stand in the marks or the first level of Big5."""
+    return _share(text, "big5", lambda lead, trail: lead in range(0xA1, 0xC7))
+
+
+def _share(text: str, encoding: str, everyday: Callable[[int, int], bool]) -> bool:
+    beyond = [character for character in text if ord(character) > 0x7F]
+    pairs = [character.encode(encoding, "ignore") for character in beyond]
+    common = sum(len(pair) == 2 and everyday(*pair) for pair in pairs)
+    return bool(beyond) and common >= COMMON * len(beyond)

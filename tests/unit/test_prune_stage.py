@@ -1,0 +1,110 @@
+"""The prune stage: what its fine-tuning sees, what it notes of a pruned model, and in which precision it judges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from text_samples import encoded_in
+
+from pithy.evaluation.measure import measure
+from pithy.files import read_json
+from pithy.pruning.depth import Pruned
+from pithy.settings import PruneSettings
+from pithy.stages import prune as stage
+from pithy.stages.train import train_seed
+from pithy.systems.recipe import Recipe
+from pithy.systems.saved import load
+from pithy.text.view import View
+from pithy.training import precision
+from pithy.training.checkpoint import finished
+from pithy.training.config import configure
+from pithy.training.predict import predict
+from pithy.training.views import batches_of
+
+ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
+DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # all layers but the first good one
+GOOD, BAD, PLAIN = ("good", "great", "fine"), ("dull", "slow", "weak"), ("film", "plot", "cast", "the", "a")
+
+
+def rows(count: int, seed: int, marked: bool = True) -> list[tuple[Any, ...]]:
+    """Texts with one word that makes them so, which is labelled where it is `marked`."""
+    draw, found = np.random.default_rng(seed), []
+    for n in range(count):
+        words = [str(word) for word in draw.choice(PLAIN, 4)]
+        words[n % 4] = str(draw.choice((GOOD, BAD)[n % 2]))
+        labels = ["X" if marked and place == n % 4 else "O" for place in range(4)]
+        found.append((" ".join(words), ("pos", "neg")[n % 2], words, labels))
+    return found
+
+
+def tagged(root: Path, pos: Path, *, marked: bool = True) -> View:
+    corpus = {"train": rows(32, 0, marked), "dev": rows(16, 1), "test": rows(8, 2)}
+    return encoded_in(root, pos, corpus, "en", token_labels=["O", "X"])
+
+
+def trained(view: View, out: Path, head: dict[str, Any], **train: Any) -> Path:
+    recipe = Recipe(name="mine", about="", paper="", view="token", encoder=ENCODER, head=head, train=train)
+    train_seed("mine", recipe, configure("mine", recipe), view, None, 0, out)
+    return out
+
+
+def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, pos: Path) -> None:
+    shown, hidden = (tagged(tmp_path / str(marked), pos, marked=marked) for marked in (True, False))
+    folder = trained(shown, tmp_path / "model", {"kind": "tagger"}, token_supervision=0.0, epochs=2)
+    for name, view in (("first", shown), ("second", hidden)):
+        stage.prune_seed("mine", view, folder, DROPS, tmp_path / name)
+        assert finished(tmp_path / name)["about"]["accepted"]
+    first, second = (load(tmp_path / name).model.state_dict() for name in ("first", "second"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=2)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    saved = load(tmp_path / "pruned")
+    dev = batches_of(view, "dev", saved.frame)
+    predicted = predict(saved.model, dev)
+    accuracy = predicted.score(dev.targets(np.arange(len(dev))).numpy())
+    assert saved.model.depth < 3
+    assert accuracy != predicted.token_score(dev.read_labels())
+    assert read_json(tmp_path / "pruned/manifest.json")["dev_accuracy"] == accuracy
+    assert f"dev_accuracy: {accuracy}" in (tmp_path / "pruned/card.md").read_text()
+
+
+def test_what_each_depth_costs_is_counted_on_the_cpu(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
+    alphas = (0.5, 0.6, 0.7)
+    monkeypatch.setattr(stage, "prune", lambda model, *_, **__: Pruned(model=model, reason="", accuracies=alphas))
+    tables = []
+    for device in ("cpu", "meta"):  # which refuses tensors of the CPU beside its own, as a GPU does
+        monkeypatch.setattr(stage, "device_of", lambda device=device: torch.device(device))
+        stage.prune_seed("mine", view, folder, DROPS, tmp_path / device)
+        tables.append(finished(tmp_path / device)["about"]["tradeoff"])
+    assert [point["depth"] for point in tables[0]] == [1, 2, 3]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("head", [{"kind": "linear"}, {"kind": "layer_ensemble", "mode": "ensemble"}])
+def test_a_run_in_float32_is_judged_in_it(
+    head: dict[str, Any], tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(kind: str) -> bool:
+        raise AssertionError("only precision auto wants to know")
+
+    monkeypatch.setattr(precision, "multiplies_bf16", asked)
+    several = [(text, [label]) for text, label, *_ in rows(32, 0)]
+    view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
+    folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    measured, saved = measure(tmp_path / "pruned", view, 2), load(tmp_path / "pruned")
+    alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
+    assert saved.model.depth < 3
+    np.testing.assert_array_equal(measured.dev.logits, alone.logits)
