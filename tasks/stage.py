@@ -27,6 +27,7 @@ from tasks.transcript import KILLED, PROGRESS, Transcript, told
 RETRIED = RETRYABLE | {KILLED}
 DELAYS = (5.0, 20.0)  # seconds before the second and the third try
 PROGRESS_EVERY = 5.0  # seconds between two progress lines in the Prefect log and dashboard
+DVC = Path(__file__).with_name("dvc_repro.py")
 LONGEST_LINE = 2_000  # characters
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -175,7 +176,7 @@ def _can_be_mended(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 def reproduce(root: Path, *arguments: str) -> subprocess.Popen[str]:
     """`dvc repro` with `arguments` on a leash; it waits for DVC's lock, and what it says comes as one stream."""
     return leash.start(
-        [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *arguments],
+        [sys.executable, "-P", str(DVC), "--wait-for-lock", "repro", *arguments],
         cwd=root,
         env=environment(root),
         stdout=subprocess.PIPE,

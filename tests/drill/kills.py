@@ -87,7 +87,7 @@ def dvc_killed_under_flow(bench: Bench, rng: random.Random) -> Struck:
     running = bench.flow()
     bench.find(STAGE, running)
     running.after(moment(rng, bench.reference.seconds[name]))
-    struck = _hit(bench.find("-m dvc", running, 1.0), signal.SIGKILL)
+    struck = _hit(bench.find("dvc_repro.py", running, 1.0), signal.SIGKILL)
     return Struck(f"{name}, tried again by the flow", running.wait(), {0}, struck=struck, by="flow")
 
 

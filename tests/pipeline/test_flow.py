@@ -282,3 +282,18 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
     lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped answering: run it again")
     with temporary_settings({PREFECT_API_URL: f"{nobody.url}/api"}), lost:
         ended(nobody, lambda: nothing(return_state=True))
+
+
+@pytest.mark.parametrize("note", ["", "# whose lock this is\n"])
+def test_a_stage_that_ran_anew_is_written_where_it_stood_in_the_lock(done: Toy, note: str) -> None:
+    lock = done.root / "dvc.lock"
+    lock.write_text(note + lock.read_text())
+    before = lock.read_text()
+    done.change("fit@bert")
+    flow(done)
+    own = lock.read_text()
+    assert own != before and own.startswith(note)
+    lock.write_text(before)
+    done.shell("dvc", "repro", "--quiet", "--force", "--single-item", "fit@bert")
+    done.shell("dvc", "repro", "--quiet", "--force", "--single-item", "judge")
+    assert lock.read_text() == own
