@@ -213,3 +213,8 @@ def read_arrays(path: Path) -> dict[str, Any]:
         raise DataError(
             f"{path} is not a whole safetensors file ({shown(str(error))}): delete it and run dvc repro"
         ) from None
+
+
+def stands_in(path: Path, folder: Path) -> bool:
+    """Whether the place that `path` names is below `folder`, wherever a link there leads."""
+    return Path(os.path.normpath(path.absolute())).is_relative_to(folder.absolute())

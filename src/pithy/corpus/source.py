@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.files import read_json
+from pithy.files import read_json, stands_in
 from pithy.values import Strict, nearest, read_yaml, typed
 
 SOURCES = Path("data/sources")
@@ -170,7 +169,6 @@ def _check_file(file: File, where: str) -> None:
 
 
 def _check_local(path: str, where: str) -> None:
-    plain = Path(os.path.normpath(Path(path).absolute()))  # a link below data/local may lead anywhere
-    if not any(plain.is_relative_to(folder.absolute()) for folder in WATCHED):
-        home = WATCHED[0]
-        raise ParameterError(f"{where}.local was {path!r}: put the file into {home} and say {home / plain.name}")
+    file, home = Path(path), WATCHED[0]
+    if not any(stands_in(file, folder) for folder in WATCHED):
+        raise ParameterError(f"{where}.local was {path!r}: put the file into {home} and say {home / file.name}")
