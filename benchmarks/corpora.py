@@ -31,7 +31,7 @@ about: titles for the benchmarks
 language: zh
 task: single
 licence: that of the texts
-files: [{path: titles.tsv, local: titles.tsv}]
+files: [{path: titles.tsv, local: data/local/titles.tsv}]
 read: {reader: csv, separator: "\\t", quote: null, text: text, label: label}
 """
 SPLITS_YAML = "splits: {train: [train], dev: [dev], test: [test]}\n"
@@ -84,8 +84,9 @@ def repeated(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 
 def lay_out(folder: Path, frame: pl.DataFrame) -> None:
     """A folder in which the pipeline's stages run on `frame`: text, label and, where it has them, splits."""
-    (folder / "data/sources").mkdir(parents=True)
-    frame.write_csv(folder / "titles.tsv", separator="\t", quote_style="never")
+    for name in ("sources", "local"):
+        (folder / "data" / name).mkdir(parents=True)
+    frame.write_csv(folder / "data/local/titles.tsv", separator="\t", quote_style="never")
     split = "split" in frame.columns
     source = SOURCE_YAML.replace("label: label", "label: label, split: split") + SPLITS_YAML if split else SOURCE_YAML
     (folder / "data/sources/titles.yaml").write_text(source, encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from benchmarks import corpora, run
@@ -70,6 +71,17 @@ def test_without_minilm_one_is_told_where_to_get_it(monkeypatch: pytest.MonkeyPa
         corpora.checkpoint()
     monkeypatch.setenv("PITHY_CHECKPOINT", str(tmp_path))
     assert corpora.checkpoint() == str(tmp_path)
+
+
+def test_titles_that_are_laid_out_come_through_the_stages(tmp_path: Path) -> None:
+    texts = [f"第{number}个标题" for number in range(60)]
+    labels = ["甲", "乙"] * 30
+    splits = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
+    corpora.lay_out(tmp_path / "titles", pl.DataFrame({"text": texts, "label": labels, "split": splits}))
+    for name in ("download", "validate"):
+        corpora.stage(tmp_path / "titles", name)
+    kept = pl.read_parquet(tmp_path / "titles/data/validated/dev.parquet")
+    assert kept["text"].to_list() == texts[40:50]
 
 
 def test_chosen_rows_keep_their_tokens_and_labels() -> None:
