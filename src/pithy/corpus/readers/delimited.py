@@ -46,9 +46,9 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
             raise _explained(path, source, options, error) from None
         first = rows + (1 if options.header is not None else 2)
         columns, rows = table.columns, rows + table.height
-        lines = pl.int_range(first, first + table.height, eager=True)
-        inked = table.select(~pl.all_horizontal(pl.all() == "")).to_series()
-        yield map_columns(table.filter(inked), options, path, lines.filter(inked))
+        row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
+        numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
+        yield map_columns(numbered.drop(row), options, path, numbered[row])
         if rows == options.first:
             return
 
