@@ -17,7 +17,8 @@ from pithy.systems.saved import save
 from pithy.text.view import View
 from pithy.training.views import frame_of
 
-TEXTS = 400  # of the 10,000 that a user has: the library's pipeline takes them as they come, at one rate
+TEXTS = 2_000  # of the 10,000 that a user has
+PEER_TEXTS = 400  # the library's pipeline takes them as they come, at one rate
 BATCH = 32
 COLD = """
 import sys
@@ -62,6 +63,7 @@ def rows(plan: Plan) -> list[Row]:
     view = View.load(minilm_view(plan.scratch))
     folder, theirs = saved(view, plan.scratch)
     texts = mixed(plan.scratch, plan.size(TEXTS))
+    few = texts[: plan.size(PEER_TEXTS)]
     predictor, library = Predictor(folder), pipeline("text-classification", model=str(theirs))
     cut = {"truncation": True, "max_length": minilm.LENGTH}
     singles = {"ours": iter(texts * 50), "peer": iter(texts * 50)}
@@ -76,8 +78,8 @@ def rows(plan: Plan) -> list[Row]:
 
     def many_peer() -> dict[str, float]:
         start = perf_counter()
-        library(texts, batch_size=BATCH, **cut)
-        return {"texts/s": len(texts) / (perf_counter() - start)}
+        library(few, batch_size=BATCH, **cut)
+        return {"texts/s": len(few) / (perf_counter() - start)}
 
     def one() -> dict[str, float]:
         text, start = next(singles["ours"]), perf_counter()
@@ -97,7 +99,7 @@ def rows(plan: Plan) -> list[Row]:
     cold = plan.alternate(lambda: process(ours, plan.scratch), lambda: process(peer, plan.scratch))
     most = limits["GFLOP/s"].median
     shares = (work * mine["texts/s"].median / most, work / (single[0]["ms"].median / 1000) / most)
-    many_texts, against = f"{len(texts):,} texts", f"pipeline(batch_size={BATCH})"
+    many_texts, against = f"{len(texts):,} texts", f"pipeline(batch_size={BATCH}) on {len(few):,}"
     faster, half, colder = Reach("≥", 5, "ratio"), Reach("≤", 0.5, "ratio"), Reach("≤", 0.6, "ratio")
     return [
         Row(f"MiniLM, {many_texts} / {against}", "texts/s", mine["texts/s"], other["texts/s"], faster, shares[0]),

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.batches import texts_of
-from benchmarks.corpora import ENGLISH, chosen, encoded, staged
+from benchmarks.corpora import ENGLISH, MIRROR, chosen, encoded, staged
 from benchmarks.timing import Measured, Plan, Reach, Row
 from pithy.pruning.depth import prune
 from pithy.settings import PruneSettings
@@ -26,6 +26,7 @@ from pithy.training.views import context_of
 
 SYSTEM, EPOCHS = "transformer", 3
 TITLES, DEV = 5_000, 2_000  # at most
+SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)  # beside titles
 LOST = 0.002  # of dev accuracy, at most
 THREADS = 2
 
@@ -79,8 +80,6 @@ def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
 def rows(plan: Plan) -> list[Row]:
     """Inference and accuracy at both depths."""
     torch.set_num_threads(THREADS)
-    found = {
-        ENGLISH: staged(plan.scratch, ENGLISH, "token", tokenizer="token"),
-        "titles": encoded(plan.scratch, plan.size(10_000), plan.size(10_000)),
-    }
+    found = {name: staged(plan.scratch, name, "token", tokenizer="token") for name in SOURCES}
+    found["titles"] = encoded(plan.scratch, plan.size(10_000), plan.size(10_000))
     return [row for name, folder in found.items() for row in source_rows(plan, name, View.load(folder))]
