@@ -17,7 +17,7 @@ from pithy.systems.saved import save
 from pithy.text.view import View
 from pithy.training.views import frame_of
 
-TEXTS = 2_000  # of the 10,000 that a user has
+TEXTS = 1_000  # of the 10,000 that a user has
 PEER_TEXTS = 400  # the library's pipeline takes them as they come, at one rate
 BATCH = 32
 COLD = """

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.batches import texts_of
-from benchmarks.corpora import ENGLISH, MIRROR, chosen, encoded, staged
+from benchmarks.corpora import ENGLISH, MIRROR, chosen, staged
 from benchmarks.timing import Measured, Plan, Reach, Row
 from pithy.pruning.depth import prune
 from pithy.settings import PruneSettings
@@ -25,8 +25,8 @@ from pithy.training.predict import predict
 from pithy.training.views import context_of
 
 SYSTEM, EPOCHS = "transformer", 3
-TITLES, DEV = 5_000, 2_000  # at most
-SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)  # beside titles
+TRAIN, DEV = 5_000, 2_000  # texts, at most
+SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
 LOST = 0.002  # of dev accuracy, at most
 THREADS = 2
 
@@ -42,7 +42,7 @@ def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
         rows = draw.choice(len(part), min(len(part), plan.size(most)), replace=False)
         return texts_of(view, chosen(part, rows), config.max_length)
 
-    train, dev = some("train", TITLES), some("dev", DEV)
+    train, dev = some("train", TRAIN), some("dev", DEV)
     torch.manual_seed(0)
     full = recipe.build(context_of(view, config.max_length), SYSTEM)
     Trainer(full, train, dev, config, seed=0).run()
@@ -81,5 +81,4 @@ def rows(plan: Plan) -> list[Row]:
     """Inference and accuracy at both depths."""
     torch.set_num_threads(THREADS)
     found = {name: staged(plan.scratch, name, "token", tokenizer="token") for name in SOURCES}
-    found["titles"] = encoded(plan.scratch, plan.size(10_000), plan.size(10_000))
     return [row for name, folder in found.items() for row in source_rows(plan, name, View.load(folder))]
