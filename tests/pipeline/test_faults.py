@@ -36,9 +36,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(("name", "seed"), STRUCK)
 def test_a_fault_costs_nothing(bench: Bench, name: str, seed: str) -> None:
-    trial = run(bench, 0, FAULTS[name], seed)
-    assert not trial.losses, str(trial)
-    assert trial.struck
+    trials = []
+    for seed_again in (seed, f"{seed} again", f"{seed} once more", f"{seed} at last"):
+        trials.append(run(bench, 0, FAULTS[name], seed_again))
+        assert not trials[-1].losses, str(trials[-1])
+        if trials[-1].struck:  # or a quick machine was through before
+            return
+    pytest.fail("\n".join(map(str, trials)))
 
 
 def test_a_dvc_lock_that_was_cut_off_costs_no_work(done: Toy) -> None:
