@@ -13,7 +13,7 @@ from prefect.states import Completed, Failed
 from rich.console import Console
 
 from pithy.settings import read_params
-from tasks import cluster, graph, lock, overrides, publish, workspace
+from tasks import cluster, graph, heartbeat, lock, overrides, publish, workspace
 from tasks.board import Board
 from tasks.graph import Graph
 from tasks.publish import Record, Run, RunFailedError
@@ -35,7 +35,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
     A stage whose exit code says that trying again can help is tried again after each of `retry_delays` (seconds).
     """
     began = time.monotonic()
-    with workspace.opened(request) as place:
+    with heartbeat.given(), workspace.opened(request) as place:
         stages = graph.read(place.path)
         if not request.revision and len(stages.current) < len(stages):
             overrides.check_systems(place.path / "params.yaml")

@@ -73,9 +73,8 @@ def execute(request: Request) -> Run:
     for module in IMPORTED_LATE:
         importlib.import_module(module)
     api.wait()
-    # Nobody would miss a heartbeat at a server that ends with the run, and stopping it costs a second.
-    quiet = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if api.child else {})
-    with quiet, cluster.joined(request.ray, request.root, request.max_parallel) as workers:
+    own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # to stop Prefect's heartbeat costs a second
+    with own, cluster.joined(request.ray, request.root, request.max_parallel) as workers:
         result = ended(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
     if isinstance(result, RunFailedError):
         return result.run

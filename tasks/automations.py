@@ -13,7 +13,8 @@ from prefect.events.actions import CallWebhook, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from pydantic import SecretStr
 
-HEARTBEAT = "prefect.flow-run.heartbeat"
+from tasks import heartbeat
+
 SILENCE = 90.0  # seconds: three heartbeats
 BLOCK = "failure-notice"
 TEXT = """\
@@ -45,7 +46,7 @@ def gone(silence: float) -> AutomationCore:
         description="A run without a heartbeat has lost its process: it is Crashed.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
-            after={HEARTBEAT},
+            after={heartbeat.EVENT},
             expect={"prefect.flow-run.*"},  # a final state may have any name
             match={"prefect.resource.id": "prefect.flow-run.*"},
             for_each={"prefect.resource.id"},

@@ -6,6 +6,7 @@ Codes 69 and 75 mean that trying again can help; every other code is final.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import re
@@ -217,16 +218,26 @@ def through(main: Callable[[], object]) -> NoReturn:
     try:
         main()
     except SystemExit as end:
-        leave(PithyError.code if isinstance(end.code, str) else end.code or 0)
+        leave(_number(end))
     leave(0)
 
 
+def _number(end: SystemExit) -> int:
+    return PithyError.code if isinstance(end.code, str) else end.code or 0
+
+
 def started(app: Callable[[], object]) -> None:
-    """Run a command; a command line that cannot be read is a bad parameter."""
+    """Run a command; a command line that cannot be read is a bad parameter.
+
+    What libraries do at an exit is done, as Prefect's last words; what Python does after it takes half a second.
+    """
+    codes = [PithyError.code]
+    atexit.register(lambda: leave(codes[-1]))  # registered first, it runs last
     try:
         app()
+        codes.append(0)
     except SystemExit as end:
-        sys.exit(ParameterError.code if end.code == 2 else end.code)
+        codes.append(ParameterError.code if end.code == 2 else _number(end))
 
 
 def guarded(main: Callable[P, None]) -> Callable[P, None]:

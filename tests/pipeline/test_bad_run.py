@@ -294,6 +294,23 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     assert (ended.returncode, ended.stdout) == (code, "a line\n")
 
 
+@pytest.mark.parametrize(("act", "code"), [("pass", 0), ("sys.exit(75)", 75), ("sys.exit(2)", 64), ("1 / 0", 70)])
+def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -> None:
+    lines = (
+        "import atexit, sys",
+        "from pithy import errors",
+        "class Slow:",
+        "    def __del__(self): print('taken apart')",
+        "kept = Slow()",
+        "def main():",
+        "    atexit.register(print, 'told')",
+        f"    {act}",
+        "errors.started(main)",
+    )
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (code, "told\n")
+
+
 def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> None:
     lines = (
         "import resource",
