@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pithy.files import read_json
 from tasks.graph import Graph
@@ -31,10 +32,7 @@ def of_run(graph: Graph, chosen: str) -> dict[str, str]:
 
 def curves(histories: Mapping[tuple[str, str], History]) -> str:
     """Loss (left) and development score (right) at each evaluation; a line a system and seed."""
-    import altair as alt
-    import vl_convert
-
-    from pithy.evaluation.pictures import FONT, LINE, MUTED
+    from pithy.evaluation.pictures import FONT, LINE, MUTED, mark, name, number, svg
 
     points = [
         {"system": system, "seed": seed, "step": line["step"], "part": part, "loss": line[key], "dev": line["dev"]}
@@ -42,20 +40,19 @@ def curves(histories: Mapping[tuple[str, str], History]) -> str:
         for line in lines
         for part, key in LOSSES.items()
     ]
-    low = alt.Legend(orient="bottom", symbolType="stroke")
-    base = alt.Chart(alt.InlineData(values=points)).encode(
-        x=alt.X("step:Q", axis=alt.Axis(tickCount=5, tickMinStep=1)),
-        color=alt.Color("system:N", legend=low, title=None),
-        detail="seed:N",
-    )
-    dash = alt.StrokeDash("part:N", sort=list(LOSSES), legend=low, title=None)
-    loss = base.mark_line().encode(y=alt.Y("loss:Q", scale=alt.Scale(zero=False)), strokeDash=dash)
-    axis = alt.Axis(format=".0%", tickCount=5)
-    score = base.mark_line().encode(y=alt.Y("dev:Q", scale=alt.Scale(zero=False), axis=axis, title="score"))
-    chart = alt.hconcat(*(panel.properties(width=250, height=200) for panel in (loss, score)))
-    chart = chart.configure(font=FONT, background="transparent", padding=8).configure_view(stroke=None)
-    chart = chart.configure_axis(gridColor=LINE, domainColor=LINE, tickColor=LINE, titleColor=MUTED)
-    return str(vl_convert.vegalite_to_svg(chart.to_json()))
+    low: dict[str, Any] = {"orient": "bottom", "symbolType": "stroke"}
+    base = {
+        "x": number("step", axis={"tickCount": 5, "tickMinStep": 1}),
+        "color": name("system", legend=low, title=None),
+        "detail": name("seed"),
+    }
+    dash = name("part", sort=list(LOSSES), legend=low, title=None)
+    loss = base | {"y": number("loss", scale={"zero": False}), "strokeDash": dash}
+    score = base | {"y": number("dev", scale={"zero": False}, axis={"format": ".0%", "tickCount": 5}, title="score")}
+    axis = {"gridColor": LINE, "domainColor": LINE, "tickColor": LINE, "titleColor": MUTED}
+    theme = {"font": FONT, "background": "transparent", "padding": 8, "view": {"stroke": None}, "axis": axis}
+    panels = [mark("line", each) | {"width": 250, "height": 200} for each in (loss, score)]
+    return svg(theme, data={"values": points}, hconcat=panels)
 
 
 def _histories(graph: Graph) -> dict[tuple[str, str], History]:

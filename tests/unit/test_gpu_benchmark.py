@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ABSENT = "altair dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
+ABSENT = "dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
 
 # every Python process below the one that is started takes these packages for not installed
 SITE = f"""
