@@ -15,6 +15,7 @@ from pithy.encoders.fast_text import FastTextConfig
 from pithy.encoders.universal_transformer import UniversalTransformerConfig
 from pithy.heads.linear import LinearConfig
 from pithy.layers.batch_norm import MaskedBatchNorm
+from pithy.layers.convolution import Convolution
 from pithy.layers.halting import Halting
 from pithy.layers.masking import masked_mean
 from pithy.layers.ngrams import ngram_buckets
@@ -85,11 +86,17 @@ def test_halving_goes_by_each_texts_length() -> None:
     assert_rows(pooled.transpose(1, 2), [paper.halved(x) for x in rows], 1e-12)
 
 
+def filters(convolution: Convolution) -> tuple[Array, Array]:
+    """The weight (out, D, 3) and the bias of a convolution."""
+    weight, bias = pair(convolution.product)
+    return weight.reshape(len(weight), convolution.size, -1).transpose(0, 2, 1), bias
+
+
 def test_dpcnn() -> None:
     encoder = scattered(DpcnnConfig(embedding=6, filters=WIDTH, levels=3).build(CONTEXT))
     words = array(encoder.embedding.token.weight)
-    blocks: list[Any] = [(pair(level.first), pair(level.second)) for level in encoder.levels]
-    wanted = [paper.dpcnn(words[ids], pair(encoder.region), blocks) for ids in IDS]
+    blocks: list[Any] = [(filters(level.first), filters(level.second)) for level in encoder.levels]
+    wanted = [paper.dpcnn(words[ids], filters(encoder.region), blocks) for ids in IDS]
     got = encoder(padded_ids(IDS, pad_id=4))
     assert got.tokens.valid.sum(1).tolist() == [len(x) for x in wanted] == [2, 1, 3, 2, 1]
     assert_rows(got.last, wanted, 1e-9)

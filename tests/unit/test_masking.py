@@ -1,12 +1,14 @@
-"""Maxima over valid tokens: their values, and where their gradients go."""
+"""Maxima over valid tokens and in windows: their values, and where their gradients go."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import max_pool1d
 from torch.testing import assert_close
 
 from pithy.layers.masking import masked_max
+from pithy.layers.pooling import halved
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -25,3 +27,25 @@ def test_its_gradient_is_that_of_the_library() -> None:
     filled = x.masked_fill(~valid.unsqueeze(-1), float("-inf"))
     [wanted] = torch.autograd.grad((filled.amax(1) * weight).sum(), x)
     assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 9])
+def test_halving_and_its_gradient_are_those_of_the_library(length: int) -> None:
+    torch.manual_seed(length)
+    rows = torch.randn(3, length, 4, dtype=torch.float64)  # no two alike: the library may take another of equal ones
+    x = rows.transpose(1, 2).requires_grad_()
+    valid = torch.arange(length) < torch.tensor([[length], [max(1, length - 2)], [1]])
+    weight = torch.randn(3, 4, -(-length // 2), dtype=torch.float64)
+    pooled, kept = halved(x, valid)
+    filled = x.masked_fill(~valid.unsqueeze(1), float("-inf"))
+    wanted = max_pool1d(filled, 3, stride=2, padding=1).masked_fill(~kept.unsqueeze(1), 0.0)
+    assert_close(pooled, wanted)
+    [found] = torch.autograd.grad((pooled * weight).sum(), x)
+    [gradient] = torch.autograd.grad((wanted * weight).sum(), x)
+    assert_close(found, gradient)
+
+
+def test_of_equal_ones_in_a_window_one_takes_the_whole_gradient() -> None:
+    x = torch.zeros(1, 1, 5, requires_grad=True)
+    halved(x, torch.ones(1, 5, dtype=torch.bool))[0].sum().backward()
+    assert x.grad is not None and x.grad.sum() == 3

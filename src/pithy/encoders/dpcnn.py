@@ -7,7 +7,7 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from pithy.layers.convolution import convolved
+from pithy.layers.convolution import Convolution, convolved
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
 from pithy.layers.pooling import halved
@@ -34,8 +34,8 @@ class PyramidBlock(nn.Module):
 
     def __init__(self, filters: int) -> None:
         super().__init__()
-        self.first = nn.Conv1d(filters, filters, 3, padding=1)
-        self.second = nn.Conv1d(filters, filters, 3, padding=1)
+        self.first = Convolution(inputs=filters, filters=filters, size=3)
+        self.second = Convolution(inputs=filters, filters=filters, size=3)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """One block on `x` (B, C, L)."""
@@ -54,7 +54,7 @@ class DpcnnEncoder(Encoder):
         super().__init__()
         self.config, self.width = config, config.filters
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
-        self.region = nn.Conv1d(config.embedding, config.filters, 3, padding=1)
+        self.region = Convolution(inputs=config.embedding, filters=config.filters, size=3)
         self.levels = nn.ModuleList(PyramidBlock(config.filters) for _ in range(config.levels))
         self.blocks = nn.ModuleList()  # levels differ in length, so none can be cut by depth control
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from pithy.layers.batch_norm import MaskedBatchNorm
-from pithy.layers.convolution import convolved
+from pithy.layers.convolution import Convolution, convolved
 from pithy.layers.dropout import Dropout
 from pithy.layers.embedding import TokenEmbedding
 from pithy.layers.encoder import Encoder
@@ -46,7 +46,7 @@ class ConvolutionBlock(nn.Module):
     def __init__(self, inputs: int, filters: int) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(width, filters, 3, padding=1, bias=False) for width in (inputs, filters)
+            Convolution(inputs=width, filters=filters, size=3, bias=False) for width in (inputs, filters)
         )
         self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in range(2))
 
@@ -69,7 +69,7 @@ class VdcnnEncoder(Encoder):
         super().__init__()
         self.config, self.width = config, config.hidden
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
-        self.first = nn.Conv1d(config.embedding, config.filters[0], 3, padding=1)
+        self.first = Convolution(inputs=config.embedding, filters=config.filters[0], size=3)
         widths = [config.filters[0], *config.filters]
         self.groups = nn.ModuleList(
             nn.ModuleList(ConvolutionBlock(inputs if i == 0 else filters, filters) for i in range(count))

@@ -17,15 +17,28 @@ def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
 
 def masked_max(x: Tensor, valid: Tensor) -> Tensor:
     """Maximum of `x` (B, L, D) over valid tokens: (B, D). Equal ones share its gradient."""
-    floor = torch.zeros_like(valid, dtype=x.dtype).masked_fill_(~valid, torch.finfo(x.dtype).min)
-    above: Tensor = x + floor.unsqueeze(-1)  # a third of the time of filling, and backward costs nothing
+    above = floored(x, valid, 2)
     if torch.compiler.is_exporting():
         return above.amax(1)
     return cast(Tensor, _Peak.apply(above))  # type: ignore[no-untyped-call]
 
 
+def floored(x: Tensor, valid: Tensor, channels: int) -> Tensor:
+    """`x` (B, L, D), or (B, D, L), as low as can be where it is not `valid` (B, L); `channels` is D's dimension.
+
+    An addition takes a third of the time of filling, and its backward nothing.
+    """
+    floor = torch.zeros_like(valid, dtype=x.dtype).masked_fill_(~valid, torch.finfo(x.dtype).min)
+    return x + floor.unsqueeze(channels)
+
+
+def hits_of(x: Tensor, peaks: Tensor) -> Tensor:
+    """1 where `x` is a peak, 0 below it: as numbers, since a CPU takes five times as long to make booleans."""
+    return torch.eq(x, peaks, out=torch.empty_like(x))
+
+
 class _Peak(Function):
-    """`amax` over the tokens, with a gradient that compares by signs: tests that give booleans take longer on a CPU."""
+    """`amax` over the tokens, with a gradient that is quick on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -38,7 +51,7 @@ class _Peak(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         """Each peak's gradient in equal parts to the places that have it."""
         x, peaks = ctx.saved_tensors
-        hits: Tensor = (x - peaks.unsqueeze(1)).sign_().add_(1)  # 1 at a peak, 0 below it
+        hits = hits_of(x, peaks.unsqueeze(1))
         return hits.mul_((gradients[0] / hits.sum(1)).unsqueeze(1))
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.nn.functional import max_pool2d, pad
+
+from pithy.layers.masking import floored, hits_of
 
 
 def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -12,11 +17,40 @@ def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
 
     A row of n positions keeps ⌈n/2⌉ of them. Johnson and Zhang (2017), Conneau et al. (2017).
     """
-    lowest = torch.finfo(x.dtype).min
-    rows = x.masked_fill(~valid.unsqueeze(1), lowest).unsqueeze(2)  # (B, C, 1, L): max_pool1d has no traced length
-    pooled = max_pool2d(rows, (1, 3), stride=(1, 2), padding=(0, 1)).squeeze(2)
-    kept = valid[:, ::2]
-    return pooled.masked_fill(~kept.unsqueeze(1), 0.0), kept
+    rows, kept = floored(x, valid, 1), valid[:, ::2]
+    if torch.compiler.is_exporting():  # max_pool1d has no traced length
+        pooled = max_pool2d(rows.unsqueeze(2), (1, 3), stride=(1, 2), padding=(0, 1)).squeeze(2)
+    else:
+        pooled = cast(Tensor, _Halving.apply(rows))  # type: ignore[no-untyped-call]
+    return pooled * kept.unsqueeze(1).to(x.dtype), kept  # `masked_fill` would lay the rows out anew
+
+
+class _Halving(Function):
+    """The maximum by whole slices, even places and their neighbours: a fraction of the library's time on a CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Peaks (B, C, ⌈L/2⌉) of `x` (B, C, L)."""
+        even, odd = x[..., ::2], x[..., 1::2]
+        count, last = odd.shape[2], even.shape[2] - 1
+        peaks = even.clone()
+        torch.maximum(peaks[..., :count], odd, out=peaks[..., :count])
+        torch.maximum(peaks[..., 1:], odd[..., :last], out=peaks[..., 1:])
+        ctx.save_for_backward(x, peaks)
+        return peaks
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Each peak's gradient to the place that has it: of equal ones the middle, then the right."""
+        x, peaks = ctx.saved_tensors
+        even, odd, gradient = x[..., ::2], x[..., 1::2], torch.empty_like(x)
+        count, last = odd.shape[2], even.shape[2] - 1
+        taken = torch.mul(hits_of(even, peaks), gradients[0], out=gradient[..., ::2])
+        left = gradients[0] - taken
+        taken = torch.mul(hits_of(odd, peaks[..., :count]), left[..., :count], out=gradient[..., 1::2])
+        left[..., :count] -= taken
+        gradient[..., 1 : 2 * last : 2] += left[..., 1:]
+        return gradient
 
 
 def k_max(x: Tensor, valid: Tensor, k: int) -> Tensor:
