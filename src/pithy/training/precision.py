@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,14 @@ from torch import Tensor, nn
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
 SMALL = 16**3  # weights: with no more, and one row, PyTorch passes oneDNN by
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A part that takes one product where it took several."""
+
+    def join(self) -> None:
+        """Do so from here on."""
 
 
 @cache
@@ -29,8 +37,11 @@ def multiplies_bf16(kind: str) -> bool:
 def lowered(model: T) -> T:
     """`model`, for answers only, with the weights of its linear layers in bfloat16 where products are fast in it.
 
-    They say what they say under `products`, and need no lowering at every call.
+    They say what they say under `products`, and need no lowering at every call. Products of one input become one.
     """
+    for part in list(model.modules()):
+        if isinstance(part, Joins):
+            part.join()
     for layer in model.modules():
         if isinstance(layer, nn.Linear) and multiplies_bf16(layer.weight.device.type):
             layer.bfloat16()
