@@ -93,7 +93,7 @@ class BertSelfAttention(nn.Module):
         if width % self.heads:
             raise ValueError(f"hidden_size {width} is not a multiple of num_attention_heads {self.heads}")
         self.query, self.key, self.value = Linear(width, width), Linear(width, width), Linear(width, width)
-        self.joined: nn.Linear | None = None  # until `join`
+        self.joined: nn.Linear | None = None  # until `join_products`
         self.scale, self.dropout = (width // self.heads) ** -0.5, config.attention_probs_dropout_prob
         self.head_to_head, self.placement = None, "none"  # until `plug` sets them
 
@@ -109,7 +109,7 @@ class BertSelfAttention(nn.Module):
             return cast(Tensor, self.joined(x)).chunk(3, 2)
         return self.query(x), self.key(x), self.value(x)
 
-    def join(self) -> None:
+    def join_products(self) -> None:
         """Let one product give all three, for answers only: one text takes a fifth less, training gains nothing."""
         parts = self.query, self.key, self.value
         self.joined = Linear(self.query.in_features, 3 * self.query.out_features)

@@ -18,7 +18,7 @@ SMALL = 16**3  # weights: with no more, and one row, PyTorch passes oneDNN by
 class Joins(Protocol):
     """A part that takes one product where it took several."""
 
-    def join(self) -> None:
+    def join_products(self) -> None:
         """Do so from here on."""
 
 
@@ -41,7 +41,7 @@ def lowered(model: T) -> T:
     """
     for part in list(model.modules()):
         if isinstance(part, Joins):
-            part.join()
+            part.join_products()
     for layer in model.modules():
         if isinstance(layer, nn.Linear) and multiplies_bf16(layer.weight.device.type):
             layer.bfloat16()
