@@ -262,6 +262,12 @@ def test_the_exit_code_of_any_fault(error: BaseException, code: int, said: str) 
     assert errors.message(error).startswith(said)
 
 
+def program(*lines: str) -> subprocess.CompletedProcess[str]:
+    """A Python program of these lines, run to its end."""
+    command = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
 def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
@@ -272,7 +278,7 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
         "    bytearray(1 << 62)",
         "guarded(main)()",
     )
-    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    ended = program(*lines)
     said = "error: memory ran out: free some and run it again\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
@@ -290,7 +296,7 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
         f"    {act}",
         "errors.through(errors.guarded(main))",
     )
-    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "a line\n")
 
 
@@ -307,7 +313,7 @@ def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -
         f"    {act}",
         "errors.started(main)",
     )
-    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "told\n")
 
 
@@ -321,8 +327,7 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
         "guarded(linear.fit)(None, None, None, seed=0)",
     )
-    command = [sys.executable, "-c", "\n".join(lines)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    ended = program(*lines)
     assert (ended.returncode, ended.stderr) == (75, "error: memory ran out: free some and run it again\n")
 
 
