@@ -17,7 +17,8 @@ import typer
 from pithy.errors import InputMissingError, ParameterError, guarded, through
 from pithy.inference.texts import decoded
 
-cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+# Help texts are plain: Rich markup would read [word|label] as a tag and drop it.
+cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
 
 AT_ONCE = 1024  # texts read before answers are written
 
