@@ -18,6 +18,7 @@ from tasks.board import Board
 from tasks.graph import Graph
 from tasks.publish import Record, Run, RunFailedError
 from tasks.request import Request
+from tasks.slots import Slots, needed
 from tasks.stage import DELAYS, Outcome, Runner, stage_task
 from tasks.transcript import told
 
@@ -37,10 +38,12 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
     began = time.monotonic()
     with heartbeat.given(), workspace.opened(request) as place:
         stages = graph.read(place.path)
-        if not request.revision and len(stages.current) < len(stages):
-            overrides.check_systems(place.path / "params.yaml")
+        params, idle = place.path / "params.yaml", len(stages.current) == len(stages)
+        if not request.revision and not idle:
+            overrides.check_systems(params)
         board = Board(stages.stages, Console(stderr=True))
-        runner = Runner(place.path, board, request.max_parallel or os.cpu_count() or 1)
+        total = request.max_parallel or os.cpu_count() or 1
+        runner = Runner(place.path, board, Slots(total, {} if idle else needed(params)))
         with lock.in_order(place.path, stages):
             outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
         failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]

@@ -18,6 +18,7 @@ from pithy.errors import InputMissingError, TryAgainError
 from tasks.address import LOCAL
 from tasks.board import Board
 from tasks.graph import Graph
+from tasks.slots import Slots
 from tasks.stage import Log, Outcome, Runner
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Remote:
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
         """Run the stage. It hangs on this process: whatever ends the worker ends the stage."""
-        return Runner(self.root, Board([name], Console(quiet=True)), slots=1).run(name, log, report)
+        return Runner(self.root, Board([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
 
     def again(self, name: str, line: str) -> None:
         """The board is elsewhere."""

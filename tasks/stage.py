@@ -22,6 +22,7 @@ from pithy.errors import RETRYABLE, PithyError, TryAgainError
 from tasks import leash, mend
 from tasks.board import RETRYING, Board
 from tasks.progress import Gauge
+from tasks.slots import Slots
 from tasks.transcript import KILLED, PROGRESS, Transcript, told
 
 RETRIED = RETRYABLE | {KILLED}
@@ -64,18 +65,18 @@ class Work(Protocol):
 
 
 class Runner:
-    """Runs the stages of one workspace, `slots` at a time; after `stop` nothing runs and nothing starts."""
+    """Runs the stages of one workspace in its `slots`; after `stop` nothing runs and nothing starts."""
 
-    def __init__(self, root: Path, board: Board, slots: int) -> None:
+    def __init__(self, root: Path, board: Board, slots: Slots) -> None:
         self.root, self.board = root, board
         self.outcomes: dict[str, Outcome] = {}  # final ones, in the order in which they came
-        self._slots = threading.BoundedSemaphore(slots)
+        self._slots = slots
         self._looking = threading.Lock()
         self._pack = leash.Pack()
 
     def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
         """Run one stage to its end; what it prints goes to `log` and to the board, its progress to `report` as well."""
-        with self._slots:
+        with self._slots.taken(name):
             outcome = self._run(name, log, report)
             if not outcome.code and self._removed_damaged(name):
                 log.warning("a file of it in DVC's cache is damaged: %s runs again", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import yaml
 from pithy.inference.predictor import Predictor
 from pithy.stages import augment, download, encode, pos_table, pretrain, train, validate
 from pithy.systems.saved import load
+from pithy.training.threads import cores
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,6 +64,7 @@ def test_a_checkpoint_is_fine_tuned_saved_and_reloaded_without_it(
     run(monkeypatch, train, "bert_pta", "encoded", "pretrained", "models")
 
     folder = tmp_path / "models" / "seed-0"
+    assert json.loads((folder / "manifest.json").read_text())["training"]["threads"] == cores()
     before = Predictor(folder).probabilities(["good food", "a bad book, and a long one"])
     assert load(folder).model.depth == 3
     checkpoint.rename(checkpoint.with_name("gone"))

@@ -19,6 +19,7 @@ from toy import HERE, Toy
 
 from tasks import graph
 from tasks.board import Board
+from tasks.slots import Slots
 from tasks.stage import Outcome, Runner
 from tasks.transcript import PROGRESS
 
@@ -26,7 +27,7 @@ LOG = logging.getLogger("test")
 
 
 def runner(toy: Toy, slots: int = 2) -> Runner:
-    return Runner(toy.root, Board(graph.read(toy.root).stages, Console(file=io.StringIO())), slots)
+    return Runner(toy.root, Board(graph.read(toy.root).stages, Console(file=io.StringIO())), Slots(slots))
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> None:

@@ -17,6 +17,7 @@ from pithy.systems.recipe import Recipe
 from pithy.systems.registry import RECIPES
 from pithy.systems.saved import load
 from pithy.training.config import configure
+from pithy.training.threads import with_threads
 from pithy.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
@@ -27,7 +28,7 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
     view = encoded(EN, language="en", view=ViewSettings(tokenizer="wordpiece", prompt=True))
     head = {"kind": "prompt", "gamma": gamma}
     recipe = Recipe(name="mine", about="", paper="", view="wordpiece_prompt", encoder=ENCODER, head=head)
-    train_seed("mine", recipe, configure("mine", recipe), view, None, 0, tmp_path / "model")
+    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, tmp_path / "model")
     found = measure(tmp_path / "model", view, timing_texts=1)
     assert [each.name for each in found.alone] == ["the label is", "the label is not"]
     saved = load(tmp_path / "model")
@@ -44,5 +45,13 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
 
 def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, encoded: Any) -> None:
     view, recipe = encoded(EN, language="en"), RECIPES["tfidf_svm"]
-    train_seed("tfidf_svm", recipe, configure("tfidf_svm", recipe), view, None, 0, tmp_path / "model")
+    train_seed(
+        "tfidf_svm",
+        recipe,
+        with_threads(configure("tfidf_svm", recipe), recipe, None),
+        view,
+        None,
+        0,
+        tmp_path / "model",
+    )
     assert measure(tmp_path / "model", view, timing_texts=1).alone == []

@@ -23,6 +23,7 @@ from pithy.training import precision
 from pithy.training.checkpoint import finished
 from pithy.training.config import configure
 from pithy.training.predict import predict
+from pithy.training.threads import with_threads
 from pithy.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
@@ -48,7 +49,7 @@ def tagged(root: Path, pos: Path, *, marked: bool = True) -> View:
 
 def trained(view: View, out: Path, head: dict[str, Any], **train: Any) -> Path:
     recipe = Recipe(name="mine", about="", paper="", view="token", encoder=ENCODER, head=head, train=train)
-    train_seed("mine", recipe, configure("mine", recipe), view, None, 0, out)
+    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, out)
     return out
 
 

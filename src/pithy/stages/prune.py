@@ -34,7 +34,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     """Prune one seed's model, from its last checkpoint where there is one, and write the final one."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     config = TrainingConfig(**facts["training"])
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(int(config.threads))  # the number that trained the model
     torch.manual_seed(facts["seed"])
     printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = device_of()

@@ -26,6 +26,7 @@ from pithy.training.checkpoint import Checkpoints, finish, finished, kept
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.progress import Printer
 from pithy.training.run import train_system
+from pithy.training.threads import with_threads
 from pithy.training.tuning import thresholds_of
 from pithy.training.views import cut_short, frame_of
 
@@ -82,9 +83,9 @@ def main() -> None:
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     settings = select(PARAMS, key=name)
     recipe = recipe_of(name, settings.systems[name], settings.train)
-    config = configure(name, recipe, settings.train)
-    torch.set_num_threads(config.threads)
     view = View.load(Path(encoded))
+    config = with_threads(configure(name, recipe, settings.train), recipe, view.checkpoint)
+    torch.set_num_threads(int(config.threads))
     start = found(Path(pretrained), view.tokenizer_json)
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):

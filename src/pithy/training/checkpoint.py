@@ -111,6 +111,7 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     busy = f"another process is at {stage} of {name}: try again when it has ended"
     with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
         try:
+            _discard_others(folder, state)
             yield state
         except BaseException as error:  # a panic of a library written in Rust is no Exception
             if is_out_of_memory(error):
@@ -118,6 +119,15 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
             error.add_note(str(state))  # a fault of the disk may not say where it was
             raise
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _discard_others(folder: Path, state: Path) -> None:
+    """Remove the resume state that cannot be used: of other data, parameters, code or another number of threads."""
+    others = [path for path in folder.glob("*") if path != state]
+    for path in others:
+        shutil.rmtree(path, ignore_errors=True)
+    if others:
+        print(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
 
 
 def _forget_halves(state: Path) -> None:

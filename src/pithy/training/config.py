@@ -36,7 +36,7 @@ class TrainingConfig(Strict):
     evaluations: Positive = 1  # an epoch
     rollbacks: Count = 0  # times that a loss that is no number sends the training back, to go on at half the rate
     precision: Precision = "auto"  # of the matrix products of a run, scores included; `pithy predict` takes auto
-    threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
+    threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); part of the result: it orders the sums
 
 
 def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:

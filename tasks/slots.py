@@ -1,0 +1,63 @@
+"""How many stages run at a time: each takes as many slots as it has CPU threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pithy.errors import PithyError
+from pithy.settings import load
+
+
+class Slots:
+    """`total` slots; a stage waits until all that it needs are free, so that two large stages never block each other.
+
+    `needed` has the slots of the systems that need more than one; a stage `train@bert` belongs to the system `bert`.
+    """
+
+    def __init__(self, total: int, needed: Mapping[str, int] | None = None) -> None:
+        self.total, self.free, self.needed = total, total, needed or {}
+        self._changed = threading.Condition()
+
+    def of(self, stage: str) -> int:
+        """Return the slots that `stage` takes: at least 1 and at most all."""
+        return min(self.total, self.needed.get(stage.partition("@")[2], 1))
+
+    @contextmanager
+    def taken(self, stage: str) -> Iterator[None]:
+        """Wait for the slots of `stage` and hold them while the block runs."""
+        count = self.of(stage)
+        with self._changed:
+            self._changed.wait_for(lambda: self.free >= count)
+            self.free -= count
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.free += count
+                self._changed.notify_all()
+
+
+def needed(params: Path) -> dict[str, int]:
+    """Return the slots of each system of `params` (a params.yaml): its threads, by its own settings or its recipe.
+
+    Empty where the file is of a revision that this code cannot read: each of its stages then takes one slot.
+    """
+    from pithy.systems.registry import recipe_of
+    from pithy.training.config import configure
+    from pithy.training.threads import with_threads
+
+    try:
+        settings = load(params)
+        recipes = {name: recipe_of(name, system, settings.train) for name, system in settings.systems.items()}
+        views = {name: settings.views[system.view] for name, system in settings.systems.items()}
+        configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
+    except PithyError:
+        return {}
+    return {
+        name: int(with_threads(config, recipes[name], views[name].checkpoint).threads)
+        for name, config in configs.items()
+        if recipes[name].fitting == "gradient"
+    }

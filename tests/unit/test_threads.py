@@ -1,0 +1,68 @@
+"""How many CPU threads a system trains with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pithy.systems.registry import RECIPES
+from pithy.training import threads
+from pithy.training.checkpoint import kept
+from pithy.training.config import TrainingConfig, configure
+from pithy.training.threads import cores, with_threads
+
+
+@pytest.fixture(autouse=True)
+def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("system", "checkpoint", "setting", "expected"),
+    [
+        ("bert", "data/local/minilm", "auto", 8),
+        ("bert_hth_pta", "data/local/minilm", "auto", 8),
+        ("bert", None, "auto", 1),  # small and from scratch
+        ("textcnn", "data/local/minilm", "auto", 1),  # it only takes the checkpoint's tokens
+        ("textcnn", None, "auto", 1),
+        ("bert", "data/local/minilm", 3, 3),
+        ("textcnn", None, 2, 2),
+    ],
+)
+def test_threads_follow_from_the_recipe_unless_they_are_set(
+    system: str, checkpoint: str | None, setting: int | str, expected: int
+) -> None:
+    config = configure(system, RECIPES[system].changed(encoder={}, head={}, train={"threads": setting}))
+    assert with_threads(config, RECIPES[system], checkpoint).threads == expected
+
+
+def test_auto_is_the_default() -> None:
+    assert TrainingConfig().threads == "auto"
+
+
+def test_processes_of_one_training_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    assert cores() == 2
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "16")
+    assert cores() == 1
+
+
+def test_resume_state_of_another_number_of_threads_is_discarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt), kept("train", "bert", TrainingConfig(threads=1)) as first:
+        (first / "seed-0").mkdir(parents=True)
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), kept("train", "bert", TrainingConfig(threads=1)) as again:
+        assert again == first and (again / "seed-0").is_dir()
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == ""
+    with kept("train", "bert", TrainingConfig(threads=2)) as other:
+        assert other != first
+        assert not first.exists()
+    assert capsys.readouterr().out == (
+        ".pithy/state/train/bert: resume state discarded: "
+        "its data, parameters, code or number of threads differ from this run\n"
+    )
