@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import glob
 import hashlib
@@ -16,6 +18,8 @@ from typing import Any
 
 from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.values import parsed_json, shown
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 
 
 def _sync(path: Path) -> None:
@@ -51,9 +55,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; on success it takes the place of `path` by one rename.
+    """Yield a temporary folder next to `path`; on success it replaces `path`, on failure `path` stays as it was.
 
-    What a killed process left of an earlier try is removed. Raises TryAgainError while another process writes `path`.
+    On Linux the two folders are exchanged in one step, so that `path` is never missing. What a killed process left of
+    an earlier try is removed. Raises TryAgainError while another process writes `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _held(path, _new_folder) as temporary:
@@ -63,15 +68,41 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             yield temporary
             for file in temporary.rglob("*"):
                 _sync(file)
-            if path.exists():
-                shutil.rmtree(path)
-            temporary.replace(path)
+            _replace_folder(temporary, path)
             _sync(path.parent)
         except Exception as error:
             error.add_note(str(path))
             raise
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _remove(temporary)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Move the folder `new` to `path`; what was at `path` is at `new` afterwards, or is gone.
+
+    Where folders cannot be exchanged (not Linux, or a file system without it) there are two renames, and a process that
+    is killed between them leaves the old folder under a temporary name and nothing at `path`.
+    """
+    if not os.path.lexists(path):
+        new.replace(path)
+    elif not _exchange(new, path):
+        old = _new_name(path)
+        path.replace(old)
+        new.replace(path)
+        old.replace(new)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two paths in one step (Linux: renameat2); False where this system or file system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if not renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE):
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code), str(second))
 
 
 @contextmanager
@@ -131,11 +162,16 @@ def _clear(path: Path) -> bool:
             pass  # a file system without locks
         finally:
             os.close(descriptor)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
+        _remove(path)
     return True
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder as far as possible, or a file or link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,0 +1,97 @@
+"""A folder is replaced as a whole, and is never missing in between."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pithy import files
+from pithy.files import atomic_folder
+
+ROUNDS = 200
+TWO_RENAMES = pytest.param(lambda new, path: False, id="two renames")
+EXCHANGE = pytest.param(files._exchange, id="exchange")
+
+Exchange = Callable[[Path, Path], bool]
+
+
+def write(path: Path, text: str) -> None:
+    with atomic_folder(path) as folder:
+        for name in "abcdef":
+            (folder / name).write_text(text)
+
+
+def contents(folder: Path) -> list[str]:
+    """The content of each file in every folder next to `folder`, hidden ones included."""
+    return sorted(f"{path.parent.name}/{path.name}={path.read_text()}" for path in folder.parent.rglob("*/*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
+def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
+    path, stop, missing = tmp_path / "model", threading.Event(), []
+    write(path, "0")
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                (path / "f").read_text()
+            except FileNotFoundError as error:
+                missing.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(ROUNDS):
+            write(path, str(number))
+    finally:
+        stop.set()
+        reader.join()
+    assert missing == []
+    assert contents(path) == [f"model/{name}={ROUNDS - 1}" for name in "abcdef"]
+
+
+@pytest.mark.parametrize("exchange", [EXCHANGE, TWO_RENAMES])
+def test_the_new_folder_replaces_the_old_one_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Exchange
+) -> None:
+    monkeypatch.setattr(files, "_exchange", exchange)
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").write_text("old")
+    write(path, "new")
+    assert contents(path) == [f"model/{name}=new" for name in "abcdef"]
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("exchange", [EXCHANGE, TWO_RENAMES])
+def test_a_link_is_replaced_and_what_it_points_to_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Exchange
+) -> None:
+    monkeypatch.setattr(files, "_exchange", exchange)
+    elsewhere, path = tmp_path / "elsewhere", tmp_path / "model"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("mine")
+    path.symlink_to(elsewhere)
+    write(path, "new")
+    assert not path.is_symlink()
+    assert (elsewhere / "precious").read_text() == "mine"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "model"]
+
+
+def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    write(path, "old")
+    with pytest.raises(ValueError, match="stopped"), atomic_folder(path) as folder:
+        (folder / "a").write_text("new")
+        raise ValueError("stopped")
+    assert contents(path) == [f"model/{name}=old" for name in "abcdef"]
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_disk_error_in_the_exchange_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        files._exchange(tmp_path / "none", tmp_path / "neither")
