@@ -26,11 +26,13 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+import pithy
 from pithy.errors import PithyError
 from tests.fuzz.model_seeds import of_graphs, of_models, of_stages, of_tokenizers, of_vectors
 from tests.fuzz.result_seeds import of_pretrained, of_results
 from tests.fuzz.seeds import Format, of_archives, of_corpora, of_settings
 
+PACKAGE = Path(pithy.__file__).parent
 LIMIT = 20.0  # seconds that reading one small file may take
 MEMORY = 4 << 30  # bytes that reading may ask for beyond what the process has
 MAKERS: list[Callable[[Path], list[Format]]] = [
@@ -121,7 +123,9 @@ def unclear(error: PithyError, target: Format) -> str:
 
 def described(error: BaseException) -> str:
     """The error and where in pithy it arose."""
-    places = [place for place in traceback.extract_tb(error.__traceback__) if "/pithy/" in place.filename]
+    places = [
+        place for place in traceback.extract_tb(error.__traceback__) if Path(place.filename).is_relative_to(PACKAGE)
+    ]
     where = f"{Path(places[-1].filename).name}:{places[-1].name}" if places else "outside"
     return f"{type(error).__name__} in {where}: {str(error)[:160]!r}"
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test
 
+from pithy.errors import InputMissingError
+from pithy.files import read_json
 from tests.fuzz import formats, test_corpus_holds, test_prompts_hold, test_readers_hold, test_settings_hold
 from tests.fuzz import test_tokenizers_hold as tokenizers
 from tests.fuzz.budget import SCALE
@@ -32,6 +34,16 @@ def test_the_same_seed_breaks_the_same_files(seeds: list[formats.Format], tmp_pa
     one, other = (formats.run(small, cases=range(20), seed=5) for _ in range(2))
     assert (one.read, one.refused, one.findings) == (other.read, other.refused, other.findings)
     assert all(each.path.read_bytes() for each in small)
+
+
+def test_an_error_is_located_in_the_package_whatever_the_folders_are_called(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "pithy" / "other.py"
+    with pytest.raises(ZeroDivisionError) as outside:
+        exec(compile("1 / 0", str(elsewhere), "exec"))
+    with pytest.raises(InputMissingError) as inside:
+        read_json(tmp_path / "absent.json")
+    assert formats.described(outside.value) == "ZeroDivisionError in outside: 'division by zero'"
+    assert formats.described(inside.value).startswith("InputMissingError in files.py:read_json: ")
 
 
 def test_a_finding_is_a_finding(tmp_path: Path) -> None:
