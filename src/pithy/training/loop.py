@@ -163,8 +163,6 @@ class Trainer:
         self.model.load_state_dict(self.best)
         self.optimizer.state.clear()
         slow_down(self.schedule, SLOWER)
-        for group in self.optimizer.param_groups:
-            group["lr"] *= SLOWER
         self.diverged.fill_(-1)
         self.place.back, self.place.fresh = self.place.back + 1, self.place.step
         self._say(why)

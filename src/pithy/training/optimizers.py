@@ -46,5 +46,7 @@ def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: in
 
 
 def slow_down(schedule: LambdaLR, factor: float) -> None:
-    """Multiply the rate of every later step by `factor`."""
+    """Multiply the rate of every later step by `factor`, the next one included."""
     schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
+    for group in schedule.optimizer.param_groups:
+        group["lr"] *= factor

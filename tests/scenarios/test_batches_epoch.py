@@ -1,0 +1,105 @@
+"""Which texts a batch holds, and in which order batches come, on texts whose lengths give the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pithy.training.batches import TextBatches
+from tests.scenarios.scripted import Dev, prepared, texts
+
+
+def of_lengths(lengths: list[int]) -> TextBatches:
+    """Texts of so many tokens."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids, labels = np.full(offsets[-1], 5), np.zeros(len(lengths), np.int64)
+    return TextBatches(ids, offsets, prefix=[], suffix=[], max_length=300, pad_id=0, unk_id=1, labels=labels)
+
+
+def lengths_of(batches: Any, texts: TextBatches) -> list[list[int]]:
+    return [sorted(texts.lengths[rows].tolist()) for rows in batches]
+
+
+LENGTHS = [2, 6, 5, 2, 3, 6, 2]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "max_tokens", "wanted"),
+    [
+        # from the longest on: two of 6 tokens are 12, 5 and 3 padded to 5 are 10, of the texts of 2 all three fit
+        (4, 12, [[6, 6], [3, 5], [2, 2, 2]]),
+        (4, 1000, [[3, 5, 6, 6], [2, 2, 2]]),
+        (2, 1000, [[6, 6], [3, 5], [2, 2], [2]]),
+        (4, 11, [[6], [6], [3, 5], [2, 2, 2]]),
+        (4, 3, [[6], [6], [5], [3], [2], [2], [2]]),  # a text that is longer than that comes alone
+    ],
+)
+def test_a_batch_has_at_most_batch_size_texts_and_max_tokens_tokens(
+    batch_size: int, max_tokens: int, wanted: list[list[int]]
+) -> None:
+    made = of_lengths(LENGTHS)
+    assert lengths_of(made.in_order(batch_size, max_tokens), made) == wanted
+    epoch = made.epoch(np.random.default_rng(0), batch_size, max_tokens)
+    assert sorted(lengths_of(epoch, made)) == sorted(wanted)
+    assert sorted(np.concatenate(epoch).tolist()) == list(range(len(LENGTHS)))
+
+
+@pytest.mark.parametrize(("max_tokens", "steps"), [(12, 3), (1000, 2), (3, 7)])
+def test_training_keeps_to_max_tokens(max_tokens: int, steps: int) -> None:
+    run = prepared([Dev(5)], batch_size=4, max_tokens=max_tokens)
+    trainer = type(run.trainer)(run.model, of_lengths(LENGTHS), texts(10), run.trainer.config, seed=0)
+    trainer.run()
+    assert run.model.steps == trainer.per_epoch == steps
+
+
+def test_texts_of_a_batch_are_of_like_length_within_a_pool_of_64_batches() -> None:
+    made = of_lengths([*range(1, 129)])  # one pool of 64 batches of two: neighbours in length, whatever the draw
+    epoch = lengths_of(made.epoch(np.random.default_rng(3), 2, 10_000), made)
+    assert sorted(epoch) == [[n, n + 1] for n in range(1, 129, 2)]
+    wider = of_lengths([*range(1, 257)])  # two pools of random texts: neighbours of the pool, not of all texts
+    drawn = lengths_of(wider.epoch(np.random.default_rng(3), 2, 10_000), wider)
+    apart = np.array([high - low for low, high in drawn])
+    assert (apart > 1).sum() > 30 and apart.max() < 30
+
+
+def test_batches_come_in_a_random_order_and_not_by_length() -> None:
+    made, order = of_lengths([*range(1, 129)]), np.random.default_rng(0)
+    longest = np.array([max(batch) for batch in lengths_of(made.epoch(order, 2, 10_000), made)])
+    ranks = np.corrcoef(longest, np.arange(len(longest)))[0, 1]
+    assert abs(ranks) < 0.4  # sorted either way it is ±1; by chance 0 ± 0.13
+
+
+def test_every_epoch_puts_other_texts_of_one_length_together() -> None:
+    made, order = of_lengths([4] * 64), np.random.default_rng(0)
+    pairs = Counter(frozenset(rows.tolist()) for _ in range(10) for rows in made.epoch(order, 2, 1000))
+    assert sum(pairs.values()) == 320
+    assert len(pairs) > 280  # of 2,016 possible pairs; 32 where an epoch is the one before
+
+
+def test_each_text_comes_first_equally_often() -> None:
+    made, order = of_lengths([3] * 8), np.random.default_rng(0)
+    first = Counter(int(made.epoch(order, 1, 1000)[0][0]) for _ in range(1600))
+    assert set(first) == set(range(8))
+    assert min(first.values()) > 140 and max(first.values()) < 260  # 200 expected, σ = 13
+
+
+def orders(seed: int) -> list[list[int]]:
+    """The texts of each step of two epochs of training."""
+    run = prepared([Dev(5)] * 2, batches=8, batch_size=2)
+    trainer = type(run.trainer)(run.model, run.trainer.train, run.trainer.dev, run.trainer.config, seed=seed)
+    seen: list[list[int]] = []
+    gather = trainer.train.gather
+    trainer.train.gather = lambda rows: (seen.append(rows.tolist()), gather(rows))[1]  # type: ignore[method-assign]
+    trainer.run()
+    return seen
+
+
+def test_the_seed_gives_the_order_of_training() -> None:
+    first, again, other = orders(0), orders(0), orders(1)
+    assert first == again != other
+    assert first[:8] != first[8:], "the second epoch has an order of its own"
+    assert all(sorted(chain(*half)) == list(range(16)) for half in (first[:8], first[8:], other[:8]))

@@ -1,0 +1,154 @@
+"""Early stopping, best weights and schedules, evaluation by evaluation, on dev scores that follow a script."""
+
+from __future__ import annotations
+
+import pytest
+
+from pithy.training.loop import DivergedError
+from tests.scenarios.scripted import Dev, Run, prepared, trained
+
+WORSE = Dev(3)
+
+
+def steps(run: Run) -> list[float]:
+    """The steps after which dev was evaluated."""
+    return [line["step"] for line in run.record.history]
+
+
+# Early stopping
+
+
+@pytest.mark.parametrize(("patience", "evaluated"), [(1, 3), (2, 6), (3, 7), (5, 8)])
+def test_training_stops_after_exactly_as_many_stale_evaluations_as_patience(patience: int, evaluated: int) -> None:
+    script = [Dev(5), Dev(7), Dev(6), Dev(8), Dev(6), Dev(8), Dev(8), Dev(8)]  # gains at 1, 2 and 4
+    run = trained(script, patience=patience)
+    assert (len(run.record.history), run.model.evaluations, run.model.steps) == (evaluated, evaluated, evaluated)
+
+
+def test_a_gain_starts_the_count_of_stale_evaluations_anew() -> None:
+    script = [Dev(5), WORSE, Dev(6), WORSE, Dev(7), WORSE, WORSE, Dev(10)]
+    run = trained(script, patience=2)
+    assert (len(run.record.history), run.record.epoch, run.record.stale) == (7, 5, 2)
+
+
+def test_patience_counts_evaluations_and_stops_within_an_epoch() -> None:
+    script = [Dev(5), Dev(7), WORSE, WORSE, WORSE, Dev(10), Dev(10), Dev(10)]
+    run = trained(script, batches=4, epochs=2, evaluations=4, patience=3)
+    assert steps(run) == [1, 2, 3, 4, 5]
+    assert (run.model.steps, run.model.mark.item()) == (5, 2)
+
+
+def test_training_ends_after_its_epochs_where_dev_gains_each_time() -> None:
+    run = trained([Dev(n) for n in range(1, 7)], epochs=4, patience=1)
+    assert (len(run.record.history), run.record.epoch) == (4, 4)
+
+
+# The best weights
+
+
+def test_the_model_ends_with_the_weights_of_the_best_evaluation() -> None:
+    run = trained([Dev(5), Dev(9), Dev(7), Dev(8)], batches=2)
+    assert run.model.mark.item() == 4  # two epochs of two steps
+    assert run.model.rise.item() == pytest.approx(4 * 0.5)
+    assert (run.record.epoch, run.record.accuracy) == (2, 0.9)
+    assert run.model.steps == 8 and not run.model.training
+
+
+def test_the_first_evaluation_may_be_the_best() -> None:
+    run = trained([Dev(0), Dev(0, 0.5), Dev(0)])
+    assert (run.record.epoch, run.record.accuracy, run.model.mark.item()) == (1, 0.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "best"),
+    [
+        ([Dev(7, 1.0), Dev(7, 2.0), Dev(7, 1.5)], 2),  # the margin lowers the loss
+        ([Dev(7, 2.0), Dev(7, 1.0), Dev(7, 1.5)], 1),
+        ([Dev(7, 1.0), Dev(7, 1.0), Dev(7, 1.0)], 1),  # no gain at all: the first stays
+        ([Dev(7, 2.0), Dev(8, 0.1), Dev(7, 9.0)], 2),  # the score comes first, whatever the loss
+    ],
+)
+def test_of_equal_scores_the_lower_dev_loss_wins(script: list[Dev], best: int) -> None:
+    run = trained(script)
+    assert (run.record.epoch, run.model.mark.item()) == (best, best)
+    assert run.record.stale == 3 - best
+
+
+def test_the_history_has_score_and_loss_of_every_evaluation() -> None:
+    script = [Dev(5), Dev(7, 2.0), Dev(6, 0.5)]
+    history = trained(script, batches=2).record.history
+    assert [(line["epoch"], line["step"], line["dev"]) for line in history] == [(1, 2, 0.5), (2, 4, 0.7), (3, 6, 0.6)]
+    assert [line["dev_loss"] for line in history] == pytest.approx([dev.loss for dev in script], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "expected"),
+    [(1, [7]), (2, [3, 7]), (3, [2, 4, 7]), (4, [1, 2, 3, 4, 5, 6, 7]), (9, [1, 2, 3, 4, 5, 6, 7])],
+)
+def test_evaluations_lie_evenly_in_an_epoch_and_the_last_at_its_end(evaluations: int, expected: list[int]) -> None:
+    """Seven batches: every 7 // evaluations steps, none closer than that to the one at the end."""
+    run = trained([Dev(5)] * 14, batches=7, epochs=2, evaluations=evaluations)
+    assert steps(run) == expected + [7 + step for step in expected]
+
+
+# Learning rates
+
+
+def test_constant_rate() -> None:
+    assert trained([Dev(1)] * 5).rates == [0.5] * 5
+
+
+def test_linear_schedule_warms_up_and_falls_to_the_last_step() -> None:
+    run = trained([Dev(1)] * 5, batches=2, schedule="linear", warmup=0.2, learning_rate=0.8)
+    # ten steps, two of them warm-up: 1/2 and 2/2, then (10 - t) / 8 for t = 2 to 9
+    assert run.rates == pytest.approx([0.4, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], abs=1e-4)
+
+
+def test_inverse_square_root_schedule() -> None:
+    run = trained([Dev(1)] * 6, schedule="inverse_sqrt", warmup=0.5, warmup_steps=2, learning_rate=0.8)
+    # a warm-up of 2 steps, the lesser of 2 and 3: then √(2 / t) for t = 2 to 5
+    assert run.rates == pytest.approx([0.4, 0.8, 0.8, 0.65320, 0.56569, 0.50596], abs=1e-4)
+
+
+def test_the_schedule_is_that_of_all_epochs_even_where_training_stops_early() -> None:
+    run = trained([Dev(5), WORSE, WORSE, WORSE], epochs=4, patience=1, schedule="linear", learning_rate=0.4)
+    assert run.rates == pytest.approx([0.4, 0.4], abs=1e-4)  # step 1 is warm-up; (4 - 1) / (4 - 1) is 1
+    longer = trained([Dev(5), Dev(6), WORSE, WORSE], epochs=4, patience=1, schedule="linear", learning_rate=0.3)
+    assert longer.rates == pytest.approx([0.3, 0.3, 0.2], abs=1e-4)
+
+
+def test_plateau_lowers_the_rate_by_a_tenth_after_every_third_stale_evaluation() -> None:
+    script = [Dev(5), WORSE, WORSE, WORSE, WORSE, Dev(6), WORSE, WORSE, WORSE, WORSE, WORSE, WORSE, WORSE]
+    run = trained(script, schedule="plateau", learning_rate=1.0)
+    # three stale evaluations after step 4 and, behind the gain at step 6, after step 9; six after step 12
+    assert run.rates == pytest.approx([1.0] * 4 + [0.9] * 5 + [0.81] * 3 + [0.729], abs=1e-4)
+
+
+def test_a_constant_schedule_ignores_a_plateau() -> None:
+    assert trained([Dev(5), *[WORSE] * 6]).rates == [0.5] * 7
+
+
+# Rollback
+
+
+def test_rollback_takes_the_best_weights_and_half_the_rate() -> None:
+    script = [Dev(5), Dev(9), WORSE, WORSE, Dev(4), Dev(4)]
+    run = prepared(script, faults=(4,), rollbacks=1, epochs=6)
+    run.trainer.run()
+    assert run.values[:4] == pytest.approx([0.0, 0.5, 1.0, 1.5])
+    # The best weights are those of step 2 (1.0). Adam starts anew, so that each step is the rate again: 0.25.
+    assert run.values[5:] == pytest.approx([1.25, 1.5])
+    assert [note for note in run.notes if "step 4" in note], "it is reported"
+    assert (run.record.epoch, run.model.mark.item()) == (2, 2)
+
+
+def test_rollback_may_happen_as_often_as_set_and_no_more() -> None:
+    script = [Dev(5)] * 6
+    assert len(trained(script, faults=(2, 4), rollbacks=2).record.history) == 6
+    with pytest.raises(DivergedError, match=r"step 4\b"):
+        trained(script, faults=(2, 4), rollbacks=1)
+
+
+def test_rollback_before_any_evaluation_takes_the_first_weights() -> None:
+    run = trained([Dev(5), Dev(6), Dev(7)], batches=2, faults=(2,), rollbacks=1)
+    assert run.values[3:] == pytest.approx([0.25, 0.5, 0.75, 1.0])  # from 0, where the training began

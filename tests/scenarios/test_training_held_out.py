@@ -1,0 +1,245 @@
+"""What training takes from train, what from dev, and that nothing comes from test: the three disagree by design.
+
+In train and test "good" is pos and "bad" is neg. Dev says the opposite, so that learning lowers its score.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from pithy.layers.types import Context, Prediction, Tokens
+from pithy.settings import PosTableSettings
+from pithy.stages import train
+from pithy.systems.chance import ChanceConfig
+from pithy.systems.linear_svm import LinearSvmConfig
+from pithy.systems.registry import RECIPES
+from pithy.systems.saved import load
+from pithy.text.pos_table import build, save
+from pithy.text.view import View
+from pithy.training import chance, linear, run
+from pithy.training.batches import TextBatches
+from pithy.training.config import TrainingConfig, configure
+from pithy.training.predict import predict
+from pithy.training.tuning import thresholds_of
+from pithy.training.views import batches_of, frame_of
+from tests.unit.text_samples import encoded_in
+
+TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
+EPOCHS, PATIENCE = 6, 3
+SYSTEM = {
+    "view": "v",
+    "encoder": {"width": 16},
+    "train": {
+        "epochs": EPOCHS,
+        "patience": PATIENCE,
+        "batch_size": 8,
+        "learning_rate": 0.05,
+        "schedule": "constant",
+        "warmup": 0.0,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def encode(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., View]:
+    """Encode rows in a folder of their own."""
+    pos = tmp_path_factory.mktemp("pos")
+    save(build(PosTableSettings()), pos, {})
+    return lambda rows, **more: encoded_in(tmp_path_factory.mktemp("view"), pos, rows, "en", **more)
+
+
+def rows(labels: dict[str, str], count: int) -> list[tuple[str, str]]:
+    """Texts of one telling word and a number that tells nothing."""
+    return [(f"{word} {n % 5}", label) for n in range(count) for word, label in labels.items()]
+
+
+def trained(view: View, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the seed that the train stage makes of `view`, in this process."""
+    params = {"dataset": "x", "seeds": [0], "views": {"v": {}}, "systems": {"fast_text": SYSTEM}}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    (folder / "no_pretraining").mkdir()
+    (folder / "no_pretraining/about.json").write_text('{"steps": 0}')
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["train", "fast_text", str(view.folder), "no_pretraining", "out"])
+    train.main()
+    return folder / "out" / "seed-0"
+
+
+def dev_loss(folder: Path, view: View) -> float:
+    """Mean of -log p(label) over dev, of the model in `folder`."""
+    saved, labels = load(folder), view.split("dev").labels
+    p = predict(saved.model, batches_of(view, "dev", saved.frame)).probabilities
+    return float(-np.log(p[np.arange(len(labels)), labels]).mean())
+
+
+@pytest.mark.parametrize(
+    ("dev", "epoch", "evaluations", "accuracy"),
+    [(OPPOSITE, 1, 1 + PATIENCE, 0.0), (TRUE, EPOCHS, EPOCHS, 1.0)],
+    ids=["dev says the opposite", "dev agrees"],
+)
+def test_the_train_stage_chooses_the_epoch_that_is_best_on_dev(
+    dev: dict[str, str],
+    epoch: int,
+    evaluations: int,
+    accuracy: float,
+    encode: Callable[..., View],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On test, and on train, the last epoch is the best: learning only lowers their loss."""
+    view = encode({"train": rows(TRUE, 40), "dev": rows(dev, 10), "test": rows(TRUE, 10)})
+    folder = trained(view, tmp_path, monkeypatch)
+    manifest, history = (json.loads((folder / name).read_text()) for name in ("manifest.json", "history.json"))
+    losses = [line["dev_loss"] for line in history]
+    assert (manifest["epoch"], len(history)) == (epoch, evaluations)
+    assert losses == sorted(losses, reverse=dev is TRUE), "dev gets worse with every epoch, or better"
+    assert manifest["dev_accuracy"] == accuracy
+    assert dev_loss(folder, view) == pytest.approx(losses[epoch - 1], rel=1e-4)
+
+
+def token_f1(model: Any, view: View) -> float:
+    """Micro-F1 of the labels of dev's tokens other than O, label 0."""
+    frame = frame_of(view, 128)
+    tokens, gold = predict(model, batches_of(view, "dev", frame)).tokens, view.split("dev").token_labels
+    assert tokens is not None and gold is not None
+    pairs = list(zip(tokens.argmax(1).tolist(), gold.tolist(), strict=True))
+    hits = sum(said == label != 0 for said, label in pairs)
+    return 2 * hits / (sum(said != 0 for said, _ in pairs) + sum(label != 0 for _, label in pairs))
+
+
+@pytest.mark.parametrize(("share", "learns"), [(0.0, False), (1.0, True)])
+def test_token_supervision_hides_labels_of_train_and_none_of_dev(
+    share: float, learns: bool, encode: Callable[..., View]
+) -> None:
+    """`mhal_tok` learns from token labels alone: its loss is 0 where train shows none."""
+    labelled = [(f"{word} it", label, [word, "it"], [label, "O"]) for word, label in TRUE.items()] * 8
+    corpus = dict.fromkeys(("train", "dev", "test"), labelled)
+    view = encode(corpus, token_labels=["O", "neg", "pos"])
+    sizes = {"embedding": 6, "width": 5, "dropout": 0.0}
+    settings = {"token_supervision": share, "epochs": 2, "learning_rate": 0.05}
+    recipe = RECIPES["mhal_tok"].changed(encoder=sizes, head={"hidden": 9}, train=settings)
+    found = run.train_system(recipe, configure("mine", recipe), view, seed=2, path="systems.mine")
+    assert all((line["loss"] > 0) is learns for line in found.history)
+    assert max(line["dev"] for line in found.history) == pytest.approx(token_f1(found.model, view))
+    assert token_f1(found.model, view) > 0, "by chance without labels: otherwise this says nothing of dev"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "own", "wanted"), [("some", 2e-5, 2e-5), (None, 2e-5, 0.01), ("some", None, 0.01)]
+)
+def test_a_pretrained_checkpoint_has_a_learning_rate_of_its_own(
+    checkpoint: str | None, own: float | None, wanted: float
+) -> None:
+    view: Any = type("Some", (), {"checkpoint": checkpoint})
+    assert run.rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
+
+
+# Thresholds
+
+
+class Fixed(nn.Module):
+    """Gives both labels the probability of a text's only word, 0.1 for "one" to 0.6 for "six"."""
+
+    multi = True
+    NUMBERS = ("one", "two", "three", "four", "five", "six")
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        ids = Tokenizer.from_file(str(view.tokenizer_json)).get_vocab()
+        self.chances = {ids[word]: n / 10 for n, word in enumerate(self.NUMBERS, 1)}
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        p = torch.tensor([self.chances[int(index)] for index in tokens.ids[:, 0]])
+        return Prediction(torch.stack([p, p], 1).logit())
+
+
+def above(words: str, wanted: str) -> list[tuple[str, list[str]]]:
+    """Texts of one word each; those `wanted` have both labels and the others none."""
+    return [(word, ["neg", "pos"] if word in wanted.split() else []) for word in words.split()]
+
+
+def test_thresholds_are_fitted_on_dev(encode: Callable[..., View]) -> None:
+    corpus = {
+        "train": above("one two three four five six", "six"),  # best at 0.55
+        "dev": above("one two", "two"),  # best at 0.15
+        "test": above("three four", "four"),  # best at 0.35
+    }
+    view = encode(corpus, task="multi")
+    found = thresholds_of(Fixed(view), view, frame_of(view, 8), "fp32")
+    assert found == pytest.approx([0.15, 0.15])
+
+
+def test_one_label_a_text_has_no_thresholds(encode: Callable[..., View]) -> None:
+    view = encode({name: rows(TRUE, 1) for name in ("train", "dev", "test")})
+    assert thresholds_of(None, view, frame_of(view, 8), "fp32") is None
+
+
+# What is not trained by gradient
+
+
+def words(labels: list[int], ids: list[int]) -> TextBatches:
+    """Texts of one word each."""
+    return TextBatches(
+        np.array(ids), np.arange(len(ids) + 1), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
+        labels=np.array(labels),
+    )  # fmt: skip
+
+
+CONTEXT = Context(vocabulary=9, classes=2, max_length=8)
+
+
+@pytest.mark.parametrize(("right", "probability"), [(6, 0.75), (7, 0.875), (5, 0.625)])
+def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -> None:
+    """All margins of dev are alike: the likeliest scale gives each text the share of dev's texts that are right.
+
+    Train is all right, and would give the largest scale. The grid of scales has steps of 5%.
+    """
+    ids, wrong = [5] * 8 + [6] * 8, 8 - right  # of the eight texts of a class
+    train = words([0] * 8 + [1] * 8, ids)
+    dev = words([0] * right + [1] * wrong + [1] * right + [0] * wrong, ids)
+    model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
+    linear.fit(model, train, dev, seed=0)
+    p = predict(model, dev, precision="fp32").probabilities
+    np.testing.assert_allclose(p[:8, 0], probability, atol=0.01)
+    np.testing.assert_allclose(p[8:, 1], probability, atol=0.01)
+
+
+def test_n_grams_and_frequencies_come_from_train() -> None:
+    train, dev = words([0, 0, 0, 1], [5, 5, 6, 6]), words([1, 1], [7, 8])
+    model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
+    linear.fit(model, train, dev, seed=0)
+    assert len(model.keys) == 2
+    guess = ChanceConfig().build(CONTEXT)
+    chance.fit(guess, train, dev, seed=4)
+    assert guess.frequency.tolist() == [0.75, 0.25]
+    assert guess.seed.item() == 4
+
+
+def test_the_share_of_texts_with_each_of_several_labels() -> None:
+    train = words([0, 0, 0, 0], [5, 5, 6, 6])
+    train.labels = torch.tensor([[1, 0], [1, 1], [1, 0], [0, 0]], dtype=torch.uint8)
+    guess = ChanceConfig().build(Context(vocabulary=9, classes=2, max_length=8, multi=True))
+    chance.fit(guess, train, train, seed=0)
+    assert guess.frequency.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize(("features", "kept"), [(2, {5, 6}), (1, {5}), (9, {5, 6, 7})])
+def test_the_most_frequent_n_grams_are_kept(features: int, kept: set[int]) -> None:
+    train = words([0, 1, 0, 1, 0, 1], [5, 5, 5, 6, 6, 7])
+    model = LinearSvmConfig(orders=[1], min_rows=1, features=features).build(CONTEXT)
+    linear.fit(model, train, train, seed=0)
+    every = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
+    linear.fit(every, train, train, seed=0)
+    order = dict(zip(every.keys.tolist(), sorted({5, 6, 7}), strict=True))
+    assert {order[key] for key in model.keys.tolist()} == kept
