@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -224,7 +225,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write torch tensors as one safetensors file, atomically."""
     from safetensors.torch import save_file
 
-    with atomic_file(path) as temporary:
+    with atomic_file(path) as temporary, _mode_kept(temporary):
         save_file(dict(tensors), temporary, metadata={"format": "pt"})
 
 
@@ -232,8 +233,16 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write NumPy arrays as one safetensors file, atomically."""
     from safetensors.numpy import save_file
 
-    with atomic_file(path) as temporary:
+    with atomic_file(path) as temporary, _mode_kept(temporary):
         save_file(dict(arrays), temporary)
+
+
+@contextmanager
+def _mode_kept(path: Path) -> Iterator[None]:
+    """Keep the permissions of `path`: safetensors replaces a file by one that only its owner can read."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    yield
+    path.chmod(mode)
 
 
 def read_arrays(path: Path) -> dict[str, Any]:

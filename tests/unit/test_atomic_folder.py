@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from pithy import files
 from pithy.files import atomic_folder
@@ -95,3 +99,14 @@ def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
 def test_a_disk_error_in_the_exchange_is_raised(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         files._exchange(tmp_path / "none", tmp_path / "neither")
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_weights_and_arrays_follow_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        files.write_tensors(tmp_path / "model.safetensors", {"weight": torch.zeros(2)})
+        files.write_arrays(tmp_path / "arrays.safetensors", {"ids": np.zeros(2)})
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
