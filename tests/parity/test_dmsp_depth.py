@@ -137,6 +137,23 @@ def test_without_tolerance_the_best_layers_are_good_and_no_other(rule: Any) -> N
     assert len(control.kept([0.9, 0.9, 0.9])) == (1 if rule == "shallowest" else 3)
 
 
+@pytest.mark.parametrize("tolerance", [1, 2, 5])
+def test_a_layer_exactly_one_tolerance_below_the_best_is_weak(tolerance: int) -> None:
+    control = DepthControl(tolerance=tolerance / 100)
+    for best in range(tolerance, 101):  # as hundredths, where floats round either way
+        alpha = [best / 100, (best - tolerance) / 100]
+        assert control.counts(alpha) == (1, 1), alpha
+    alpha = [0.31, 0.62, 0.61, 0.60]  # g = 2 is not above s = 2
+    assert DepthControl(tolerance=0.02).dropped(alpha) is None
+    assert DepthControl(tolerance=0.021).dropped(alpha) == 3  # g = 3, s = 1
+
+
+def test_an_accuracy_at_an_absolute_threshold_is_weak_whatever_its_rounding() -> None:
+    assert 0.1 + 0.2 > 0.3
+    assert DepthControl(threshold=0.3).counts([0.1 + 0.2, 0.31]) == (1, 1)
+    assert DepthControl(threshold=0.3, rule="shallowest").kept([0.1 + 0.2, 0.31]) == [0, 1]
+
+
 def head(stack: SemanticPerceptronEncoder, **settings: Any) -> LayerEnsembleHead:
     return scattered(LayerEnsembleConfig(hidden=16, **settings).build(CONTEXT, stack))
 

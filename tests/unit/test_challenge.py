@@ -60,3 +60,22 @@ def test_several_labels_a_text() -> None:
     new, old = (judge("multi", gold, answers[None].astype(float), cuts) for answers in (gold, noisy))
     found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
     assert found.promoted and found.p is not None and found.p < 0.05
+
+
+def with_f1(c_right: int, b_right: int) -> Judged:
+    """100 texts of a, 100 of b, 50 of c, and 50 texts taken for c: the F1 of c is `c_right` / 50."""
+    gold = np.repeat([0, 1, 2], [100, 100, 50])
+    answers = gold.copy()
+    answers[200 : 250 - c_right] = 0
+    answers[: 50 - c_right] = 2
+    answers[100 : 200 - b_right] = 0
+    return judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0)))
+
+
+def test_a_class_may_lose_exactly_the_margin() -> None:
+    new, old = with_f1(30, 100), with_f1(31, 0)  # c falls from 0.62 to 0.60; 0.62 - 0.60 is above 0.02 as floats
+    bar = {"names": ("new", "old"), "alpha": 0.05}
+    assert 0.62 - 0.60 > 0.02
+    assert decide(new, old, LABELS, margin=0.02, **bar).promoted
+    refused = decide(new, old, LABELS, margin=0.019, **bar)
+    assert not refused.promoted and "class 'c' (50 texts) falls from 62.0 to 60.0, margin 1.9" in refused.reason

@@ -16,6 +16,7 @@ from pithy.evaluation.formats import percent, probability
 from pithy.evaluation.metrics import per_class
 from pithy.evaluation.outcomes import Judged
 from pithy.evaluation.significance import verdict
+from pithy.rounding import clearly_above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def decide(
         kind = "worse" if found.outcome == "worse" else "not better by more than chance"
         return Decision(promoted=False, reason=f"{kind}: {told}, {p}", p=found.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
-    if worst.champion - worst.challenger > margin:
+    if clearly_above(worst.champion - worst.challenger, margin):
         fall = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
         reason = f"the F1 of class {worst.label!r} ({worst.rows:,} texts) falls {fall}, though {told}, {p}"
         return Decision(promoted=False, reason=reason, p=found.p, classes=changes)

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.rounding import PRECISION, clearly_above
+
 PaperRule = Literal["equation", "algorithm"]
 Rule = Literal[PaperRule, "shallowest"]
 Drop = Literal["last", "worst"]
@@ -28,23 +30,28 @@ class DepthControl:
     drop: Drop = "last"
 
     def xi(self, accuracies: Sequence[float]) -> float:
-        """ξ for the layers' accuracies α; by `auto` below the best one, however little, as a good layer is above ξ."""
+        """ξ for the layers' accuracies α; with `auto`, the best one is always clearly above it."""
         if self.threshold != "auto":
             return self.threshold
         best = max(accuracies)
-        return min(best - self.tolerance, float(np.nextafter(best, -np.inf)))
+        return best - max(self.tolerance, 2 * PRECISION)
 
     def counts(self, accuracies: Sequence[float]) -> tuple[int, int]:
         """g layers with α > ξ and s layers with α ≤ ξ."""
-        good = int((np.asarray(accuracies) > self.xi(accuracies)).sum())
+        good = sum(self.good(accuracies))
         return good, len(accuracies) - good
+
+    def good(self, accuracies: Sequence[float]) -> list[bool]:
+        """Whether α > ξ, for each layer."""
+        xi = self.xi(accuracies)
+        return [clearly_above(alpha, xi) for alpha in accuracies]
 
     def weights(self, accuracies: Sequence[float]) -> NDArray[np.float64]:
         """β of the N layers, summing to 1.  Eq. 5, 6 with the denominator over μα, so that it does sum to 1."""
         alpha = np.asarray(accuracies, dtype=np.float64)
         good, weak = self.counts(accuracies)
         low = -np.inf if good >= weak + 1 else -1.0
-        mu = np.where(alpha > self.xi(accuracies), 1.0, low)  # Eq. 5
+        mu = np.where(self.good(accuracies), 1.0, low)  # Eq. 5
         score = np.exp(np.where(np.isinf(mu), -np.inf, np.where(np.isinf(mu), 0.0, mu) * alpha))
         return np.asarray(score / score.sum())  # Eq. 6
 
@@ -52,8 +59,8 @@ class DepthControl:
         """The layers (0-based) that are left when none goes any more."""
         left = list(range(len(accuracies)))
         if self.rule == "shallowest":
-            xi = self.xi(accuracies)
-            first = next((n for n in left if accuracies[n] > xi), left[-1])
+            good = self.good(accuracies)
+            first = good.index(True) if any(good) else left[-1]
             return left[: first + 1]
         while (layer := self.dropped([accuracies[n] for n in left])) is not None:
             del left[layer]

@@ -12,6 +12,7 @@ from torch import nn
 from pithy.heads.depth_control import DepthControl
 from pithy.heads.layer_ensemble import LayerEnsembleHead
 from pithy.pruning.probe import probe
+from pithy.rounding import clearly_above
 from pithy.settings import PruneSettings
 from pithy.training.batches import TextBatches
 from pithy.training.checkpoint import Checkpoints
@@ -92,7 +93,7 @@ def prune(
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
     after, _ = record.score
-    if after < before - settings.tolerance:
+    if clearly_above(before - after, settings.tolerance):
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)
     why = f"{dropped} of {model.depth} layers dropped, dev {100 * before:.1f} → {100 * after:.1f}"

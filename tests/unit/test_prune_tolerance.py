@@ -1,0 +1,51 @@
+"""Pruning: a shallower model may lose exactly the tolerance on dev."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pithy.pruning import depth
+from pithy.settings import PruneSettings
+from pithy.training.config import TrainingConfig
+
+
+class Stack:
+    """A model of three layers."""
+
+    head: Any = None
+
+    def __init__(self) -> None:
+        self.depth = 3
+
+    def drop(self, layer: int) -> None:
+        """Take one layer out."""
+        self.depth -= 1
+
+
+def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPatch) -> depth.Pruned:
+    """Prune to the second of three layers; the dev scores are given."""
+    record = SimpleNamespace(score=(after, 0.0), accuracy=after)
+    patch.setattr(depth, "layer_accuracies", lambda *_: [0.5, 0.9, 0.9])
+    patch.setattr(depth, "predict", lambda *_, **__: None)
+    patch.setattr(depth, "dev_score", lambda *_: before)
+    patch.setattr(depth, "Trainer", lambda *_, **__: SimpleNamespace(run=lambda: record))
+    settings = PruneSettings(rule="shallowest", tolerance=tolerance)
+    data: Any = None
+    return depth.prune(Stack(), data, data, classes=2, settings=settings, config=TrainingConfig(), rate=0.1, seed=0)
+
+
+@pytest.mark.parametrize("before", [20, 23, 26, 50])  # hundredths: 0.20 - 0.02 is above 0.18 as floats
+def test_a_loss_of_exactly_the_tolerance_is_accepted(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = pruned(before / 100, (before - 2) / 100, 0.02, monkeypatch)
+    assert kept.accepted
+    assert kept.model.depth == 2
+
+
+def test_a_loss_above_the_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = pruned(0.62, 0.5999, 0.02, monkeypatch)
+    assert not kept.accepted
+    assert kept.model.depth == 3
+    assert kept.reason == "1 of 3 layers dropped cost 2.0 points on dev: all are kept"
