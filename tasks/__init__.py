@@ -27,3 +27,14 @@ DEFAULTS = {
 
 for _name, _value in DEFAULTS.items():
     os.environ.setdefault(_name, _value)
+
+
+def _without_proxy(hosts: tuple[str, ...]) -> None:
+    """Let requests to `hosts` bypass any proxy: the server of a run listens on this machine."""
+    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    value = ",".join(dict.fromkeys([*names, *hosts]))
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = value
+
+
+_without_proxy(("127.0.0.1", "localhost", "::1"))
