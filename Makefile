@@ -10,6 +10,11 @@ PEERS := $(VENV)/.peers
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
 export DO_NOT_TRACK := 1
+
+# A variable of make's command line is seen in the list of processes, and make expands the $ in it.
+ifeq ($(origin DATABASE),command line)
+  $(error set DATABASE in the environment (DATABASE=... make serve), or name a file of mode 0600 in DATABASE_FILE: on make's command line its password is seen by everybody on this machine)
+endif
 unexport DATASET SYSTEMS SEEDS SET NAME
 
 # A variable as an option of the command, quoted for the shell.
@@ -37,7 +42,7 @@ run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS=, SET="a.b=c d=e" o
 retrain: $(READY) ## take in new rows, train challengers, promote one that beats the champion
 	@$(BIN)/python -m flows.retrain
 
-serve: $(READY) ## start server, dashboard, worker and schedules; Ctrl-C or make stop ends them. DATABASE= for PostgreSQL
+serve: $(READY) ## start server, dashboard, worker and schedules; Ctrl-C or make stop ends them
 	@$(BIN)/python -m flows.serve
 
 stop: $(READY) ## end what make serve started

@@ -1,13 +1,35 @@
-"""The database behind a served Prefect: SQLite where nothing is said, PostgreSQL where DATABASE names one."""
+"""The database of a served Prefect: PostgreSQL where DATABASE or DATABASE_FILE gives an address, SQLite otherwise."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
+from pathlib import Path
 
-from pithy.errors import ParameterError, SourceUnavailableError
+from pithy.errors import InputMissingError, ParameterError, SourceUnavailableError
 
 DRIVER = "postgresql+asyncpg"
 PATIENCE = 10.0  # seconds for an answer
+
+
+def address() -> str:
+    """Take the address out of the environment: DATABASE, or the content of the file that DATABASE_FILE names.
+
+    Empty without either. Raises ParameterError where both are set or others can read the file, InputMissingError where
+    there is no file.
+    """
+    value, file = os.environ.pop("DATABASE", ""), os.environ.pop("DATABASE_FILE", "")
+    if not file:
+        return value
+    if value:
+        raise ParameterError("DATABASE and DATABASE_FILE are both set: unset one")
+    path = Path(file)
+    if not path.is_file():
+        raise InputMissingError(f"DATABASE_FILE: there is no file {path}")
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ParameterError(f"DATABASE_FILE: others can read {path}: run chmod 600 {path}")
+    return path.read_text(encoding="utf-8").strip()
 
 
 def checked(address: str) -> str:

@@ -53,9 +53,9 @@ class Kept:
 def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     """Serve the repository `root` until interrupted; the server's address is announced once it answers.
 
-    DATABASE and PITHY_WEBHOOK leave the environment here: they are secrets, and no other process needs them.
+    DATABASE, DATABASE_FILE and PITHY_WEBHOOK leave the environment here: they hold secrets that no other process needs.
     """
-    address, webhook = os.environ.pop("DATABASE", ""), os.environ.pop("PITHY_WEBHOOK", "")
+    address, webhook = database.address(), os.environ.pop("PITHY_WEBHOOK", "")
     wanted = deployments.names(root)
     address = database.checked(address) if address else ""
     port = port or server.free_port()
