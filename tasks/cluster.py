@@ -6,6 +6,8 @@ The workers see the repository under the same path: on one machine, or on a disk
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,7 +83,9 @@ def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
     settings = {name: value for name, value in os.environ.items() if name.startswith(HANDED_ON)}
     code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
     settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **OWN_END}
-    options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": {"env_vars": settings}}
+    # Ray starts a worker by a line for the shell, in which it does not quote the path of Python.
+    environment = {"env_vars": settings, "py_executable": shlex.quote(sys.executable)}
+    options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
     if address == LOCAL:
         os.environ.update(OWN_END)
         options |= {"num_cpus": slots or os.cpu_count(), "include_dashboard": False}
