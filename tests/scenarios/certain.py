@@ -18,7 +18,7 @@ LABELS = ["money", "arts", "sport"]
 WORD = {"money": "coin", "arts": "canvas", "sport": "goal"}  # what makes a text one of its label
 ROUND = ["sport", "arts", "arts", "money", "arts", "sport", "arts"]  # arts 4, sport 2, money 1 of seven rows
 FILLERS = ["today", "again", "about", "some", "people", "under", "their", "city", "with", "many"]
-SIZES = {"train": 168, "dev": 21, "test": 21}
+SIZES = {"train": 168, "dev": 21, "test": 42}
 SYSTEMS: dict[str, Any] = {
     "textcnn": {
         "view": "token",
@@ -32,7 +32,14 @@ SYSTEMS: dict[str, Any] = {
         "head": {"dropout": 0.0},
         "train": {"epochs": 8, "learning_rate": 0.03, "batch_size": 16},
     },
+    "transformer": {
+        "view": "token",
+        "encoder": {"width": 16, "hidden": 16, "depth": 3, "heads": 2, "dropout": 0.0},
+        "head": {"dropout": 0.0, "pool": "max"},
+        "train": {"epochs": 15, "learning_rate": 0.01, "batch_size": 16},
+    },
     "tfidf_svm": {"view": "token", "encoder": {"orders": [1]}},
+    "random": {"view": "token"},
 }
 
 
@@ -67,9 +74,18 @@ def lines(rows: Any) -> str:
     return "".join(json.dumps(row) + "\n" for row in found)
 
 
-def prepared(shop: Workshop, content: str, systems: Sequence[str], *, spans: bool = False, **source: Any) -> Workshop:
+def prepared(
+    shop: Workshop,
+    content: str,
+    systems: Sequence[str],
+    *,
+    spans: bool = False,
+    prune: dict[str, Any] | None = None,
+    **source: Any,
+) -> Workshop:
     """`shop` after all stages before train; `source` is what data/sources says of the file besides its columns."""
-    shop.params(systems={name: SYSTEMS[name] for name in systems}, views={"token": {"tokenizer": "token"}})
+    chosen = {name: SYSTEMS[name] for name in systems}
+    shop.params(systems=chosen, views={"token": {"tokenizer": "token"}}, prune=prune or {})
     read = {"reader": "jsonl", "split": "split", **({"spans": "spans"} if spans else {})}
     shop.source(content, suffix="jsonl", language="en", read=read, **{"labels": LABELS, **source})
     run(

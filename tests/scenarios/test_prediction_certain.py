@@ -128,8 +128,8 @@ def test_the_transformers_library_names_the_right_label(single: Workshop) -> Non
 @pytest.mark.parametrize("name", ["textcnn", "tfidf_svm"])
 def test_the_report_counts_every_class_under_its_name(single: Workshop, name: str) -> None:
     metrics = json.loads((single.root / f"data/evaluated/{name}/metrics.json").read_text())
-    assert metrics["confusion"] == [[3, 0, 0], [0, 12, 0], [0, 0, 6]]  # of 21 texts 1/7, 4/7 and 2/7
-    assert {each["label"]: each["support"] for each in metrics["classes"]} == {"money": 3, "arts": 12, "sport": 6}
+    assert metrics["confusion"] == [[6, 0, 0], [0, 24, 0], [0, 0, 12]]  # of 42 texts 1/7, 4/7 and 2/7
+    assert {each["label"]: each["support"] for each in metrics["classes"]} == {"money": 6, "arts": 24, "sport": 12}
     assert (metrics["test"]["accuracy"], metrics["mistakes"]) == (1.0, [])
 
 
@@ -181,5 +181,5 @@ def test_the_report_counts_every_word_under_its_label(tagged: Workshop) -> None:
     metrics = json.loads((tagged.root / "data/evaluated/bilstm_tagger/metrics.json").read_text())
     words = metrics["tokens"]
     found = {each["label"]: (each["support"], each["f1"]) for each in words["classes"]}
-    assert found == {"O": (105, 1.0), "money": (3, 1.0), "arts": (12, 1.0), "sport": (6, 1.0)}  # 5 fillers a text
+    assert found == {"O": (210, 1.0), "money": (6, 1.0), "arts": (24, 1.0), "sport": (12, 1.0)}  # 5 fillers a text
     assert (words["test"]["f1"], words["test"]["span_f1"]) == (1.0, 1.0)

@@ -75,6 +75,12 @@ def test_brier_of_two_labels_is_twice_scikit_learns():
     assert calibration.brier("single", probabilities, gold) == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_smallest_temperature_makes_sure_probabilities_of_several_labels_without_a_warning():
+    sharp = calibration.scaled("multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(calibration.LOG_TEMPERATURE[0])))
+    assert sharp == pytest.approx(np.array([[0.0, 0.0, 1.0]]), abs=1e-6)
+
+
 def test_several_labels_are_judged_one_by_one():
     generator = np.random.default_rng(5)
     true = generator.random((5000, 3))

@@ -37,10 +37,11 @@ def printed(summary: Summary, width: int) -> str:
 
 
 @pytest.fixture
-def three() -> Summary:
-    """`good` is best on dev, `close` is tied with it and cheaper, `bad` is worse."""
+def four() -> Summary:
+    """`good` is best on dev, `dear` is tied with it and costs more, `close` is tied and cheaper, `bad` is worse."""
     return compared(
         system("bad", wrong(40, 3), wrong(40, 3), price=cost(flops=1e3)),
+        system("dear", wrong(2, 3), wrong(2, 3), price=cost(flops=9e6)),
         system("close", wrong(3, 3), wrong(1, 3), price=cost(flops=5e3)),
         system("good", wrong(1, 3), wrong(3, 3), price=cost(flops=2e6)),
     )
@@ -53,10 +54,17 @@ def test_the_best_on_development_data_is_chosen_though_another_is_better_on_test
     assert summary.rows[1].test_outcome == "better"
 
 
-def test_ties_are_called_ties_and_the_cheapest_is_named(three):
-    assert [(row.system, row.outcome) for row in three.rows] == [("good", "chosen"), ("close", "tie"), ("bad", "worse")]
-    assert three.cheapest_tied == "close"
-    assert "close is tied with it and takes 5 k FLOPs a text against 2 M" in three.verdict
+def test_ties_are_called_ties_and_the_cheapest_is_named(four):
+    outcomes = [(row.system, row.outcome) for row in four.rows]
+    assert outcomes == [("good", "chosen"), ("dear", "tie"), ("close", "tie"), ("bad", "worse")]
+    assert four.cheapest_tied == "close"
+    assert "dear and close are tied with it; close is the cheapest, 5 k FLOPs a text against 2 M" in four.verdict
+
+
+def test_a_single_tie_is_named_with_what_it_takes():
+    good = system("good", wrong(1), wrong(1), price=cost(flops=2e6))
+    close = system("close", wrong(3), wrong(1), price=cost(flops=5e3))
+    assert "close is tied with it and takes 5 k FLOPs a text against 2 M" in compared(good, close).verdict
 
 
 def test_a_clear_win_is_said():
@@ -83,9 +91,9 @@ def test_few_seeds_are_noted():
     assert enough.notes == ["A stratified dev split was cut."]
 
 
-def test_the_terminal_table_fits_and_shows_every_column(three):
+def test_the_terminal_table_fits_and_shows_every_column(four):
     for width in (80, 120):
-        text = printed(three, width)
+        text = printed(four, width)
         assert max(map(len, text.splitlines())) <= width
         for part in (
             "dev",
@@ -115,14 +123,14 @@ def test_systems_that_label_words_have_a_column_more():
     assert "| token F1 |" in comparison_markdown(summary).replace("test ", "")
 
 
-def test_without_labelled_words_there_is_no_such_column(three):
-    assert "token F1" not in printed(three, 80)
-    assert "token F1" not in comparison_markdown(three)
+def test_without_labelled_words_there_is_no_such_column(four):
+    assert "token F1" not in printed(four, 80)
+    assert "token F1" not in comparison_markdown(four)
 
 
-def test_the_markdown_table_has_a_row_a_system(three):
-    lines = [line for line in comparison_markdown(three).splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + 3
+def test_the_markdown_table_has_a_row_a_system(four):
+    lines = [line for line in comparison_markdown(four).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 4
     assert len({line.count("|") for line in lines}) == 1
 
 
@@ -161,8 +169,8 @@ def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
     assert "the data page" in (out / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_summary_with_the_speeds_of_a_run_shows_them(three):
-    timed = replace(three, rows=[replace(row, ms_per_text=1.25, texts_per_second=800.0) for row in three.rows])
+def test_a_summary_with_the_speeds_of_a_run_shows_them(four):
+    timed = replace(four, rows=[replace(row, ms_per_text=1.25, texts_per_second=800.0) for row in four.rows])
     assert "1.25" in printed(timed, 80)
     assert "1.25" in comparison_markdown(timed)
 

@@ -58,7 +58,8 @@ def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
     """Probabilities (..., C) as if their logits had been divided by the temperature (Guo et al., Eq. 9)."""
     p = np.clip(probabilities.astype(float), SMALLEST, 1.0 - SMALLEST)
     if task == "multi":
-        return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
+        with np.errstate(over="ignore"):  # the probability of 1 / inf is 0
+            return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
     logits = np.log(p) / temperature
     powers = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True))

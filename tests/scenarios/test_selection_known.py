@@ -1,0 +1,167 @@
+"""What is chosen on dev, with the numbers worked out by hand, where test would have chosen something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pithy.evaluation.arrays import Floats
+from pithy.evaluation.comparison import compare
+from pithy.evaluation.record import Evaluation
+from pithy.evaluation.splits import Said, Split, Target
+from pithy.evaluation.summary import Corpus, Summary
+from pithy.evaluation.system import evaluate_system
+from pithy.settings import EvaluateSettings
+from pithy.values import typed
+from tests.unit.evaluation_samples import corpus, cost, system
+
+SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
+TWO = Target(task="single", labels=["neg", "pos"])
+BOTH = Target(task="multi", labels=["a", "b"])
+
+
+def split(labels: np.ndarray) -> Split:
+    count = len(labels)
+    return Split(labels=labels, rows=np.arange(count), texts=["text"] * count, in_train=np.zeros(count, bool))
+
+
+def judged(name: str, target: Target, dev: Split, test: Split, said: tuple[Floats, Floats]) -> Evaluation:
+    """A system that says `said` of dev and test, (K, N, C) each."""
+    seeds = list(range(len(said[0])))
+    return evaluate_system(
+        name, target, seeds=seeds, dev=dev, test=test, dev_said=Said(probabilities=said[0]),
+        test_said=Said(probabilities=said[1]), costs=[cost()] * len(seeds), settings=SETTINGS,
+    )  # fmt: skip
+
+
+def compared(*evaluations: Evaluation) -> Summary:
+    return compare(typed(Corpus, corpus()), evaluations, 0.05)
+
+
+def four_fifths_sure(right: int, of: int) -> Floats:
+    """(of, 2): class 0 has probability 0.8 on the first `right` rows and 0.2 on the others."""
+    first = np.where(np.arange(of) < right, 0.8, 0.2)
+    return np.stack([first, 1 - first], axis=1)
+
+
+def test_the_temperature_is_that_of_dev_for_each_seed() -> None:
+    """Where 0.8 is right in a share q of the rows, the likelihood is highest at T = ln(0.8/0.2) / ln(q/(1−q))."""
+    zeros = split(np.zeros(100, np.int64))
+    dev = np.stack([four_fifths_sure(60, 100), four_fifths_sure(70, 100)])
+    test = np.stack([four_fifths_sure(90, 100)] * 2)
+    found = [seed.calibration for seed in judged("one", TWO, zeros, zeros, (dev, test)).metrics.seeds]
+    wanted = [np.log(4) / np.log(60 / 40), np.log(4) / np.log(70 / 30)]  # test would say log 4 / log 9 = 0.63
+    assert [each.temperature for each in found] == pytest.approx(wanted, rel=1e-3)
+    assert [each.ece for each in found] == pytest.approx([0.1, 0.1])  # 0.9 right at 0.8
+    assert [each.ece_scaled for each in found] == pytest.approx([0.3, 0.2], abs=1e-3)  # 0.9 right at 0.6 and 0.7
+    assert [each.brier for each in found] == pytest.approx([0.9 * 2 * 0.2**2 + 0.1 * 2 * 0.8**2] * 2)
+
+
+# Two labels, each right in the first 20 of 40 rows. On dev the cuts 0.2 and 0.8 part them, on test 0.45 and 0.35.
+GOLD = np.repeat([[1, 1], [0, 0]], 20, axis=0)
+DEV_SAID = np.repeat([[0.3, 0.9], [0.1, 0.7]], 20, axis=0)[None]
+TEST_SAID = np.repeat([[0.6, 0.5], [0.3, 0.2]], 20, axis=0)[None]
+
+
+def test_the_thresholds_are_those_of_dev() -> None:
+    truth = split(GOLD)
+    metrics = judged("one", BOTH, truth, truth, (DEV_SAID, TEST_SAID)).metrics
+    assert metrics.seeds[0].thresholds == pytest.approx([0.2, 0.8])
+    assert (metrics.dev.micro_f1, metrics.dev.accuracy) == (1.0, 1.0)
+    # test: label a is given to all 40 rows, 20 of them rightly; label b to none of its 20
+    assert metrics.test.micro_f1 == pytest.approx(2 * 20 / (40 + 40))
+    assert (metrics.test.micro_precision, metrics.test.micro_recall) == (0.5, 0.5)
+    assert metrics.test_score.value == metrics.test.micro_f1
+    assert [(each.precision, each.recall) for each in metrics.classes] == [(0.5, 1.0), (0.0, 0.0)]
+
+
+def test_systems_are_compared_on_test_by_the_thresholds_of_dev() -> None:
+    """`steady` is a little worse on dev; on test its cuts hold, while those of the chosen system do not."""
+    truth, steady = split(GOLD), DEV_SAID.copy()
+    steady[0, 0] = steady[0, 0, ::-1]
+    first = judged("chosen", BOTH, truth, truth, (DEV_SAID, TEST_SAID))
+    second = judged("steady", BOTH, truth, truth, (steady, DEV_SAID))
+    chosen, other = compared(first, second).rows
+    assert (chosen.system, other.outcome, other.test_outcome) == ("chosen", "tie", "better")
+    assert (chosen.test_score, other.test_score) == (0.5, 1.0)
+
+
+def wrong(*rows: int) -> list[set[int]]:
+    return [set(range(*rows))]
+
+
+def test_ties_are_judged_on_dev() -> None:
+    """McNemar's exact test by hand: 3 rows against none give 2·2⁻³, 39 against none 2·2⁻³⁹; Holm doubles the lower."""
+    summary = compared(
+        system("worse_on_test", wrong(3), wrong(40)),
+        system("worse_on_dev", wrong(40), wrong(3)),
+        system("best", wrong(0), wrong(1)),
+    )
+    rows = {row.system: row for row in summary.rows}
+    assert [row.system for row in summary.rows] == ["best", "worse_on_test", "worse_on_dev"]
+    assert (rows["worse_on_test"].outcome, rows["worse_on_test"].test_outcome) == ("tie", "worse")
+    assert (rows["worse_on_dev"].outcome, rows["worse_on_dev"].test_outcome) == ("worse", "tie")
+    assert rows["worse_on_test"].p_dev == pytest.approx(2 * 2**-3)
+    assert rows["worse_on_dev"].p_dev == pytest.approx(2 * 2 * 2**-40)
+    assert rows["worse_on_test"].p_test == pytest.approx(2 * 2 * 2**-39)
+    assert rows["worse_on_dev"].p_test == pytest.approx(2 * 2**-2)
+    assert (rows["best"].p_dev, rows["best"].p_test, rows["best"].test_outcome) == (None, None, None)
+    assert summary.cheapest_tied == "worse_on_test"
+
+
+def test_the_seed_of_the_chosen_model_is_the_best_on_dev() -> None:
+    """Three seeds: the first is the best on test, the last is the best on dev."""
+    found = compared(system("one", [{1, 2}, {1, 2, 3}, {4}], [set(), {1, 2, 3}, {1, 2, 3, 4}]))
+    assert found.chosen_seed == 2
+    assert found.rows[0].dev_score == pytest.approx((0.98 + 0.97 + 0.99) / 3)
+
+
+def test_the_best_mean_over_the_seeds_is_chosen_and_not_the_best_seed() -> None:
+    steady = system("steady", [set(range(4))] * 3, [set(range(9))] * 3)
+    lucky = system("lucky", [set(), set(range(10)), set(range(10))], [set()] * 3)
+    assert compared(lucky, steady).chosen_system == "steady"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)])
+def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tuple[int, ...]) -> None:
+    """Neither the first nor the last of the ties, neither the smallest nor the cheapest of all systems."""
+    systems = [
+        system("best", wrong(0), wrong(9), price=cost(flops=8e6, parameters=50)),
+        system("dear", wrong(1), wrong(9), price=cost(flops=9e6, parameters=10)),
+        system("cheap", wrong(2), wrong(9), price=cost(flops=2e6, parameters=900)),
+        system("middle", wrong(3), wrong(9), price=cost(flops=5e6, parameters=20)),
+        system("worst", wrong(40), wrong(9), price=cost(flops=1e3, parameters=1)),
+    ]
+    summary = compared(*(systems[n] for n in order))
+    outcomes = [(row.system, row.outcome) for row in summary.rows]
+    ties = [("dear", "tie"), ("cheap", "tie"), ("middle", "tie")]
+    assert outcomes == [("best", "chosen"), *ties, ("worst", "worse")]
+    assert summary.cheapest_tied == "cheap"
+    wanted = "dear, cheap and middle are tied with it; cheap is the cheapest, 2 M FLOPs a text against 8 M."
+    assert summary.verdict.endswith(wanted)
+
+
+def test_of_ties_of_equal_flops_the_one_with_the_fewest_parameters_is_the_cheapest() -> None:
+    systems = [system("best", wrong(0), wrong(9), price=cost(flops=5e6, parameters=50))]
+    sizes = (("large", 300), ("small", 100), ("medium", 200))
+    systems += [system(name, wrong(2), wrong(9), price=cost(flops=1e6, parameters=size)) for name, size in sizes]
+    assert compared(*systems).cheapest_tied == "small"
+
+
+@pytest.mark.parametrize(("flops", "said"), [(8e6, "but not cheaper"), (7.9e6, "7.9 M FLOPs a text against 8 M")])
+def test_a_tie_that_costs_as_much_is_not_called_cheaper(flops: float, said: str) -> None:
+    best = system("best", wrong(0), wrong(9), price=cost(flops=8e6))
+    assert said in compared(best, system("tied", wrong(1), wrong(9), price=cost(flops=flops))).verdict
+
+
+def test_costs_are_the_median_of_the_seeds() -> None:
+    """Of depths 2, 5 and 6 and FLOPs 10, 30 and 80 the middle ones; the mean would be another."""
+    truth = split(np.zeros(10, np.int64))
+    said = np.stack([four_fifths_sure(9, 10)] * 3)
+    prices = [cost(parameters=p, flops=f, depth=d) for p, f, d in ((100, 10.0, 2), (900, 80.0, 6), (200, 30.0, 5))]
+    found = evaluate_system(
+        "one", TWO, seeds=[0, 1, 2], dev=truth, test=truth, dev_said=Said(probabilities=said),
+        test_said=Said(probabilities=said), costs=prices, settings=SETTINGS,
+    )  # fmt: skip
+    (row,) = compared(found).rows
+    assert (row.parameters_pruned, row.parameters, row.flops, row.depth_pruned) == (200, 400, 30.0, 5)

@@ -1,0 +1,120 @@
+"""Every choice of the stages is made on dev: a corpus whose test set says the opposite of it, run through all of them.
+
+In train and dev one word decides the label; in test the same word stands for another label. What is fitted to dev is
+always right on dev and always wrong on test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pithy.inference.predictor import Predictor
+from pithy.systems.saved import load
+from tests.pipeline.bad_input import Workshop
+from tests.scenarios.certain import (
+    LABELS,
+    compare,
+    evaluate,
+    lines,
+    one_label,
+    prepared,
+    prune,
+    several_labels,
+    train,
+)
+
+OTHER = {"money": "sport", "sport": "arts", "arts": "money"}
+DEPTH = 3
+ABSOLUTE = {"threshold": 0.5, "rule": "shallowest", "tolerance": 0.01, "epochs": 1}  # dev: all above; test: none
+
+
+def opposed(rows: Any) -> Any:
+    """The corpus `rows` with another label in the place of each one of the test set."""
+
+    def changed(split: str, seed: int) -> Iterator[dict[str, Any]]:
+        for row in rows(split, seed):
+            label = row["label"]
+            other = OTHER[label] if isinstance(label, str) else [OTHER[name] for name in label]
+            yield {**row, "label": other} if split == "test" else row
+
+    return changed
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """One label a text: a deep system, a linear one and chance, compared."""
+    names = ["random", "transformer", "tfidf_svm"]
+    shop = prepared(Workshop(tmp_path_factory.mktemp("single")), lines(opposed(one_label)), names, prune=ABSOLUTE)
+    for name in names:
+        for stage in (train, prune, evaluate):
+            stage(shop, name)
+    compare(shop)
+    return shop
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """Several labels a text."""
+    rows = lines(opposed(several_labels))
+    shop = prepared(Workshop(tmp_path_factory.mktemp("several")), rows, ["transformer"], task="multi", prune=ABSOLUTE)
+    for stage in (train, prune, evaluate):
+        stage(shop, "transformer")
+    return shop
+
+
+def read(shop: Workshop, path: str) -> Any:
+    return json.loads((shop.root / "data" / path).read_text())
+
+
+def test_the_corpus_says_the_opposite_on_test(single: Workshop) -> None:
+    for name in ("transformer", "tfidf_svm"):
+        metrics = read(single, f"evaluated/{name}/metrics.json")
+        assert (metrics["dev"]["accuracy"], metrics["test"]["accuracy"]) == (1.0, 0.0)
+
+
+def test_the_system_that_is_best_on_dev_is_chosen_and_ties_are_those_of_dev(single: Workshop) -> None:
+    summary = read(single, "report/summary.json")
+    outcomes = {row["system"]: (row["outcome"], row["test_outcome"]) for row in summary["rows"]}
+    assert outcomes["random"] == ("worse", "better")
+    assert sorted(outcomes[name] for name in ("transformer", "tfidf_svm")) == [("chosen", None), ("tie", "tie")]
+    assert summary["rows"][0]["dev_score"] == 1.0
+    assert load(single.root / "data/report/chosen").system == summary["chosen_system"] != "random"
+
+
+def test_the_temperature_trusts_a_system_that_is_always_right_on_dev(single: Workshop) -> None:
+    for name in ("transformer", "tfidf_svm"):
+        found = read(single, f"evaluated/{name}/metrics.json")["calibration"]
+        assert found["temperature"] < 1  # test, where every sure answer is wrong, asks for the largest there is
+        assert found["ece_scaled"] > 0.9
+
+
+def test_the_depth_is_that_of_dev(single: Workshop) -> None:
+    (seed,) = read(single, "pruned/transformer/pruning.json")["seeds"]
+    assert (seed["depth_full"], seed["depth"], seed["accepted"]) == (DEPTH, 1, True)
+    assert [point["dev_accuracy"] for point in seed["tradeoff"]] == [1.0] * DEPTH
+    assert load(single.root / "data/pruned/transformer/seed-0").model.depth == 1
+
+
+def test_the_score_that_a_model_notes_is_that_of_dev(single: Workshop) -> None:
+    for kind, name in (("models", "transformer"), ("pruned", "transformer"), ("models", "tfidf_svm")):
+        assert read(single, f"{kind}/{name}/seed-0/manifest.json")["dev_accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["models", "pruned"])
+def test_the_thresholds_are_right_on_dev(several: Workshop, kind: str) -> None:
+    folder = several.root / f"data/{kind}/transformer/seed-0"
+    rows = list(several_labels("dev", 1))
+    wanted = [", ".join(name for name in LABELS if name in row["label"]) for row in rows]
+    assert [answer.label for answer in Predictor(folder).answer([row["text"] for row in rows])] == wanted
+
+
+def test_the_thresholds_of_the_report_are_right_on_dev(several: Workshop) -> None:
+    metrics = read(several, "evaluated/transformer/metrics.json")
+    assert metrics["dev"]["micro_f1"] == 1.0
+    # Of the 42 rows 11, 11, 10 and 10 are of each kind; their words say {sport, arts}, {money}, {sport}, {arts, money}
+    # and their labels are {arts, money}, {sport}, {arts}, {money, sport}: one is right of each pair, else none.
+    assert metrics["test"]["micro_f1"] == pytest.approx((11 + 10) / (2 * 11 + 11 + 10 + 2 * 10))
