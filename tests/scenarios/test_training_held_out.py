@@ -216,7 +216,7 @@ def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -
 
 
 def test_n_grams_and_frequencies_come_from_train() -> None:
-    train, dev = words([0, 0, 0, 1], [5, 5, 6, 6]), words([1, 1], [7, 8])
+    train, dev = words([0, 0, 0, 1], [5, 5, 6, 6]), words([1, 1, 1], [6, 7, 8])
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
     linear.fit(model, train, dev, seed=0)
     assert len(model.keys) == 2
