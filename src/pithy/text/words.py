@@ -48,14 +48,34 @@ def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
 
 
 def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
-    """As `tokenizer` cuts the texts; what it keeps together before it looks for pieces is a word."""
+    """As `tokenizer` cuts the texts; what it keeps together before it looks for pieces is a word.
+
+    Spans have no blanks at their ends, though some tokenizers count the blank before a word as part of it. A token of
+    blanks only belongs to the word before it and has an empty span there.
+    """
     found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
     ids = [encoding.ids for encoding in found]
     counts = lengths(ids)
     size = int(counts.sum())
     numbers = _flat((encoding.word_ids for encoding in found), np.int64, size)
     pairs = chain.from_iterable(encoding.offsets for encoding in found)
-    return Whole(_flat(ids, np.int32, size), counts, numbers, _flat(pairs, np.int64, 2 * size).reshape(size, 2))
+    spans = _trimmed(_flat(pairs, np.int64, 2 * size).reshape(size, 2), texts, counts)
+    blank = (spans[:, 0] == spans[:, 1]) & (within(counts) > 0)
+    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(size)))  # the token that says which word it is
+    return Whole(_flat(ids, np.int32, size), counts, numbers[named_by], spans)
+
+
+def _trimmed(spans: Integers, texts: Sequence[str], counts: Integers) -> Integers:
+    """`spans` (T, 2) without blanks at their ends; the `counts` say how many tokens each of the `texts` has."""
+    sizes = lengths(texts)
+    start = np.repeat(np.cumsum(sizes) - sizes, counts)
+    inked = ~np.isin(code_points(texts), BLANKS)
+    before = np.append(0, np.cumsum(inked))  # how many characters that are no blanks stand before each place
+    place = np.append(np.flatnonzero(inked), 0)
+    first, stop = before[start[:, None] + spans].T
+    behind = np.where(first > before[start], place[first - 1] + 1, start)  # the word before
+    pair = np.where(first < stop, [place[first], place[stop - 1] + 1], behind)
+    return np.asarray(pair.T - start[:, None])
 
 
 def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:

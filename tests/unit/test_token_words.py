@@ -1,0 +1,76 @@
+"""Words and places of tokens that include the blank before a word, as SentencePiece and byte-level BPE cut them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from pithy.inference.words import words_of as words_at_inference
+from pithy.text.encoding import TextEncoder
+from pithy.text.words import on_first_pieces, words_of
+from pithy.training.predict import Predicted
+
+TEXTS, WORDS = ["New York  is", "York New"], [["New", "York", "is"], ["York", "New"]]
+
+
+def by_metaspace(*entries: str) -> Tokenizer:
+    vocabulary = [("[UNK]", 0.0), ("[PAD]", 0.0), ("▁", -1.0), *((entry, -2.0) for entry in entries)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, 0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer
+
+
+def by_bytes(*, trim: bool | None) -> Tokenizer:
+    vocabulary = {entry: n for n, entry in enumerate(["[UNK]", "[PAD]", "New", "York", "ĠYork", "ĠNew", "Ġ", "Ġis"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if trim is not None:
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim)
+    return tokenizer
+
+
+BYTES = ["New", "ĠYork", "Ġ", "Ġis", "York", "ĠNew"]
+CASES: dict[str, tuple[Tokenizer, list[str], list[int]]] = {
+    "a blank is part of the word": (
+        by_metaspace("▁New", "▁York", "▁is"),
+        ["▁New", "▁York", "▁", "▁is", "▁York", "▁New"],
+        [0, 1, 1, 2, 0, 1],
+    ),
+    "a blank is a token of its own": (
+        by_metaspace("▁New", "York", "▁is"),
+        ["▁New", "▁", "York", "▁", "▁is", "▁", "York", "▁New"],
+        [0, 0, 1, 1, 2, 0, 0, 1],
+    ),
+    "bytes": (by_bytes(trim=None), BYTES, [0, 1, 1, 2, 0, 1]),
+    "bytes, spans with blanks": (by_bytes(trim=False), BYTES, [0, 1, 1, 2, 0, 1]),
+    "bytes, spans without blanks": (by_bytes(trim=True), BYTES, [0, 1, 1, 2, 0, 1]),
+}
+
+
+@pytest.mark.parametrize(("tokenizer", "entries", "numbers"), CASES.values(), ids=CASES)
+def test_a_token_belongs_to_the_word_behind_its_blank(tokenizer: Any, entries: list[str], numbers: list[int]) -> None:
+    found = TextEncoder(tokenizer).locate(TEXTS, 99)
+    assert [tokenizer.id_to_token(int(token)) for token in found.ids] == entries
+    assert words_of(TEXTS, WORDS, found).tolist() == numbers
+    row = np.repeat([0, 1], np.diff(found.offsets))
+    written = [TEXTS[n][a:b] for n, (a, b) in zip(row, found.spans.tolist(), strict=True)]
+    assert all(part == part.strip() for part in written)
+
+
+@pytest.mark.parametrize(("tokenizer", "entries", "numbers"), CASES.values(), ids=CASES)
+def test_the_token_with_a_words_label_is_the_one_that_labels_it(
+    tokenizer: Any, entries: list[str], numbers: list[int]
+) -> None:
+    found = TextEncoder(tokenizer).locate(TEXTS, 99)
+    gold = np.array([1, 2, 3, 4, 5])
+    labels = on_first_pieces(gold, np.array([3, 2]), words_of(TEXTS, WORDS, found), found.offsets)
+    said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a model that says what it was taught, else label 0
+    predicted = Predicted(np.zeros((2, 1), np.float32), None, tokens=said, counts=np.diff(found.offsets))
+    answers = words_at_inference(TEXTS, found, predicted, list("ONYIyn"))
+    assert [[(word.text, word.start, word.label) for word in row] for row in answers] == [
+        [("New", 0, "N"), ("York", 4, "Y"), ("is", 10, "I")],
+        [("York", 0, "y"), ("New", 5, "n")],
+    ]
