@@ -97,12 +97,14 @@ def healthy(url: str) -> bool:
 
 
 def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    command = [sys.executable, "-m", "uvicorn", "--factory", "tasks.prefect_app:create_app"]
+    command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
     command += ["--timeout-graceful-shutdown", "2"]  # open event streams would keep it for ever
+    own = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local(port)}  # Prefect's own value allows every site
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "server.log").open("a") as log:
-        return leash.start(command, env={**os.environ, **extra}, stdout=log, stderr=log)
+        return leash.start(command, env={**os.environ, **own, **extra}, stdout=log, stderr=log)
 
 
 def _is_free(port: int) -> bool:

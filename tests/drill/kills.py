@@ -107,7 +107,7 @@ def flow_killed(bench: Bench, rng: random.Random) -> Struck:
 def server_killed(bench: Bench, rng: random.Random) -> Struck:
     name = undone(bench, rng)
     running = bench.flow(own_server=True)
-    pid = bench.find("prefect.server.api.server", running)
+    pid = bench.find("tasks.prefect_app", running)
     at = moment(rng, 12.0 + span(bench, name))
     running.after(at)
     struck = _hit(pid, signal.SIGKILL) and running.child.poll() is None

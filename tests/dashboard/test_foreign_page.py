@@ -1,0 +1,59 @@
+"""A page of another site, open in the same browser, cannot use the dashboard's server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.dashboard.conftest import Server
+
+# Ways in which a page can send a flow's name to the API; `opaque` or an error is all that it may learn.
+TRY = """async ([url, name, mode, type]) => {
+  try {
+    const options = {method: 'POST', mode, headers: {'Content-Type': type}, body: JSON.stringify({name})};
+    return (await fetch(url + '/api/flows/', options)).status;
+  } catch (error) { return 'failed'; }
+}"""
+WAYS = [("cors", "application/json"), ("cors", "text/plain"), ("no-cors", "text/plain")]
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>another site</title>")
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """The address of another site on this machine."""
+    with HTTPServer(("127.0.0.1", 0), Page) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}"
+        site.shutdown()
+
+
+def tried(browser: Any, page: str, server: Server, mark: str) -> list[Any]:
+    """What a page at the address `page` gets for each way of creating a flow."""
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(page)
+    got = [tab.evaluate(TRY, [server.url, f"{mark}-{n}", *way]) for n, way in enumerate(WAYS)]
+    context.close()
+    return got
+
+
+def test_a_page_of_another_site_creates_nothing(browser: Any, server: Server, elsewhere: str) -> None:
+    assert tried(browser, elsewhere, server, "foreign") == ["failed", "failed", 0]  # 0: it may not read the answer
+    assert tried(browser, server.url, server, "own")[0] == 201
+    names = {flow["name"] for flow in server.ask("flows")}
+    assert "own-0" in names
+    assert not {name for name in names if name.startswith("foreign")}
