@@ -8,14 +8,21 @@ Six times 2⁻⁸, 2.3%, is allowed. What a method leaves out or turns around ch
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from pithy.layers.attention import DotProductAttention
+from pithy.layers.correlation import CorrelationAttention
+from pithy.layers.head_to_head import HeadToHead
 from pithy.training.precision import lowered, multiplies_bf16, products
-from tests.parity.whole_models import METHODS, Whole
+from tests.parity.reference.batches import padded, padded_weights, scattered, texts
+from tests.parity.reference.common import Array
+from tests.parity.reference.dropout import captured, of_text
+from tests.parity.whole_models import METHODS, Whole, mixed, spread
 
 WIDTH, ROUNDINGS, CPU = 72, 6, torch.device("cpu")
 LARGE = 4096  # weights: layers with more are packed
@@ -51,3 +58,45 @@ def test_answers_with_packed_weights(method: str) -> None:
     with torch.inference_mode(), products("bf16", CPU):
         logits = model(whole.tokens).logits
     np.testing.assert_allclose(whole.answered(logits), whole.logits, atol=tolerance(whole))
+
+
+# Attention alone, where a sum is off by its own rounding only: by up to 2.9 · 2⁻⁸ of the largest output here.
+
+LENGTHS, RATE, ALLOWED = [11, 1, 19, 4], 0.25, 5 * 2**-8
+
+
+def alike(lengths: list[int]) -> list[Array]:
+    """Texts whose tokens have much in common, so that they correlate."""
+    return [x + 1.5 * np.sin(np.arange(WIDTH)) for x in texts(lengths, WIDTH)]
+
+
+def check(layer: Any, *, training: bool) -> None:
+    """`layer` against its reading: in training under the dropout that it draws, or with lowered weights."""
+    rows = alike(LENGTHS)
+    weights = [np.random.default_rng(len(x)).choice([0.25, 1.0], size=len(x)) for x in rows]
+    read = deepcopy(layer := spread(scattered(layer)))
+    layer = layer.float().train() if training else lowered(layer.float().eval())
+    with torch.set_grad_enabled(training), products("bf16", CPU), captured() as masks:
+        got = layer(*padded(rows, torch.float32), padded_weights(weights)).detach()
+    assert len(masks) == int(training)
+    for row, (x, weight) in enumerate(zip(rows, weights, strict=True)):
+        wanted = mixed(read, x, weight, of_text(masks[0], row, len(x)) if training else None)
+        np.testing.assert_allclose(got[row, : len(x)].double(), wanted, atol=ALLOWED * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "answers"])
+@pytest.mark.parametrize("placement", ["after", "inside", "log"])
+@pytest.mark.parametrize("row_norm", [True, False], ids=["row_norm", "plain"])
+def test_correlation_attention(row_norm: bool, placement: Any, training: bool) -> None:
+    settings: dict[str, Any] = {"row_norm": row_norm, "placement": placement, "temperature": 0.2}
+    check(CorrelationAttention(width=WIDTH, dropout=RATE, **settings), training=training)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "answers"])
+@pytest.mark.parametrize("placement", ["after", "inside", "log"])
+@pytest.mark.parametrize("gate", [None, "paper", "residual"])
+@pytest.mark.parametrize("site", ["scores", "context"])
+def test_dot_product_attention(site: Any, gate: Any, placement: Any, training: bool) -> None:
+    part = None if gate is None else HeadToHead(heads=4, gate=gate, site=site, dropout=0.0)
+    layer = DotProductAttention(width=WIDTH, heads=4, dropout=RATE, placement=placement, head_to_head=part)
+    check(layer, training=training)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from pithy.encoders.bert import BertConfig, BertSelfAttention
 from pithy.encoders.transformer import TransformerConfig
@@ -18,7 +15,8 @@ from pithy.layers.attention import DotProductAttention
 from pithy.layers.correlation import CorrelationAttention
 from pithy.layers.head_to_head import HeadToHead
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, padded_weights, pair, scattered, texts
-from tests.parity.reference.common import Array, linear
+from tests.parity.reference.common import linear
+from tests.parity.reference.dropout import captured, of_text
 from tests.parity.whole_models import (
     CONTEXT,
     CORRELATION,
@@ -46,26 +44,6 @@ def test_logits_and_loss_while_training(method: str) -> None:
     assert prediction.loss.item() == pytest.approx(whole.loss, rel=1e-5)
     if len(whole.logits):
         np.testing.assert_allclose(whole.answered(prediction.logits), whole.logits, atol=1e-5)
-
-
-@contextmanager
-def captured() -> Iterator[list[Array]]:
-    """The masks that attention dropout draws meanwhile, each (B, H, L, L): 0, or 1 / (1 - rate)."""
-    masks: list[Array] = []
-    generator = torch.Generator().manual_seed(1)
-
-    def drop(x: Tensor, rate: float) -> Tensor:
-        kept = (torch.rand(x.shape, generator=generator) >= rate).to(x.dtype) / (1 - rate)
-        masks.append(kept.double().numpy())
-        return x * kept
-
-    with patch("pithy.layers.attention.drop", drop):
-        yield masks
-
-
-def of_text(mask: Array, row: int, length: int) -> Array:
-    """A text's part (H, L, L) of a batch's mask."""
-    return mask[row, :, :length, :length]
 
 
 def check(layer: Any, lengths: list[int]) -> None:

@@ -30,7 +30,7 @@ from tests.parity.reference import mhal as mhal_paper
 from tests.parity.reference import pta as pta_paper
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import scores, weighted
-from tests.parity.reference.batches import padded_ids, pair, scattered
+from tests.parity.reference.batches import Module, padded_ids, pair, scattered
 from tests.parity.reference.common import Array, cross_entropy, linear, relu, softmax
 from tests.parity.reference.weights import array
 
@@ -88,7 +88,7 @@ def built(encoder: dict[str, Any], head: dict[str, Any], context: Context = CONT
     return spread(scattered(model)).train()
 
 
-def spread(model: Classifier) -> Classifier:
+def spread(model: Module) -> Module:
     """`model` with sums of about 1 at every width: products by √inputs, vectors and gains of about 1, small biases."""
     kept = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.LayerNorm)}
     for parameter in model.parameters():

@@ -1,0 +1,32 @@
+"""Attention dropout whose masks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from tests.parity.reference.common import Array
+
+
+@contextmanager
+def captured() -> Iterator[list[Array]]:
+    """The masks that attention dropout draws meanwhile, each (B, H, L, L): 0, or 1 / (1 - rate)."""
+    masks: list[Array] = []
+    generator = torch.Generator().manual_seed(1)
+
+    def drop(x: Tensor, rate: float) -> Tensor:
+        kept = (torch.rand(x.shape, generator=generator) >= rate).to(x.dtype) / (1 - rate)
+        masks.append(kept.double().numpy())
+        return x * kept
+
+    with patch("pithy.layers.attention.drop", drop):
+        yield masks
+
+
+def of_text(mask: Array, row: int, length: int) -> Array:
+    """A text's part (H, L, L) of a batch's mask."""
+    return mask[row, :, :length, :length]
