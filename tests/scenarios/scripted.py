@@ -51,10 +51,11 @@ class Dev(NamedTuple):
 class Scripted(nn.Module):
     """Answers dev by `script`, and counts its training steps in `mark`; the loss at the steps `faults` is NaN."""
 
-    depth, multi = 0, False
+    multi = False
 
     def __init__(self, script: list[Dev], faults: tuple[int, ...] = ()) -> None:
         super().__init__()
+        self.depth = 0
         self.script, self.faults, self.steps, self.evaluations = script, faults, 0, 0
         self.dropped: list[int] = []
         self.rise = nn.Parameter(torch.zeros(1))

@@ -1,0 +1,145 @@
+"""When a checkpoint is written and which one is taken up, by a clock that the test sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pithy.errors import ParameterError
+from pithy.training import checkpoint, parallel
+from pithy.training.checkpoint import Checkpoints, pause
+from pithy.training.state import State
+
+
+class Clock:
+    """Seconds as the test says; every write takes `cost`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float = 0.0) -> None:
+        self.now, write = 1000.0, checkpoint.write_tensors
+
+        def slow(*given: object) -> None:
+            self.now += cost
+            write(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(checkpoint, "write_tensors", slow)
+
+
+def state(number: int) -> State:
+    return State({"weight": torch.tensor([float(number)])}, {"number": number})
+
+
+def due_after(clock: Clock, made: Checkpoints) -> float:
+    """Seconds until the next checkpoint is due, to a tenth."""
+    start = clock.now
+    for tenth in range(2000):
+        clock.now = start + tenth / 10
+        if made.due:
+            return tenth / 10
+    raise AssertionError("never")
+
+
+@pytest.mark.parametrize(("cost", "wanted"), [(0.0, 20.0), (0.1, 20.0), (1.0, 50.0), (2.0, 100.0)])
+def test_checkpoints_are_20_seconds_apart_or_50_times_their_cost(
+    cost: float, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(checkpoint.OFTEN, raising=False)
+    clock = Clock(monkeypatch, cost)
+    made = Checkpoints(tmp_path)
+    assert due_after(clock, made) == 20.0
+    made.save(1, state(1))
+    assert due_after(clock, made) == pytest.approx(wanted, abs=0.11)
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("0", 0.0), ("5", 50.0), ("90", 90.0), ("-3", 0.0)])
+def test_the_distance_may_be_set_and_zero_is_every_step(
+    text: str, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(checkpoint.OFTEN, text)
+    clock = Clock(monkeypatch, 1.0)
+    made = Checkpoints(tmp_path)
+    made.save(1, state(1))
+    assert due_after(clock, made) == pytest.approx(wanted, abs=0.11)
+    monkeypatch.setenv(checkpoint.OFTEN, "often")
+    with pytest.raises(ParameterError, match="often"):
+        Checkpoints(tmp_path)
+
+
+def taken_up(folder: Path) -> int | None:
+    """The number of the state that a new process finds."""
+    found = Checkpoints(folder).latest()
+    assert found is None or found.tensors["weight"].item() == found.facts["number"]
+    return None if found is None else int(found.facts["number"])
+
+
+def test_the_latest_whole_checkpoint_is_taken_up(tmp_path: Path) -> None:
+    made = Checkpoints(tmp_path)
+    for step in (7, 8, 10, 9):
+        made.save(step, state(step))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000009", "step-00000010"]
+    assert taken_up(tmp_path) == 10
+    (tmp_path / "step-00000010/state.safetensors").write_bytes(b"")
+    assert taken_up(tmp_path) == 9
+    note = tmp_path / "step-00000009/state.json"
+    note.write_text(note.read_text().replace('"number": 9', '"number": 5'))
+    assert taken_up(tmp_path) is None
+    assert list(tmp_path.iterdir()) == [], "what is damaged goes"
+
+
+@pytest.mark.parametrize(
+    ("due", "signal", "fit", "saved"),
+    [
+        (True, 0, True, True),
+        (False, 0, True, False),
+        (False, 15, True, True),
+        (True, 15, False, False),
+        (True, 0, False, False),
+    ],
+)
+def test_a_pause_saves_where_it_is_time_or_the_end_is_asked_for(
+    due: bool, signal: int, fit: bool, saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Checkpoints(tmp_path)
+    made.every = 0.0 if due else 1e9
+    asked: list[int] = []
+    monkeypatch.setattr(checkpoint, "interrupt", asked.append)
+    pause(made, signal, 3, lambda: state(3) if fit else None)
+    assert (taken_up(tmp_path) == 3) is saved
+    assert asked == ([signal] if signal else [])
+
+
+# Pieces of a batch
+
+
+class Summed(torch.nn.Module):
+    summed = True
+
+
+@pytest.mark.parametrize(
+    ("model", "pieces", "wanted"),
+    [
+        (torch.nn.Module(), 1, [(5, 1.0)]),
+        (torch.nn.Module(), 2, [(3, 0.6), (2, 0.4)]),  # means are weighed by their texts
+        (Summed(), 2, [(3, 1.0), (2, 1.0)]),  # sums are not
+        (torch.nn.Module(), 9, [(1, 0.2)] * 5),
+    ],
+)
+def test_pieces_of_a_batch_count_by_their_texts(
+    model: torch.nn.Module, pieces: int, wanted: list[tuple[int, float]]
+) -> None:
+    found = list(parallel.shares(np.arange(5), model, pieces))
+    assert [(len(rows), weight) for rows, weight in found] == wanted
+    assert np.concatenate([rows for rows, _ in found]).tolist() == list(range(5))
+
+
+def test_of_two_processes_each_takes_every_second_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "processes", lambda: 2)
+    for rank, wanted in ((0, ([10, 30, 50], 0.6)), (1, ([20, 40], 0.4))):
+        monkeypatch.setattr(parallel, "rank", lambda rank=rank: rank)
+        [(rows, weight)] = parallel.shares(np.array([10, 20, 30, 40, 50]), torch.nn.Module())
+        assert (rows.tolist(), weight) == wanted
+    [(rows, weight)] = parallel.shares(np.array([10]), torch.nn.Module())
+    assert (rows.tolist(), weight) == ([10], 0.0), "a process without a text counts for nothing"

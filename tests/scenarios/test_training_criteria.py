@@ -1,0 +1,98 @@
+"""What the best weights are searched by: the score that `stop_on` names, anew at every depth of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pithy.layers.types import Prediction, Tokens
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+from tests.scenarios.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
+
+# Right texts and right tokens of ten each. The token score of k right tokens is 2k / (k + 10).
+BOTH = [(9, 1), (2, 9), (8, 7), (0, 0)]
+
+
+class WithTokens(Scripted):
+    """Answers tokens too: label 1 on as many of dev's ten tokens as the script says, the default on the others."""
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        found = super().forward(tokens, labels)
+        right = 0 if labels is not None else BOTH[self.evaluations - 1][1]
+        said = (tokens.ids - FIRST < right).long()
+        return Prediction(found.logits, found.loss, tokens=5.0 * torch.nn.functional.one_hot(said, 2).float())
+
+
+@pytest.mark.parametrize(
+    ("stop_on", "scores", "best"),
+    [
+        ("sentence", [0.9, 0.2, 0.8, 0.0], 1),
+        ("token", [2 / 11, 18 / 19, 14 / 17, 0.0], 2),
+        ("mean", [(0.9 + 2 / 11) / 2, (0.2 + 18 / 19) / 2, (0.8 + 14 / 17) / 2, 0.0], 3),
+    ],
+)
+def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores: list[float], best: int) -> None:
+    dev, model = texts(DEV), WithTokens([Dev(right) for right, _ in BOTH])
+    dev.token_labels = torch.tensor([1] * DEV + [-1])
+    trainer = Trainer(model, texts(4), dev, TrainingConfig(**CONFIG, epochs=4, stop_on=stop_on), seed=0)
+    record = trainer.run()
+    assert [line["dev"] for line in record.history] == pytest.approx(scores)
+    assert (record.epoch, model.mark.item()) == (best, best)
+    assert record.accuracy == BOTH[best - 1][0] / DEV, "that of the texts, whatever the criterion"
+
+
+class Shrinking(Scripted):
+    """A model of three layers that loses one when the controller acts at the epochs `losses`."""
+
+    losses: tuple[int, ...] = (2,)
+
+    def __init__(self, script: list[Dev]) -> None:
+        super().__init__(script)
+        self.depth = 3
+        self.asked: list[list[float]] = []
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        found = super().forward(tokens, labels)
+        return Prediction(found.logits, found.loss, parts=torch.stack([found.logits, -found.logits]))
+
+    def adapt(self, scores: list[float]) -> bool:
+        self.asked.append(scores)
+        if len(self.asked) not in self.losses:
+            return False
+        self.depth -= 1
+        return True
+
+
+def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:
+    """The second evaluation finds a score of 0.9, then a layer goes and dev is judged anew: 0.6 at the new depth."""
+    script = [Dev(8), Dev(9), Dev(6), Dev(5), Dev(7), Dev(4), Dev(4), Dev(4), Dev(4)]
+    model = Shrinking(script)
+    trainer = Trainer(model, texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 2}, epochs=9), seed=0)
+    record = trainer.run()
+    assert [line["dev"] for line in record.history] == [0.8, 0.6, 0.5, 0.7, 0.4, 0.4]
+    assert (record.epoch, record.accuracy, record.depth, model.mark.item()) == (4, 0.7, 2, 4)
+    assert model.asked[1] == [0.9, pytest.approx(0.1)]
+
+
+def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience() -> None:
+    """Two stale evaluations, then a layer goes at the third: two more may be stale, and the worse score is the best."""
+    script = [Dev(9), Dev(8), Dev(8), Dev(8), Dev(5), Dev(4), Dev(4), Dev(4)]
+    model = Shrinking(script)
+    model.losses = (4,)
+    trainer = Trainer(model, texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 4}, epochs=7), seed=0)
+    record = trainer.run()
+    assert [line["dev"] for line in record.history] == [0.9, 0.8, 0.8, 0.5, 0.4, 0.4, 0.4]
+    assert (record.epoch, record.accuracy, record.stale) == (4, 0.5, 3)
+
+
+def test_the_controller_acts_at_the_end_of_an_epoch_only() -> None:
+    model = Shrinking([Dev(n) for n in (1, 2, 3, 4, 5)])
+    trainer = Trainer(model, texts(8), texts(DEV), TrainingConfig(**CONFIG, epochs=2, evaluations=2), seed=0)
+    record = trainer.run()
+    assert [line["step"] for line in record.history] == [1, 2, 3, 4]
+    assert [scores[0] for scores in model.asked] == [0.2, 0.4]
+    assert [line["dev"] for line in record.history] == [0.1, 0.2, 0.3, 0.5], "judged again once a layer went"

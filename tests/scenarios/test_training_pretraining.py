@@ -1,0 +1,107 @@
+"""Masked language modelling: which tokens count, on which texts it is measured, at which learning rates it trains."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pithy.layers.types import Tokens
+from pithy.settings import PretrainSettings
+from pithy.systems.saved import TextFrame
+from pithy.training.masked_language import Pretrainer
+from pithy.training.masking import Masking
+from pithy.training.shards import Shards, Texts
+
+VOCABULARY, MASK = 12, 4
+CPU = torch.device("cpu")
+FRAME = TextFrame(
+    language="en", max_length=8, prefix_ids=[2], suffix_ids=[3], pad_id=0, unk_id=1, mask_id=MASK, vocabulary=12
+)
+
+
+def texts(rows: list[list[int]]) -> Shards:
+    """Texts whose tokens are words of their own."""
+    ids = np.concatenate(rows).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    return Shards(Texts(ids, np.ones(len(ids), bool), offsets), FRAME, CPU)
+
+
+class Guess(nn.Module):
+    """Gives token 5 a logit of `bias` and every other one 0, and keeps what it was shown."""
+
+    def __init__(self, bias: float) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.tensor(bias))
+        self.seen: list[tuple[bool, Tokens, Tensor]] = []
+
+    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+        self.seen.append((self.training, tokens, chosen))
+        return torch.nn.functional.one_hot(torch.full((int(chosen.sum()),), 5), VOCABULARY) * self.bias
+
+
+def pretrainer(model: nn.Module, train: Shards, held: Shards, share: float = 0.5, **settings: Any) -> Pretrainer:
+    """With the tokens from 5 on as what a token may be replaced by."""
+    given = PretrainSettings(**{"epochs": 2, "batch_size": 2, "mask_share": share, "max_length": 8, **settings})
+    masking = Masking(share=share, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
+    made: Any = model
+    return Pretrainer(made, train, held, masking, given)
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_quality_is_of_the_hidden_tokens_of_the_texts_held_out(bias: float) -> None:
+    """Of three texts of one word two are the guess. Train holds other words only."""
+    trainer = pretrainer(Guess(bias), texts([[7, 8], [9]]), texts([[5], [5], [6]]))
+    quality = trainer.measure()
+    total = exp(bias) + VOCABULARY - 1
+    wanted = (total / exp(bias)) ** (2 / 3) * total ** (1 / 3)  # exp of the mean of -log p
+    assert quality.perplexity == pytest.approx(wanted, rel=1e-2)  # the logits may be in bfloat16
+    assert quality.accuracy == (pytest.approx(2 / 3) if bias else 0.0)  # of equal logits the first is taken
+    assert trainer.measure() == quality, "the same words are hidden every time"
+
+
+def test_half_of_the_words_are_hidden_and_no_special_token() -> None:
+    model = Guess(1.0)
+    trainer = pretrainer(model, texts([[5, 6, 7, 8], [9, 10, 11, 5]]), texts([[5]]), share=0.5)
+    trainer.run()
+    training = [(tokens, chosen) for mode, tokens, chosen in model.seen if mode]
+    assert len(training) == 2
+    for tokens, chosen in training:
+        assert chosen.sum(1).tolist() == [2, 2]
+        assert tokens.ids[:, 0].tolist() == [2, 2] and tokens.ids[:, -1].tolist() == [3, 3]
+        assert not chosen[:, [0, -1]].any() and tokens.labels is None
+    assert {mode for mode, _, _ in model.seen[-1:]} == {False}, "it ends with a measurement"
+
+
+def test_the_rate_warms_up_for_a_tenth_of_the_steps_and_falls_to_the_last() -> None:
+    trainer = pretrainer(Guess(0.0), texts([[6]] * 8), texts([[5]]), epochs=5, learning_rate=0.9)
+    rates: list[float] = []
+    trainer.optimizer.register_step_pre_hook(lambda used, *_: rates.append(used.param_groups[0]["lr"]))
+    trainer.run()
+    # 20 steps of two texts, two of them warm-up; then (20 - t) / 18
+    assert rates == pytest.approx([0.45, 0.9, *(0.9 * (20 - t) / 18 for t in range(2, 20))])
+
+
+def test_it_learns_from_train_and_never_from_what_is_held_out() -> None:
+    """Train says 6, so that the guess of 5 falls; the texts held out say 5."""
+    model = Guess(0.0)
+    trainer = pretrainer(model, texts([[6]] * 4), texts([[5]] * 4), epochs=3, learning_rate=0.1)
+    before = trainer.measure()
+    after = trainer.run()
+    assert model.bias.item() < -0.3
+    assert after.perplexity > before.perplexity == pytest.approx(VOCABULARY, rel=1e-3)
+
+
+def test_the_gradient_is_clipped_to_one() -> None:
+    class Steep(Guess):
+        def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+            return 1000 * super().forward(tokens, chosen)
+
+    model = Steep(0.0)
+    trainer = pretrainer(model, texts([[6]] * 2), texts([[5]]), epochs=1)
+    trainer.run()
+    assert model.bias.grad is not None and model.bias.grad.item() == pytest.approx(1.0, rel=1e-3)
