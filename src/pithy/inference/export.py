@@ -15,14 +15,15 @@ from pathlib import Path
 
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_json, write_text
-from pithy.inference.graph import refusal, write_graph
+from pithy.inference import graph, ngram_graph
+from pithy.inference.graph import refusal
 from pithy.inference.quantize import quantize
+from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.model import parameters
-from pithy.systems.saved import CHECKED, GRAPH, Saved, load
+from pithy.systems.saved import CHECKED, GRAPH, NGRAMS, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 REFUSED = {  # kinds of encoder and head
-    "linear_svm": "it has no layers, and is fast as it is",
     "chance": "it only guesses",
     "label_decoder": "it searches for its labels, one after another",
 }
@@ -41,8 +42,11 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
         raise InputMissingError(f"an export needs {', '.join(missing)}, not installed here: pip install 'pithy[onnx]'")
     saved = load(folder)
     _refuse(saved)
+    linear = isinstance(saved.model, LinearSvm)
+    if linear and int8:
+        raise ParameterError(f"int8 makes layers faster, and {saved.system} has none: export without --int8")
     with atomic_folder(out) as new, _quiet():
-        write_graph(saved, new / GRAPH)
+        (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
         if int8:
             quantize(saved, new / GRAPH)
         _complete(new, folder, "int8" if int8 else "fp32")
@@ -77,5 +81,5 @@ def _complete(new: Path, folder: Path, precision: str) -> None:
         shutil.copyfile(folder / name, new / name)
     card = (folder / "card.md").read_text(encoding="utf-8")
     write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
-    digests = {name: sha256(new / name) for name in (GRAPH, *copied)}
+    digests = {name: sha256(new / name) for name in (GRAPH, NGRAMS, *copied) if (new / name).exists()}
     write_json(new / "manifest.json", {**read_json(folder / "manifest.json"), "graph": precision, "sha256": digests})

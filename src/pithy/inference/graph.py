@@ -74,7 +74,7 @@ def write_graph(saved: Saved, path: Path) -> None:
         raise refusal(saved, f"torch has no ONNX form for a part of it ({type(error).__name__})") from error
     assert program is not None
     program.save(path, external_data=False)
-    _compare(saved, OnnxModel(path, multi=saved.model.multi))
+    compare(saved, OnnxModel(path, multi=saved.model.multi))
 
 
 def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
@@ -86,7 +86,7 @@ def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) 
 
 
 @torch.inference_mode()
-def _compare(saved: Saved, graph: OnnxModel) -> None:
+def compare(saved: Saved, graph: OnnxModel) -> None:
     """Raises ParameterError where the `graph` says anything else than the model."""
     for texts, length in COMPARED:
         tokens = stand_in(saved, texts, length)

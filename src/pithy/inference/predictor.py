@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pithy.errors import DataError
+from pithy.inference.ngram_runtime import open_graph
 from pithy.inference.runtime import OnnxModel
 from pithy.inference.words import Word, words_of
 from pithy.systems.saved import Saved, load
@@ -41,7 +42,7 @@ class Predictor:
     """Loads a model's folder, an exported one too, once and answers for as many texts as come."""
 
     def __init__(self, folder: Path) -> None:
-        self.saved: Saved = load(folder, OnnxModel)
+        self.saved: Saved = load(folder, open_graph)
         if not isinstance(self.saved.model, OnnxModel):
             lowered(self.saved.model)
         tokenizer = load_tokenizer(folder / "tokenizer.json")

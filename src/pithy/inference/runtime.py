@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from numpy.typing import NDArray
 
 from pithy.errors import DataError, InputMissingError, is_out_of_memory
 from pithy.layers.types import Prediction, Tokens
 from pithy.values import shown
 
-INPUTS, OUTPUTS = {"ids", "valid", "characters"}, {"logits", "tokens"}
+OUTPUTS = {"logits", "tokens"}  # of a prediction; a graph may have more
 
 
 class OnnxModel:
@@ -22,6 +23,8 @@ class OnnxModel:
     """
 
     training = False
+    needed: ClassVar[set[str]] = {"ids", "valid"}
+    optional: ClassVar[set[str]] = {"characters"}
 
     def __init__(self, path: Path, *, multi: bool) -> None:
         try:
@@ -40,8 +43,8 @@ class OnnxModel:
         except Exception as error:  # the library has a class of its own for each fault, and no common one
             raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]
-        self.outputs = [one.name for one in self.session.get_outputs()]
-        if not {"ids", "valid"} <= set(self.inputs) <= INPUTS or not {"logits"} <= set(self.outputs) <= OUTPUTS:
+        self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
+        if not self.needed <= set(self.inputs) <= self.needed | self.optional or "logits" not in self.outputs:
             raise DataError(f"{path} is not the graph of a model: export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
@@ -49,9 +52,8 @@ class OnnxModel:
 
         Raises DataError for a graph that fails on the batch.
         """
-        given = {name: getattr(tokens, name).numpy() for name in self.inputs}
         try:
-            found = self.session.run(self.outputs, given)
+            found = self.session.run(self.outputs, self.given(tokens))
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -59,3 +61,7 @@ class OnnxModel:
                 f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
             ) from None
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, found, strict=True)})
+
+    def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+        """The graph's inputs for a batch."""
+        return {name: getattr(tokens, name).numpy() for name in self.inputs}

@@ -49,6 +49,21 @@ def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tupl
     return torch.cat(keys), torch.cat(owners)
 
 
+def count_known(
+    tokens: Tokens, known: Tensor, vocabulary: int, orders: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Count the n-grams whose keys are in `known` (F,), sorted: row (K,), place in `known` (K,), count (K,).
+
+    Each n-gram of a row is counted once; rows ascend, and places within a row.
+    """
+    keys, rows = ngram_keys(tokens, vocabulary, orders)
+    size = max(len(known), 1)
+    place = torch.searchsorted(known, keys).clamp(max=size - 1)
+    found = known[place] == keys if len(known) else torch.zeros_like(keys, dtype=torch.bool)
+    cell, count = torch.unique(rows[found] * size + place[found], return_counts=True)
+    return cell // size, cell % size, count
+
+
 def ngram_buckets(tokens: Tokens, vocabulary: int, orders: list[int], buckets: int) -> Tensor:
     """The bucket, 0..buckets − 1, of the n-gram of each order that starts at each token: (B, L, K).
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from pithy.layers.ngrams import longest, ngram_keys
+from pithy.layers.ngrams import count_known, longest
 from pithy.layers.objective import classification_loss
 from pithy.layers.types import Context, Prediction, Tokens
 from pithy.values import Positive, Range, Strict
@@ -72,11 +72,7 @@ class LinearSvm(nn.Module):
 
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Known n-grams as (row (K,), feature (K,), tf-idf value (K,)), each row at unit L2 length."""
-        keys, rows = ngram_keys(tokens, self.vocabulary, self.orders)
-        place = torch.searchsorted(self.keys, keys).clamp(max=max(len(self.keys) - 1, 0))
-        known = self.keys[place] == keys if len(self.keys) else torch.zeros_like(keys, dtype=torch.bool)
-        cell, count = torch.unique(rows[known] * max(len(self.keys), 1) + place[known], return_counts=True)
-        row, feature = cell // max(len(self.keys), 1), cell % max(len(self.keys), 1)
+        row, feature, count = count_known(tokens, self.keys, self.vocabulary, self.orders)
         value = (1 + count.float().log()) * self.idf[feature]  # sublinear term frequency
         squares = torch.zeros(len(tokens.ids), device=value.device).index_add_(0, row, value.square())
         return row, feature, value / squares.clamp(min=1e-12).sqrt()[row]

@@ -2,7 +2,7 @@
 
 config.json  model.safetensors  tokenizer.json  labels.json  card.md  manifest.json
 
-An exported model has model.onnx in place of model.safetensors.
+An exported model has model.onnx in place of model.safetensors; an exported linear SVM has ngrams.json too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from pithy.values import fits, shown
 FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
-WHOLE = (set(CHECKED), {GRAPH, *CHECKED} - {"model.safetensors"})  # the files of a model, and of an exported one
+NGRAMS = "ngrams.json"
+EXPORTED = {GRAPH, *CHECKED} - {"model.safetensors"}
+WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # the files of a model, of an exported one, of an exported SVM
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 
 

@@ -1,0 +1,75 @@
+"""An exported linear SVM, whose graph ONNX Runtime runs on counted n-grams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pithy.errors import DataError
+from pithy.files import read_json
+from pithy.inference.runtime import OnnxModel
+from pithy.layers.ngrams import count_known, longest
+from pithy.layers.types import Tokens
+from pithy.systems.saved import NGRAMS
+from pithy.text.arrays import within
+
+
+class NgramModel(OnnxModel):
+    """The graph of a linear SVM, which reads the counts of the n-grams that are listed next to it."""
+
+    needed: ClassVar[set[str]] = {"ngrams", "counts"}
+    optional: ClassVar[set[str]] = set()
+
+    def __init__(self, path: Path, *, multi: bool) -> None:
+        super().__init__(path, multi=multi)
+        self.keys, self.vocabulary, self.orders = read_ngrams(path.with_name(NGRAMS))
+
+    def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+        """Places of the known n-grams and their counts, a row a text, filled with counts of 0."""
+        row, ngram, count = (part.numpy() for part in count_known(tokens, self.keys, self.vocabulary, self.orders))
+        lengths = np.bincount(row, minlength=len(tokens.ids))
+        ngrams = np.zeros((len(lengths), max(1, lengths.max())), dtype=np.int64)
+        counts = np.zeros_like(ngrams)
+        place = row, within(lengths)
+        ngrams[place], counts[place] = ngram, count
+        return {"ngrams": ngrams, "counts": counts}
+
+
+def open_graph(path: Path, *, multi: bool) -> OnnxModel:
+    """The exported model whose graph is the file `path`."""
+    return (NgramModel if path.with_name(NGRAMS).exists() else OnnxModel)(path, multi=multi)
+
+
+def read_ngrams(path: Path) -> tuple[Tensor, int, tuple[int, int]]:
+    """Sorted keys (F,) of the n-grams in the file `path`, the size of the vocabulary, the lowest and highest order.
+
+    Raises DataError for a file that is not as `export` writes it.
+    """
+    stored = read_json(path)
+    try:
+        vocabulary, orders = stored["vocabulary"], [int(order) for order in stored["ngrams"]]
+        if orders != list(range(orders[0], orders[-1] + 1)) or not 1 <= orders[0] <= orders[-1] <= longest(vocabulary):
+            raise ValueError("orders")
+        parts = [_keys(rows, n, vocabulary) for n, rows in zip(orders, stored["ngrams"].values(), strict=True)]
+        keys = np.concatenate(parts)
+        if (np.diff(keys) <= 0).any():
+            raise ValueError("order of the n-grams")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise DataError(f"{path} is not a list of n-grams: export the model again") from None
+    return torch.from_numpy(keys), vocabulary, (orders[0], orders[-1])
+
+
+def _keys(rows: list[list[int]], n: int, vocabulary: int) -> NDArray[np.int64]:
+    """Keys of n-grams that are given as lists of token ids. Raises ValueError for what is not one."""
+    ids = np.array(rows) if rows else np.zeros((0, n), dtype=np.int64)
+    if ids.dtype.kind != "i" or ids.shape != (len(rows), n) or not ((ids >= 0) & (ids < vocabulary)).all():
+        raise ValueError("token ids")
+    key = np.zeros(len(ids), dtype=np.int64)
+    for column in ids.T:
+        key = key * (vocabulary + 1) + column + 1
+    return key
