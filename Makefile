@@ -67,7 +67,7 @@ $(PEERS): $(READY)
 bench: $(PEERS) ## measure speed and memory against what one would use instead
 	@$(BIN)/python -m benchmarks.run
 
-drill: $(READY) ## let two hundred random faults strike; half an hour, as root
+drill: $(READY) ## inject 200 random faults and check each next run; 40 minutes, as root
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
 mend: $(READY) ## look at all of DVC's cache and remove what is damaged

@@ -20,7 +20,7 @@ from tests.drill import damage, disks, kills, limits, races, sources  # noqa: F4
 from tests.drill.bench import Bench
 from tests.drill.faults import FAULTS, Fault
 from tests.drill.reference import prepare
-from tests.drill.report import table, write
+from tests.drill.report import about, table, write
 from tests.drill.server import serving
 from tests.drill.trial import Trial, run
 
@@ -29,22 +29,23 @@ SIDE_BY_SIDE = 2
 
 
 def main() -> int:
-    """Strike, print a line a trial and the table; 1 where anything was lost."""
+    """Inject the faults, print a line a trial and the table; 1 where anything was lost."""
     options = _options()
     _own_mounts()
     mounted = os.environ[INSIDE] == "1"
-    plan = _plan(options.faults, random.Random(options.seed), options.only, mounted=mounted)
-    began = time.monotonic()
+    known = [fault for fault in FAULTS.values() if options.only in fault.name]
+    plan = _plan(known, options.faults, random.Random(options.seed), mounted=mounted)
+    tested, began = about(options.seed, _left_out(known, mounted=mounted)), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="drill-") as folder, serving(Path(folder) / "prefect") as server:
         reference = prepare(Path(folder), server)
         print(f"reference run: {sum(reference.seconds.values()):.0f} s by dvc; {len(plan)} faults", flush=True)
         benches = [Bench(Path(folder) / f"bench-{n}", reference, server, mounted=mounted) for n in range(SIDE_BY_SIDE)]
         try:
-            trials = _strike(plan, benches, options.seed)
+            trials = _inject(plan, benches, options.seed)
         finally:
             for bench in benches:
                 bench.close()
-    text = table(trials, time.monotonic() - began, options.seed)
+    text = table(trials, time.monotonic() - began, tested)
     print(f"\n{text}")
     if options.write:
         write(text)
@@ -72,26 +73,27 @@ def _own_mounts() -> None:
         os.execvp(wrapper[0], [*wrapper, *command])
 
 
-def _plan(count: int, rng: random.Random, only: str, *, mounted: bool) -> list[Fault]:
-    """So many faults, each of them once before any by its weight, in random order."""
-    known = [fault for fault in FAULTS.values() if only in fault.name]
-    usable = [fault for fault in known if not fault.hindered(mounted=mounted)]
-    for fault in known:
-        if why := fault.hindered(mounted=mounted):
-            print(f"left out, since {why}: {fault.name}")
+def _plan(known: list[Fault], count: int, rng: random.Random, *, mounted: bool) -> list[Fault]:
+    """So many faults in random order: each once before any is drawn again, by its weight."""
+    usable = [fault for fault in known if not fault.left_out(mounted=mounted)]
     drawn = rng.choices(usable, [fault.weight for fault in usable], k=count)
-    plan = [*usable, *drawn][:count]
+    plan = [*rng.sample(usable, len(usable)), *drawn][:count]
     rng.shuffle(plan)
     return plan
 
 
-def _strike(plan: list[Fault], benches: list[Bench], seed: int) -> list[Trial]:
+def _left_out(known: list[Fault], *, mounted: bool) -> list[str]:
+    """The faults that cannot be injected here, and why."""
+    return [f"{fault.name} ({why})" for fault in known if (why := fault.left_out(mounted=mounted))]
+
+
+def _inject(plan: list[Fault], benches: list[Bench], seed: int) -> list[Trial]:
     """Every fault of the plan once, on whichever bench is free; after Ctrl-C, what was found until then."""
     free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
     for bench in benches:
         free.put(bench)
 
-    def strike(number: int, fault: Fault) -> Trial:
+    def inject(number: int, fault: Fault) -> Trial:
         bench = free.get()
         try:
             return run(bench, number, fault, f"{seed}-{number}")
@@ -100,7 +102,7 @@ def _strike(plan: list[Fault], benches: list[Bench], seed: int) -> list[Trial]:
 
     trials: list[Trial] = []
     with ThreadPoolExecutor(len(benches)) as pool:
-        waiting = [pool.submit(strike, number, fault) for number, fault in enumerate(plan, 1)]
+        waiting = [pool.submit(inject, number, fault) for number, fault in enumerate(plan, 1)]
         try:
             for done in as_completed(waiting):
                 trials.append(done.result())

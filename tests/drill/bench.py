@@ -1,4 +1,4 @@
-"""A copy of the reference repository in which one fault after another strikes."""
+"""A copy of the reference repository into which one fault after another is injected."""
 
 from __future__ import annotations
 
@@ -149,11 +149,16 @@ class Bench:
             time.sleep(0.03)
         return None
 
-    def orphans(self) -> list[Process]:
-        """What still runs some time after the trial's commands have ended; it is stopped."""
+    def wait_until_idle(self) -> list[Process]:
+        """Wait until no process of the trial runs; those that still do after some time."""
         end = time.monotonic() + GRACE
         while (left := self.processes()) and time.monotonic() < end:
-            time.sleep(0.1)
+            time.sleep(0.05)
+        return left
+
+    def orphans(self) -> list[Process]:
+        """What still runs some time after the trial's commands have ended; it is stopped."""
+        left = self.wait_until_idle()
         for process in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -208,10 +213,12 @@ class Running:
             time.sleep(0.03)
         return False
 
-    def send(self, number: signal.Signals, *, group: bool = False) -> None:
-        """Send a signal to the command, or as a terminal does to its whole group."""
-        with contextlib.suppress(ProcessLookupError):
-            (os.killpg if group else os.kill)(self.child.pid, number)
+    def send(self, number: signal.Signals, *, group: bool = False) -> bool:
+        """Send a signal to the command, or as a terminal does to its whole group; whether the command was alive."""
+        if self.child.poll() is not None:
+            return False
+        (os.killpg if group else os.kill)(self.child.pid, number)  # not reaped: the process id is still its own
+        return True
 
     def kill(self) -> None:
         """Kill the command alone, and wait for it."""

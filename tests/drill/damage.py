@@ -6,15 +6,20 @@ import os
 import random
 from pathlib import Path
 
-from tests.drill.bench import Bench
-from tests.drill.faults import Struck, any_stage, fault
+from tests.drill.bench import Bench, moment
+from tests.drill.evidence import NEVER
+from tests.drill.faults import Injection, any_stage, fault
 from tests.drill.kills import learning
 from tests.drill.reference import cache_files
 
 
-def spoil(path: Path, rng: random.Random) -> str:
-    """Truncate a file or flip one of its bits; what was done."""
-    content, mode = bytearray(path.read_bytes()), path.stat().st_mode
+def spoil(path: Path, rng: random.Random) -> tuple[str, bool]:
+    """Truncate a file or flip one of its bits; what was done, and whether the file on the disk differs now.
+
+    Its access time is set to `NEVER`: a read changes it (`was_read`).
+    """
+    before, mode = path.read_bytes(), path.stat().st_mode
+    content = bytearray(before)
     if not content or rng.random() < 0.4:
         content, what = content[: rng.randrange(max(1, len(content)))], "truncated"
     else:
@@ -24,7 +29,23 @@ def spoil(path: Path, rng: random.Random) -> str:
     path.unlink()
     path.write_bytes(content)
     path.chmod(mode)
-    return what
+    changed = path.read_bytes() != before
+    os.utime(path, ns=(NEVER, path.stat().st_mtime_ns))
+    return what, changed
+
+
+def was_read(path: Path) -> bool:
+    """Whether somebody has read, or replaced, a file since it was spoiled."""
+    return not path.exists() or path.stat().st_atime_ns != NEVER
+
+
+def newest(state: Path) -> list[Path]:
+    """The files of `state` that the next run reads: no locks, and of the checkpoints of a training the newest."""
+    files = [path for path in state.rglob("*") if path.is_file() and path.stat().st_size and path.suffix != ".lock"]
+    steps = {path.parent for path in files if path.parent.name.lstrip(".").startswith("step-")}
+    whole = [step for step in steps if not step.name.startswith(".")]
+    read = {max(step for step in whole if step.parent == each.parent) for each in whole}
+    return sorted(path for path in files if path.parent not in steps - read)
 
 
 def _file(bench: Bench, rng: random.Random, *stages: str) -> Path:
@@ -36,63 +57,69 @@ def _file(bench: Bench, rng: random.Random, *stages: str) -> Path:
 
 
 @fault("a damaged output", 12)
-def output_damaged(bench: Bench, rng: random.Random) -> Struck:
+def output_damaged(bench: Bench, rng: random.Random) -> Injection:
     path = _file(bench, rng, any_stage(bench, rng))
-    return Struck(f"{path.relative_to(bench.repo)} {spoil(path, rng)}")
+    what, changed = spoil(path, rng)
+    return Injection(f"{path.relative_to(bench.repo)} {what}", changed)
 
 
 @fault("a damaged input of a stage", 16)
-def input_damaged(bench: Bench, rng: random.Random) -> Struck:
+def input_damaged(bench: Bench, rng: random.Random) -> Injection:
     """The stage refuses it in one clear line, or, where the fault cannot be seen, DVC runs it again."""
     needs = bench.reference.needs
     name = rng.choice(sorted(stage for stage in needs if needs[stage]))
     path = _file(bench, rng, *sorted(needs[name]))
-    what = spoil(path, rng)
+    what, changed = spoil(path, rng)
     ended = bench.stage(name).wait()
-    return Struck(f"{name}: {path.relative_to(bench.repo)} {what}", ended, {0, 65, 66})
+    observed = changed and was_read(path)
+    return Injection(f"{name}: {path.relative_to(bench.repo)} {what}", observed, ended, {0, 65, 66})
 
 
 @fault("a damaged file of DVC's cache", 12)
-def cache_damaged(bench: Bench, rng: random.Random) -> Struck:
-    """The output is gone too, so that DVC takes it from the cache; the flow looks at what it took, or mend is asked."""
+def cache_damaged(bench: Bench, rng: random.Random) -> Injection:
+    """The output is removed too: DVC restores it from the cache, which the flow or `make mend` checks."""
     name = any_stage(bench, rng)
     path = rng.choice(sorted(cache_files(bench.reference.lock, bench.cache)[name]))
-    what = spoil(path, rng)
+    what, changed = spoil(path, rng)
     bench.remove(name)
-    return Struck(f"{name}: {path.relative_to(bench.cache)} {what}", by=rng.choice(["mend", "flow"]))
+    detail = f"{name}: {path.relative_to(bench.cache)} {what}"
+    return Injection(detail, changed, by=rng.choice(["mend", "flow"]))
 
 
 @fault("a damaged state of training", 12)
-def state_damaged(bench: Bench, rng: random.Random) -> Struck:
+def state_damaged(bench: Bench, rng: random.Random) -> Injection:
     running, name = learning(bench, rng)
-    running.after(rng.uniform(0.0, bench.reference.seconds[name] / 2))
+    running.after(moment(rng, bench.reference.seconds[name] / 2))
     running.kill()
-    files = sorted(path for path in (bench.repo / ".pithy/state").rglob("*") if path.is_file() and path.stat().st_size)
+    bench.wait_until_idle()
+    state = bench.repo / ".pithy/state"
+    files = newest(state)
     if not files:
-        return Struck("no state yet", struck=False)
+        return Injection("no state yet", False)
     path = rng.choice(files)
-    what = spoil(path, rng)
-    return Struck(f"{name}: {path.relative_to(bench.repo / '.pithy/state')} {what}")
+    what, changed = spoil(path, rng)
+    return Injection(f"{name}: {path.relative_to(state)} {what}", changed)
 
 
 @fault("a file of DVC's that is lost", 6)
-def lost_file(bench: Bench, rng: random.Random) -> Struck:
+def lost_file(bench: Bench, rng: random.Random) -> Injection:
     """dvc.lock, an output, or a file of the cache is removed."""
     name = any_stage(bench, rng)
     files = sorted(cache_files(bench.reference.lock, bench.cache)[name])
     path = rng.choice([bench.repo / "dvc.lock", _file(bench, rng, name), rng.choice(files)])
     path.unlink()
-    return Struck(str(path.relative_to(bench.repo)))
+    return Injection(str(path.relative_to(bench.repo)), not path.exists())
 
 
 @fault("times of files that jump", 6)
-def times_changed(bench: Bench, rng: random.Random) -> Struck:
+def times_changed(bench: Bench, rng: random.Random) -> Injection:
     """A clock that was wrong: every file is from another time, up to ten years off."""
-    offset = rng.uniform(-3e8, 3e8)
+    offset, changed = rng.uniform(-3e8, 3e8), False
     for path in bench.repo.rglob("*"):
         if ".git" not in path.parts and path.is_file() and not path.is_symlink() and rng.random() < 0.7:
-            at = path.stat().st_mtime + offset
-            os.utime(path, (at, at))
+            before = path.stat().st_mtime
+            os.utime(path, (before + offset, before + offset))
+            changed |= path.stat().st_mtime != before
     name = any_stage(bench, rng)
     bench.forget(bench.reference.after(name))
-    return Struck(f"by {offset / 86400:.0f} days, {name} and on", bench.dvc().wait(), {0})
+    return Injection(f"by {offset / 86400:.0f} days, {name} and on", changed, bench.dvc().wait(), {0})

@@ -1,4 +1,4 @@
-"""The register of faults. A fault strikes a bench that has just been restored, and says what it did."""
+"""The register of faults. Each fault is injected into a bench that has just been restored, and reports what it did."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.drill.bench import Bench, Ended
-
-Recovery = Callable[[], Ended]
+from tests.drill.progress import Reached
 
 
 @dataclass(frozen=True)
-class Struck:
-    """What happened: `ended` is the command that was hit, `codes` its allowed exit codes (None: any).
+class Injection:
+    """One injected fault: `ended` is the command that it was meant for, `codes` its allowed exit codes (None: any).
 
-    `losses` are those that the fault itself saw; `struck` is False where the command was through before.
+    `observed` is True only where there is evidence that the fault hit: an exit code, a message, a changed file, a
+    request. `losses` are those that the fault itself found; `reached` is how far a training came before kill -9.
     """
 
     detail: str
+    observed: bool
     ended: Ended | None = None
     codes: set[int] | None = None
     losses: list[str] = field(default_factory=list)
-    struck: bool = True
-    by: str = "dvc"  # what the next run is: dvc, flow, or dvc after mend
+    by: str = "dvc"  # what the next run is: dvc, flow, or mend (`make mend`, then dvc)
+    reached: Reached | None = None
 
 
-Strike = Callable[[Bench, random.Random], Struck]
+Inject = Callable[[Bench, random.Random], Injection]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault; one with a greater weight strikes more often; `mounts` needs file systems of its own.
+    """A kind of fault. A greater `weight` is drawn more often; `mounts` needs file systems of its own.
 
-    `missing` names the package without which it cannot strike.
+    `missing` names a package that the fault needs and that is not installed.
     """
 
     name: str
-    strike: Strike
+    inject: Inject
     weight: int
     mounts: bool
     missing: str
 
-    def hindered(self, *, mounted: bool) -> str:
-        """Why it cannot strike here; empty where it can."""
+    def left_out(self, *, mounted: bool) -> str:
+        """Return why the fault cannot be injected here; empty if it can."""
         if self.missing:
             return f"{self.missing} is not installed"
         return "nothing can be mounted here" if self.mounts and not mounted else ""
@@ -52,12 +53,12 @@ class Fault:
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, weight: int = 2, *, mounts: bool = False, missing: str = "") -> Callable[[Strike], Strike]:
+def fault(name: str, weight: int = 2, *, mounts: bool = False, missing: str = "") -> Callable[[Inject], Inject]:
     """Register a fault."""
 
-    def register(strike: Strike) -> Strike:
-        FAULTS[name] = Fault(name, strike, weight, mounts, missing)
-        return strike
+    def register(inject: Inject) -> Inject:
+        FAULTS[name] = Fault(name, inject, weight, mounts, missing)
+        return inject
 
     return register
 

@@ -1,4 +1,4 @@
-"""Faults of the machine and of the numbers: memory, clock, losses that are no number."""
+"""Faults of the machine and of the numbers: memory, clock, losses that are NaN or infinite."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import os
 import random
 import re
 import resource
+import sys
+import time
 from pathlib import Path
 
 import yaml
 
 from tests.drill.bench import STAGE, Bench
-from tests.drill.faults import Struck, any_stage, fault, undone
+from tests.drill.evidence import OUT_OF_MEMORY, answered, mentions
+from tests.drill.faults import Injection, any_stage, fault, undone
 from tests.drill.reference import NEURAL
 
 CLOCK = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 @fault("out of memory in a stage", 12)
-def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
+def out_of_memory(bench: Bench, rng: random.Random) -> Injection:
     """From a random moment on the stage may not take more address space than it has."""
     name = rng.choice([any_stage(bench, rng), f"train@{NEURAL}"])
     bench.forget({name})
@@ -26,20 +29,24 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Struck:
     at = rng.uniform(0.3, 1.0) * bench.reference.seconds[name]
     running.after(at)
     pid, more = bench.find(STAGE, running), rng.choice([0, 1, 8, 32]) << 20
-    if pid:
-        _limit(pid, more)
-    return Struck(f"{name} after {at:.1f} s, {more >> 20} MB more", running.wait(), {0, 75}, struck=pid is not None)
+    limited, ended = pid is not None and _limit(pid, more), running.wait()
+    observed = answered(limited, ended, {75}) and mentions(ended, OUT_OF_MEMORY)
+    return Injection(f"{name} after {at:.1f} s, {more >> 20} MB more", observed, ended, {0, 75})
 
 
-def _limit(pid: int, more: int) -> None:
-    """The process may take `more` bytes than now."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0] or 0)
-    size = pages * os.sysconf("SC_PAGESIZE") + more
-    resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
+def _limit(pid: int, more: int) -> bool:
+    """Let the process take `more` bytes than it has; False where it has just ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+        size = pages * os.sysconf("SC_PAGESIZE") + more
+        resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return pages > 0
 
 
-@fault("a loss that is no number", 6)
-def no_number(bench: Bench, rng: random.Random) -> Struck:
+@fault("a loss that is NaN or infinite", 6)
+def not_finite(bench: Bench, rng: random.Random) -> Injection:
     """A learning rate that no model survives; then the right one."""
     name, path = f"train@{NEURAL}", bench.repo / "params.yaml"
     bench.forget({name})
@@ -51,12 +58,22 @@ def no_number(bench: Bench, rng: random.Random) -> Struck:
     path.write_text(before)
     named = re.search(r"error: .*step \d+.* rows \d+", ended.said)
     losses = [] if named else [f"step and rows are not named: {ended.said[-300:]}"]
-    return Struck(name, ended, {64}, losses)
+    return Injection(name, named is not None, ended, {64}, losses)
 
 
 @fault("a clock that goes back", 6, missing="" if CLOCK else "libfaketime")
-def clock_back(bench: Bench, rng: random.Random) -> Struck:
+def clock_back(bench: Bench, rng: random.Random) -> Injection:
     """The second of two runs, cut off at different places, happens days before the first."""
     name, days = undone(bench, rng), rng.randint(1, 4000)
-    ended = bench.dvc(LD_PRELOAD=str(CLOCK), FAKETIME=f"-{days}d", FAKETIME_DONT_FAKE_MONOTONIC="1").wait()
-    return Struck(f"{days} days, {name} and on", ended, {0})
+    env = {"LD_PRELOAD": str(CLOCK), "FAKETIME": f"-{days}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    shown = bench.start(sys.executable, "-c", "import time; print(time.time())", **env).wait()
+    ended = bench.dvc(**env).wait()
+    return Injection(f"{days} days, {name} and on", is_behind(shown.said, days), ended, {0})
+
+
+def is_behind(shown: str, days: int) -> bool:
+    """Whether a clock showed a time that is so many days ago."""
+    try:
+        return abs(time.time() - float(shown) - days * 86400) < 3600
+    except ValueError:
+        return False

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
+from tests.drill.progress import LIMIT
 from tests.drill.trial import Trial
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reliability.md"
 BEGIN, END = "<!-- drill -->", "<!-- /drill -->"
 
 
-def table(trials: list[Trial], seconds: float, seed: int) -> str:
-    """Markdown: what struck how often, and what was lost."""
+@dataclass(frozen=True)
+class About:
+    """Which code was tested, and where."""
+
+    seed: int
+    commit: str
+    date: str
+    cores: int
+    left_out: tuple[str, ...] = ()
+
+
+def about(seed: int, left_out: list[str]) -> About:
+    """The commit that is checked out, with its date; `-dirty` where a tracked file differs from it."""
+    commit = _git("describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
+    date = _git("show", "--no-patch", "--format=%cs", "HEAD")
+    return About(seed, commit, date, len(os.sched_getaffinity(0)), tuple(left_out))
+
+
+def table(trials: list[Trial], seconds: float, about: About) -> str:
+    """Markdown: how often each fault was injected and observed, and what was lost."""
     rows: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         rows[trial.fault].append(trial)
-    struck, lost = sum(trial.struck for trial in trials), sum(bool(trial.losses) for trial in trials)
     lines = [
-        f"{len(trials)} faults (seed {seed}) in {seconds / 60:.0f} minutes, {struck} of them before the command that "
-        f"they were meant for had ended: **{lost} losses**.",
+        *_summary(trials, seconds, about),
         "",
-        "| fault | trials | in time | mended | losses |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| fault | trials | observed | mended | losses | most progress lost |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        *(_row(fault, found) for fault, found in sorted(rows.items())),
     ]
-    for fault, found in sorted(rows.items()):
-        counts = [sum(map(bool, each)) for each in zip(*((t.struck, t.mended, t.losses) for t in found), strict=True)]
-        lines.append(f"| {fault} | {len(found)} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -36,3 +54,36 @@ def write(text: str) -> None:
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
     DOCUMENT.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def _summary(trials: list[Trial], seconds: float, about: About) -> list[str]:
+    observed = [trial for trial in trials if trial.observed]
+    lost, others = (sum(bool(trial.losses) for trial in each) for each in (observed, trials))
+    lines = [
+        f"Commit {about.commit} of {about.date}, {about.cores} cores, seed {about.seed}: {len(trials)} faults injected "
+        f"in {seconds / 60:.0f} minutes.",
+        f"{len(observed)} of them were observed to hit: **{lost} losses** among these"
+        + (f", {others - lost} among the others." if others > lost else "."),
+    ]
+    if any(trial.lost for trial in observed):
+        lines.append(f"kill -9 in training cost at most {_most(observed)} (limit: {LIMIT} step).")
+    return lines + [f"Left out: {each}." for each in about.left_out]
+
+
+def _row(fault: str, trials: list[Trial]) -> str:
+    counts = [sum(map(bool, each)) for each in zip(*((t.observed, t.mended, t.losses) for t in trials), strict=True)]
+    return f"| {fault} | {len(trials)} | {' | '.join(map(str, counts))} | {_most(trials)} |"
+
+
+def _most(trials: list[Trial]) -> str:
+    """The most steps, and the most seconds, that a trial lost."""
+    lost = [trial.lost for trial in trials if trial.lost]
+    if not lost:
+        return ""
+    steps = max(each.steps for each in lost)
+    return f"{steps} step{'s' * (steps != 1)}, {max(each.seconds for each in lost):.1f} s"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=DOCUMENT.parent, capture_output=True, text=True, check=True).stdout.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import struct
 import threading
@@ -13,26 +14,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.drill.bench import Bench
-from tests.drill.faults import Struck, fault
+from tests.drill.evidence import answered
+from tests.drill.faults import Injection, fault
 
 PATIENCE = 1.5  # seconds that a hanging server stays silent; the stage waits for one
 
 
 class Source(ThreadingHTTPServer):
-    """Serves one file; its first `bad` answers are `manner`, the others right."""
+    """Serves one file; its first `bad` answers are `manner`, the others right. Counts the bad ones in `misbehaved`."""
 
     daemon_threads = True
 
     def __init__(self, file: Path, manner: str, bad: int, cut: float) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.content, self.manner, self.bad, self.cut = file.read_bytes(), manner, bad, cut
-        self.count = threading.Lock()
+        self.count, self.misbehaved = threading.Lock(), 0
 
     def manner_now(self) -> str:
         """How this answer goes wrong, if it does."""
         with self.count:
-            self.bad -= 1
-            return self.manner if self.bad >= 0 else "right"
+            if self.misbehaved == self.bad:
+                return "right"
+            self.misbehaved += 1
+            return self.manner
 
     def handle_error(self, request: object, address: object) -> None:
         """A client that hangs up is part of the drill."""
@@ -111,13 +115,13 @@ MANNERS = {
 
 
 @contextmanager
-def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[None]:
+def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[Source]:
     """A source that behaves so, while the context is open."""
     source = Source(Path(bench.mirror) / "drill.jsonl", manner, bad, cut)
     threading.Thread(target=source.serve_forever, daemon=True).start()
     before, bench.mirror = bench.mirror, f"http://127.0.0.1:{source.server_address[1]}"
     try:
-        yield
+        yield source
     finally:
         bench.mirror = before
         source.shutdown()
@@ -125,22 +129,23 @@ def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[None]:
 
 
 @fault("a source that misbehaves", 22)
-def misbehaving(bench: Bench, rng: random.Random) -> Struck:
+def misbehaving(bench: Bench, rng: random.Random) -> Injection:
     manner, bad = rng.choice(sorted(MANNERS)), rng.randint(1, 4)
     bench.forget({"download"})
-    with served(bench, manner, bad, rng.random()):
+    with served(bench, manner, bad, rng.random()) as source:
         ended = bench.stage("download").wait()
         losses = [] if ended.code == 0 or ended.said.startswith("error: ") else [f"no clear line: {ended.said[-300:]}"]
-    return Struck(f"{manner}, {bad} times", ended, {0} | MANNERS[manner], losses)
+    return Injection(f"{manner}, {bad} times", source.misbehaved > 0, ended, {0} | MANNERS[manner], losses)
 
 
 @fault("kill -9 in a download", 4)
-def killed(bench: Bench, rng: random.Random) -> Struck:
+def killed(bench: Bench, rng: random.Random) -> Injection:
     """What has arrived is kept, and the next run goes on with it."""
     bench.forget({"download"})
-    with served(bench, "slow", 9, rng.uniform(0.0, 0.9)):
+    with served(bench, "slow", 9, rng.uniform(0.0, 0.9)) as source:
         running = bench.stage("download")
-        struck = running.after(bench.reference.seconds["download"] * rng.uniform(0.5, 1.5))
-        running.kill()
+        running.after(bench.reference.seconds["download"] * rng.uniform(0.5, 1.5))
+        asked = source.misbehaved > 0
+        observed = answered(running.send(signal.SIGKILL) and asked, running.wait(), {-9})
         again = bench.stage("download").wait()
-    return Struck("a slow source", again, {0}, struck=struck)
+    return Injection("a slow source", observed, again, {0})

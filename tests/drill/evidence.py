@@ -1,0 +1,48 @@
+"""Evidence that an injected fault hit the command that it was meant for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.drill.bench import Ended, Running
+
+DISK_FULL = ("No space left", "disk is full", "os error 28")
+READ_ONLY = ("Read-only file system", "readonly database", "os error 30")
+KILLED = ("killed, most often because", "exited with -9", "exited with 137")
+INTERRUPTED = ("error: interrupted", "stopped by SIGTERM", "interrupted by the user")
+OUT_OF_MEMORY = ("memory ran out", "out of memory")
+BUSY = ("is busy", "Unable to acquire lock", "another run", "another process")
+NEVER = 1  # ns since 1970: an access time that no read leaves
+
+
+def mentions(ended: Ended, words: tuple[str, ...]) -> bool:
+    """Whether the command printed one of the words."""
+    return any(word in ended.said for word in words)
+
+
+def answered(sent: bool, ended: Ended, codes: set[int]) -> bool:
+    """Whether a signal hit: it was sent to a live command, which died by it or handled it (`codes`, without 0)."""
+    return sent and ended.code in codes - {0}
+
+
+def overlapped(first: Running, second: Running) -> bool:
+    """Whether two commands ran at once: the first was still alive when the second had printed something."""
+    return second.until(bool) and first.child.poll() is None
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended; a zombie has."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def has_ended(pid: int, seconds: float = 5.0) -> bool:
+    """Whether a process ends within so many seconds."""
+    end = time.monotonic() + seconds
+    while (running := is_running(pid)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not running
