@@ -24,7 +24,7 @@ def of_results(folder: Path) -> list[Format]:
     write(here, system("toy", [{1}], [{2, 4}], rows=12, labelled=True, words_wrong=[{5}]))
     write_summary(folder / "summary" / "summary.json", compare(corpus, [sound], 0.05))
 
-    point = Point(depth=1, dev_accuracy=0.5, parameters=10, flops=10)
+    point = Point(depth=1, classifier_score=0.5, parameters=10, flops=10)
     pruning = SeedPruning(seed=0, layered=True, reason="cut", accepted=True, depth_full=2, depth=1, tradeoff=[point])
     write_json(folder / "pruned" / "pruning.json", asdict(Pruning(seeds=[pruning])))
 

@@ -192,7 +192,7 @@ def test_systems_that_the_run_does_not_name_are_left_out(stage, tmp_path):
 
 
 def test_the_depth_picture_comes_from_pruning_json(stage, tmp_path):
-    points = [{"depth": d, "dev_accuracy": d / 10, "parameters": d, "flops": d} for d in (1, 2, 3)]
+    points = [{"depth": d, "classifier_score": d / 10, "parameters": d, "flops": d} for d in (1, 2, 3)]
     seed = {"seed": 0, "layered": True, "reason": "", "threshold": 0.2, "depth_full": 3, "depth": 2}
     pruning = {"seeds": [{**seed, "accepted": True, "tradeoff": points}]}
     (tmp_path / "pruned" / "cnn" / "pruning.json").write_text(json.dumps(pruning))

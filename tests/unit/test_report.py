@@ -28,7 +28,7 @@ def page(evaluations: list[Evaluation], prunings: dict | None = None, about: dic
 
 
 def pruning(depths: range = range(1, 5)) -> Pruning:
-    points = [Point(depth=d, dev_accuracy=0.5 + d / 10, parameters=d, flops=d) for d in depths]
+    points = [Point(depth=d, classifier_score=0.5 + d / 10, parameters=d, flops=d) for d in depths]
     seed = SeedPruning(seed=0, layered=True, reason="two layers do nothing", threshold=0.7, depth=3, tradeoff=points)
     return Pruning(seeds=[seed, seed])
 

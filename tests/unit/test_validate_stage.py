@@ -128,7 +128,7 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
     assert result.parts["dev"].collect()["in_train"].to_list() == [True]
     assert result.parts["test"].collect()["in_train"].to_list() == [False, True]
     assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (1, 1)
-    assert "1 of 2 test rows stand word for word in train too; 0 of them with the same label." in result.corpus["notes"]
+    assert "1 of 2 test rows are also in train, word for word; 0 of them with the same label." in result.corpus["notes"]
     assert "dev has no row of 1 label: a." in result.corpus["notes"]
 
 

@@ -58,15 +58,22 @@ def judged(verdict: Verdict, actions: Mapping[str, Action]) -> list[str]:
     ]
 
 
-def leaked(pairs: Sequence[Mapping[str, Any]], action: Action) -> list[str]:
-    """The same text in two splits."""
-    after = ", before train lost those rows" if action == "drop" else ""
-    return [
-        f"{pair['exact']:,} of {pair['rows']:,} {pair['rows_of']} rows stand word for word in {pair['also_in']} too"
-        f"{after if pair['also_in'] == 'train' else ''}; {pair['same_label']:,} of them with the same label."
-        for pair in pairs
-        if pair["exact"]
-    ]
+def leaked(left: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The same text in two splits, in the rows that are used (`left`); rows as `found` are named where they differ."""
+    before = {(pair["rows_of"], pair["also_in"]): pair for pair in found}
+    said = [_shared(pair, before.get((pair["rows_of"], pair["also_in"]), pair)) for pair in left]
+    return [sentence for sentence in said if sentence]
+
+
+def _shared(pair: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    source = f"in the source: {before['exact']:,} of {before['rows']:,}"
+    if not pair["exact"]:
+        return f"No {pair['rows_of']} row is also in {pair['also_in']} ({source})." if before["exact"] else ""
+    changed = (pair["exact"], pair["rows"]) != (before["exact"], before["rows"])
+    return (
+        f"{pair['exact']:,} of {pair['rows']:,} {pair['rows_of']} rows are also in {pair['also_in']}, "
+        f"word for word; {pair['same_label']:,} of them with the same label{f' ({source})' if changed else ''}."
+    )
 
 
 def capped(rows: int, of: int, seed: int) -> str:

@@ -69,7 +69,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         *notes.merged(source.distinct),
         *notes.unassigned(rows.unassigned % rows.count),
         *notes.judged(verdict, actions),
-        *notes.leaked(leaking["found"], settings.on_leak),
+        *notes.leaked(leaking["left"], leaking["found"]),
         *cuts,
         *capped,
         *notes.absent(absent_labels(classes)),

@@ -8,7 +8,7 @@ with the fewest FLOPs a text, which are the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median, median_low, stdev
+from statistics import median_low, stdev
 from typing import Any, Literal
 
 import numpy as np
@@ -124,7 +124,7 @@ def _costs(metrics: Metrics) -> dict[str, Any]:
         "parameters_pruned": median_low(cost.parameters for cost in costs),
         "depth": median_low(cost.depth_full for cost in costs if cost.depth_full) if costs[0].depth_full else None,
         "depth_pruned": median_low(cost.depth for cost in costs if cost.depth) if costs[0].depth else None,
-        "flops": median(cost.flops for cost in costs),
+        "flops": median_low(cost.flops for cost in costs),
     }
 
 

@@ -50,13 +50,12 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
     device = device_of()
     model = saved.model.to(device)
     dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
-    length = int(np.median(dev.lengths))
     cost = Cost(
         parameters=parameters(model),
         parameters_full=facts["parameters_full"],
         depth=model.depth or None,
         depth_full=facts["depth_full"] or None,
-        flops=flops(model.cpu(), length, saved.frame),
+        flops=flops(model.cpu(), dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else lowered(model.to(device))
     said = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}

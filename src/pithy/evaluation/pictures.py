@@ -74,9 +74,10 @@ def reliability(bins: Sequence[Bin]) -> str:
 
 
 def depth(pruning: Pruning) -> str:
-    """Development accuracy (mean over the seeds) at each depth, the threshold, and the kept depths ringed."""
+    """Development score of each layer's classifier (mean over the seeds), the threshold, and the kept depths ringed."""
     points = [{**vars(point), "kept": point.depth in pruning.kept} for point in pruning.averaged()]
-    y = number("dev_accuracy", scale={"zero": False}, axis={"format": ".1%"}, title="dev accuracy")
+    field = "classifier_score"
+    y = number(field, scale={"zero": False}, axis={"format": ".1%"}, title="dev score of the layer’s classifier")
     place = {"x": {"field": "depth", "type": "ordinal", "axis": {"labelAngle": 0}, "title": "layers kept"}, "y": y}
     layers = [
         mark("line", place, stroke=ACCENT),
@@ -84,8 +85,8 @@ def depth(pruning: Pruning) -> str:
         mark("point", place, where="datum.kept", stroke=SECOND, size=220, strokeWidth=2, filled=False),
     ]
     if pruning.threshold is not None:
-        threshold = mark("rule", {"y": number("dev_accuracy")}, stroke=MUTED, strokeDash=[4, 4])
-        layers.append(threshold | {"data": {"values": [{"dev_accuracy": pruning.threshold}]}})
+        threshold = mark("rule", {"y": number(field)}, stroke=MUTED, strokeDash=[4, 4])
+        layers.append(threshold | {"data": {"values": [{field: pruning.threshold}]}})
     return svg(data={"values": points}, layer=layers, width=max(240, 40 * len(points)), height=200)
 
 

@@ -12,10 +12,13 @@ from pithy.evaluation.record import from_json
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One depth of one seed; means over the seeds after `averaged`."""
+    """One depth of one seed; means over the seeds after `averaged`.
+
+    `classifier_score` is the development score of the base classifier on layer `depth`, by which pruning decides.
+    """
 
     depth: int
-    dev_accuracy: float
+    classifier_score: float
     parameters: float
     flops: float
 
@@ -73,7 +76,7 @@ def read_pruning(path: Path) -> Pruning | None:
 def _mean(points: Sequence[Point]) -> Point:
     return Point(
         depth=points[0].depth,
-        dev_accuracy=mean(point.dev_accuracy for point in points),
+        classifier_score=mean(point.classifier_score for point in points),
         parameters=mean(point.parameters for point in points),
         flops=mean(point.flops for point in points),
     )

@@ -19,7 +19,7 @@ from pithy.training.checkpoint import Checkpoints
 from pithy.training.config import TrainingConfig
 from pithy.training.loop import Trainer
 from pithy.training.precision import Precision
-from pithy.training.predict import dev_score, predict
+from pithy.training.predict import dev_score, predict, score_name
 from pithy.training.record import Report
 
 
@@ -96,7 +96,10 @@ def prune(
     if clearly_above(before - after, settings.tolerance):
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)
-    why = f"{dropped} of {model.depth} layers dropped, dev {100 * before:.1f} → {100 * after:.1f}"
+    score = score_name(config.stop_on, multi=model.multi)
+    why = (
+        f"{dropped} of {model.depth} layers dropped; dev {score} {100 * before:.1f} → {100 * after:.1f} in fine-tuning"
+    )
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return Pruned(model=smaller, reason=why, accepted=True, **facts)
 

@@ -10,10 +10,11 @@ from pithy.systems.model import parameters
 from pithy.systems.saved import Saved
 
 
-def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any]) -> dict[str, Any]:
+def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any], length: int) -> dict[str, Any]:
     """The record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
-    In the table `dev_accuracy` is α, that of the base classifier on the layer that would be the last.
+    FLOPs are those of a text of `length` tokens, prompt included. In the table `classifier_score` is α, the development
+    score of the base classifier on the layer that would be the last; the whole model may score differently.
     """
     layered = saved.model.depth > 0
     record = {"seed": facts["seed"], "layered": layered, "reason": pruned.reason, "accepted": pruned.accepted}
@@ -24,17 +25,15 @@ def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any]) -> dict[str, 
         "threshold": pruned.threshold,
         "depth_full": facts["depth_full"],
         "depth": pruned.model.depth,
-        "tradeoff": [_point(saved, depth, alpha) for depth, alpha in enumerate(pruned.accuracies, 1)],
+        "tradeoff": [_point(saved, depth, alpha, length) for depth, alpha in enumerate(pruned.accuracies, 1)],
     }
 
 
-def _point(saved: Saved, depth: int, alpha: float) -> dict[str, Any]:
-    model, frame = shallower(saved.model, depth), saved.frame
-    length = min(32, frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids))
-    text = len(frame.prefix_ids) + length + len(frame.suffix_ids)
+def _point(saved: Saved, depth: int, alpha: float, length: int) -> dict[str, Any]:
+    model = shallower(saved.model, depth)
     return {
         "depth": depth,
-        "dev_accuracy": alpha,
+        "classifier_score": alpha,
         "parameters": parameters(model),
-        "flops": flops(model, text, frame),
+        "flops": flops(model, length, saved.frame),
     }

@@ -54,7 +54,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, config, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    finish(out, checkpoints, record_of(saved, pruned, facts))
+    finish(out, checkpoints, record_of(saved, pruned, facts, dev.median_length))
 
 
 def _write(saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, out: Path) -> None:

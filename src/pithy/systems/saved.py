@@ -228,7 +228,9 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
 
 def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:
     """The model's card: what it is, what it was trained on, how to use it."""
-    shown = "\n".join(f"* {name}: {value}" for name, value in facts.items() if not isinstance(value, dict))
+    score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
+    named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
+    shown = "\n".join(f"* {name}: {value}" for name, value in named.items() if not isinstance(value, dict))
     return f"""# {recipe.name}
 
 {recipe.about} ({recipe.paper}).

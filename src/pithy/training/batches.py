@@ -94,6 +94,11 @@ class TextBatches:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def median_length(self) -> int:
+        """Tokens of the median text with its prompt and special tokens, rounded down: FLOPs are counted for it."""
+        return int(np.median(self.lengths))
+
     def gather(self, rows: Rows) -> Tokens:
         """The texts `rows` (B,) as ids and mask (B, L), L the longest of them."""
         index = torch.from_numpy(rows).to(self.device)

@@ -85,6 +85,12 @@ def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float
     return tokens if judged == "token" else (tokens + predicted.score(labels)) / 2
 
 
+def score_name(judged: Judged, *, multi: bool) -> str:
+    """Name what `dev_score` returns, for messages and reports."""
+    texts = "micro-F1 at 0.5" if multi else "accuracy"
+    return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[judged]
+
+
 @torch.inference_mode()
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
     """Run `model` over `texts`, longest first, and put the results back in the texts' order."""
