@@ -88,6 +88,12 @@ def prepared(
     shop.params(systems=chosen, views={"token": {"tokenizer": "token"}}, prune=prune or {})
     read = {"reader": "jsonl", "split": "split", **({"spans": "spans"} if spans else {})}
     shop.source(content, suffix="jsonl", language="en", read=read, **{"labels": LABELS, **source})
+    run_to_train(shop)
+    return shop
+
+
+def run_to_train(shop: Workshop) -> None:
+    """Run all stages before train, on the source `reviews` and the view `token`."""
     run(
         shop,
         ("download", "data/sources/reviews.yaml", "data/raw"),
@@ -97,7 +103,6 @@ def prepared(
         ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
         ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),
     )
-    return shop
 
 
 def train(shop: Workshop, name: str) -> None:

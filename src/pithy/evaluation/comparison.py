@@ -148,10 +148,11 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
 
 
 def _choice(chosen: Row, seed: int, best: Metrics) -> str:
-    score = SCORE_NAMES[best.score]
+    score, seeds = SCORE_NAMES[best.score], len(chosen.seeds)
+    averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
     return (
-        f"Use {chosen.system} (seed {seed}): it has the best development {score}, {percent(chosen.dev_score)}%, "
-        f"and reaches {percent(chosen.test_score)}% on the test set "
+        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {score}, "
+        f"{percent(chosen.dev_score)}%, and reaches {percent(chosen.test_score)}% on the test set "
         f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
     )
 

@@ -96,10 +96,8 @@ def prune(
     if clearly_above(before - after, settings.tolerance):
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
         return Pruned(model=model, reason=why, dev_after=after, **facts)
-    score = score_name(config.stop_on, multi=model.multi)
-    why = (
-        f"{dropped} of {model.depth} layers dropped; dev {score} {100 * before:.1f} → {100 * after:.1f} in fine-tuning"
-    )
+    scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
+    why = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return Pruned(model=smaller, reason=why, accepted=True, **facts)
 
