@@ -54,6 +54,14 @@ def test_the_best_on_development_data_is_chosen_though_another_is_better_on_test
     assert summary.rows[1].test_outcome == "better"
 
 
+def test_what_a_system_costs_is_that_of_one_of_its_seeds():
+    made = system("one", wrong(1, 2), wrong(1, 2))
+    costs = [cost(parameters=900, flops=9e6, depth=5), cost(parameters=500, flops=5e6, depth=3)]
+    seeds = [replace(seed, cost=each) for seed, each in zip(made.metrics.seeds, costs, strict=True)]
+    (row,) = compared(replace(made, metrics=replace(made.metrics, seeds=seeds))).rows
+    assert (row.parameters_pruned, row.depth_pruned, row.flops) == (500, 3, 5e6)
+
+
 def test_ties_are_called_ties_and_the_cheapest_is_named(four):
     outcomes = [(row.system, row.outcome) for row in four.rows]
     assert outcomes == [("good", "chosen"), ("dear", "tie"), ("close", "tie"), ("bad", "worse")]

@@ -140,6 +140,7 @@ def test_dropping_leaks_takes_them_out_of_train() -> None:
     assert [pair["exact"] for pair in result.report["leaks"]["found"]] == [1, 1, 0]
     assert [pair["exact"] for pair in result.report["leaks"]["left"]] == [0, 0, 0]
     assert any("2, dropped (validate.on_leak: drop)" in note for note in result.corpus["notes"])
+    assert "No test row is also in train (in the source: 1 of 2)." in result.corpus["notes"]
 
 
 def test_failing_on_leaks_names_them() -> None:
