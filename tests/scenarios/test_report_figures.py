@@ -15,7 +15,7 @@ from pithy.evaluation.summary import Row, read_summary
 from pithy.evaluation.terminal import comparison_table
 from tasks import markdown
 from tests.pipeline.bad_input import Workshop
-from tests.scenarios.certain import LABELS, compare, evaluate, lines, one_label, prune, run_to_train, train
+from tests.scenarios.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
 
 DEEP = {
     "view": "token",
@@ -23,7 +23,10 @@ DEEP = {
     "train": {"epochs": 2, "learning_rate": 0.005, "batch_size": 16, "precision": "fp32"},
 }
 ONE_LAYER = {"threshold": 0.0, "rule": "shallowest", "tolerance": 1.0, "epochs": 1}  # the first layer alone is kept
-USED, FOUND = (4, 25), (5, 26)  # test rows with a training text: the fifth repeats the fourth and is dropped
+USED, FOUND = (
+    (4, SIZES["test"] + 4),
+    (5, SIZES["test"] + 5),
+)  # test rows with a training text: the fifth repeats the fourth and is dropped
 
 
 def with_leaks() -> str:
@@ -230,10 +233,14 @@ def test_rows_that_are_in_train_too_are_counted_as_they_are_used(shop: Workshop)
 
 
 def test_the_rows_of_a_split_are_the_same_everywhere(shop: Workshop) -> None:
-    rows = USED[1]
+    train_rows, dev_rows, rows = SIZES["train"] + 1, SIZES["dev"], USED[1]
     metrics = read(shop, "evaluated/transformer/metrics.json")
     assert sum(each["support"] for each in metrics["classes"]) == rows
     assert sum(map(sum, metrics["confusion"])) == 2 * rows  # of two seeds
-    assert read_summary(shop.root / "data/report/summary.json").splits == {"train": 169, "dev": 21, "test": rows}
-    assert f"train 169 · dev 21 · test {rows}</p>" in read(shop, "report/report.html")
+    assert read_summary(shop.root / "data/report/summary.json").splits == {
+        "train": train_rows,
+        "dev": dev_rows,
+        "test": rows,
+    }
+    assert f"train {train_rows} · dev {dev_rows} · test {rows}</p>" in read(shop, "report/report.html")
     assert sum(int(line[4]) for line in cells(section(shop, "<h3>Labels</h3>"))[1:]) == rows
