@@ -78,3 +78,13 @@ def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> N
     dev = after.filter(pl.col("split") == "dev")
     assert after.height == 41 and sorted(dev["labels"].list.first().to_list()) == ["a", "a", "b", "b"]
     assert grown(after, new, 0.1).equals(after)
+
+
+@pytest.mark.parametrize("labels", [[], ["a"]])
+def test_rows_that_come_one_by_one_reach_dev_with_and_without_labels(labels: list[str]) -> None:
+    kinds = {"text": pl.String, "labels": pl.List(pl.String)}
+    live = pl.DataFrame({"text": ["base"], "labels": [["a"]]}, kinds)
+    live = live.with_columns(split=pl.lit("train"), batch=pl.lit(0, pl.Int32))
+    for n in range(40):
+        live = grown(live, pl.DataFrame({"text": [f"text {n}"], "labels": [labels]}, kinds), 0.1)
+    assert (live["split"] == "dev").sum() == 4

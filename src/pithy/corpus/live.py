@@ -72,7 +72,7 @@ def _split(live: pl.DataFrame, fresh: pl.DataFrame, share: float) -> pl.Series:
     stratum = (label.list.first() if "labels" in fresh.columns else label).alias("stratum")
     before = live.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())
     here = fresh.select(stratum, place=pl.col("text").hash().rank("ordinal").over(stratum), new=pl.len().over(stratum))
-    counted = here.join(before, on="stratum", how="left", maintain_order="left").fill_null(0)
+    counted = here.join(before, on="stratum", how="left", nulls_equal=True, maintain_order="left").fill_null(0)
     wanted = (share * (pl.col("rows") + pl.col("new"))).round() - pl.col("dev").cast(pl.Int64)
     in_dev = pl.col("place").cast(pl.Float64) <= wanted
     return counted.select(split=pl.when(in_dev).then(pl.lit("dev")).otherwise(pl.lit("train"))).to_series()
