@@ -12,6 +12,10 @@ from pithy.text.tokenizers import SPECIALS, by_piece, load
 from pithy.values import parsed_json
 
 CONFIGS = ("tokenizer_config.json", "config.json")
+BEHIND_PADDING = {  # families that number positions from that of padding + 1: the table's first rows are never used
+    "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+}  # fmt: skip
 
 
 class Checkpoint(NamedTuple):
@@ -36,10 +40,18 @@ def read_checkpoint(name: str) -> Checkpoint:
         if words is None:
             raise InputMissingError(f"checkpoint {name!r} has neither tokenizer.json nor vocab.txt")
         tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
-    keys = ("model_max_length", "max_position_embeddings")
-    limits = (configs[file].get(key) for file, key in zip(CONFIGS, keys, strict=True))
+    limits = (configs["tokenizer_config.json"].get("model_max_length"), _places(configs["config.json"]))
     known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: none
     return Checkpoint(tokenizer, min(known, default=None))
+
+
+def _places(config: dict[str, Any]) -> Any:
+    """How many tokens the model of `config` has positions for, as far as `config` says."""
+    rows = config.get("max_position_embeddings")
+    if not isinstance(rows, int) or config.get("model_type") not in BEHIND_PADDING:
+        return rows
+    padding = config.get("pad_token_id")
+    return rows - 1 - (padding if isinstance(padding, int) else 1)
 
 
 def _from_words(path: Path, lowercase: bool) -> Tokenizer:
