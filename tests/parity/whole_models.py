@@ -76,7 +76,7 @@ def mean_loss(logits: Array) -> float:
     return float(np.mean([cross_entropy(softmax(row), y) for row, y in zip(logits, LABELS, strict=True)]))
 
 
-def built(encoder: dict[str, Any], head: dict[str, Any], context: Context = CONTEXT) -> Classifier:
+def built(encoder: dict[str, Any], head: dict[str, Any], context: Context = CONTEXT, gain: float = 1.2) -> Classifier:
     """Encoder and head without dropout, in float64, with the same spread of sums at every width."""
     made = part(ENCODERS, encoder, "encoder").build(context)
     model = Classifier(made, part(HEADS, head, "head").build(context, made))
@@ -85,15 +85,15 @@ def built(encoder: dict[str, Any], head: dict[str, Any], context: Context = CONT
             module.p = 0.0
         if isinstance(getattr(module, "dropout", None), float):  # an attention's
             module.dropout = 0.0  # type: ignore[assignment]
-    return spread(scattered(model)).train()
+    return spread(scattered(model), gain).train()
 
 
-def spread(model: Module) -> Module:
-    """`model` with sums of about 1 at every width: products by √inputs, vectors and gains of about 1, small biases."""
+def spread(model: Module, gain: float = 1.2) -> Module:
+    """`model` with sums of about `gain` at every width: by √inputs; vectors and gains of about 1, small biases."""
     kept = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.LayerNorm)}
     for parameter in model.parameters():
         if parameter.requires_grad:  # drawn with a deviation of 0.4
-            size = 1.0 if id(parameter) in kept else 0.2 if parameter.dim() < 2 else 1.2 / parameter.shape[-1] ** 0.5
+            size = 1.0 if id(parameter) in kept else 0.2 if parameter.dim() < 2 else gain / parameter.shape[-1] ** 0.5
             parameter.data *= size / 0.4
     return model
 
@@ -201,7 +201,7 @@ def prompted(width: int) -> Whole:
 def cnle(width: int) -> Whole:
     head = {"kind": "label_decoder", "embedding": width, "heads": 2, "hidden": width}
     context = replace(CONTEXT, mask_id=None, prefix_ids=())
-    model = built({"kind": "projected_bilstm", "embedding": width, "width": width}, head, context)
+    model = built({"kind": "projected_bilstm", "embedding": width, "width": width}, head, context, 1.8)
     decoder = cnle_readings.decoder_of(model)
     logits = np.log(np.stack([cnle_paper.one_step(cnle_readings.story_reading(model, ids), decoder) for ids in IDS]))
     return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), logits, mean_loss(logits), normalized=True)
@@ -212,7 +212,7 @@ def cnle_multi(width: int) -> Whole:
     counts, several = [7, 30, 2], [[0, 1], [], [2], [0, 1, 2]]
     context = replace(CONTEXT, mask_id=None, prefix_ids=(), multi=True, label_counts=torch.tensor(counts))
     head = {"kind": "label_decoder", "embedding": width, "heads": 2, "hidden": width}
-    model = built({"kind": "projected_bilstm", "embedding": width, "width": width}, head, context)
+    model = built({"kind": "projected_bilstm", "embedding": width, "width": width}, head, context, 1.8)
     model.multi = True
     decoder = cnle_readings.decoder_of(model)
     losses = [

@@ -153,7 +153,7 @@ class TextBatches:
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def in_order(self, batch_size: int, max_tokens: int) -> Iterator[Rows]:
-        """All rows once, shortest first: inference."""
+        """Return all rows once as batches, the longest texts first: inference."""
         return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
 
     def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:

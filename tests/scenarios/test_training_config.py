@@ -1,0 +1,31 @@
+"""Whose training settings hold: a recipe's defaults, then params.yaml's `train`, then the system's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pithy.settings import System
+from pithy.systems.registry import recipe_of
+from pithy.training.config import TrainingConfig, configure
+
+# textcnn's own: learning_rate 1e-3, batch_size 32, epochs 10, patience 3; the loop's: 1e-3, 64, 20, 5
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "wanted"),
+    [
+        ({}, {}, (10, 3, 32, 0.001)),
+        ({"epochs": 7}, {}, (7, 3, 32, 0.001)),
+        ({"epochs": 7, "patience": 1}, {"epochs": 9, "learning_rate": 0.5}, (9, 1, 32, 0.5)),
+        ({}, {"batch_size": 2}, (10, 3, 2, 0.001)),
+    ],
+)
+def test_the_nearer_setting_holds(
+    shared: dict[str, Any], own: dict[str, Any], wanted: tuple[int, int, int, float]
+) -> None:
+    recipe = recipe_of("mine", System(view="v", recipe="textcnn", train=own), shared)
+    config = configure("mine", recipe, shared)
+    assert (config.epochs, config.patience, config.batch_size, config.learning_rate) == wanted
+    assert config.max_tokens == TrainingConfig().max_tokens == 16_384
