@@ -89,7 +89,7 @@ def cache_damaged(bench: Bench, rng: random.Random) -> Injection:
 @fault("a damaged state of training", 12)
 def state_damaged(bench: Bench, rng: random.Random) -> Injection:
     running, name = learning(bench, rng)
-    running.after(moment(rng, bench.reference.seconds[name] / 2))
+    running.after(moment(rng, bench.reference.seconds[name] / 4))
     running.kill()
     bench.wait_until_idle()
     state = bench.repo / ".pithy/state"

@@ -9,7 +9,7 @@ import time
 
 from tests.drill.bench import STAGE, Bench, Running, moment
 from tests.drill.evidence import INTERRUPTED, KILLED, answered, has_ended, is_running, mentions
-from tests.drill.faults import Injection, any_stage, fault, span, undone
+from tests.drill.faults import Injection, alone, any_stage, fault, span, undone
 from tests.drill.progress import reached
 from tests.drill.reference import LEARNING
 
@@ -41,7 +41,7 @@ def stage_killed(bench: Bench, rng: random.Random) -> Injection:
     name = any_stage(bench, rng)
     bench.forget({name})
     running = bench.stage(name)
-    at = moment(rng, bench.reference.seconds[name])
+    at = moment(rng, alone(bench, name))
     running.after(at)
     sent, ended = running.send(signal.SIGKILL), running.wait()
     return Injection(f"{name} after {at:.1f} s", answered(sent, ended, {-9}), ended, {0, -9})
@@ -124,7 +124,7 @@ def stage_terminated(bench: Bench, rng: random.Random) -> Injection:
     name = rng.choice([any_stage(bench, rng), *LEARNING])
     bench.forget({name})
     running = bench.stage(name)
-    at, codes = moment(rng, bench.reference.seconds[name]), {0, -15, 75, 143}
+    at, codes = moment(rng, alone(bench, name)), {0, -15, 75, 143}
     running.after(at)
     sent, ended = running.send(signal.SIGTERM), running.wait()
     return Injection(f"{name} after {at:.1f} s", answered(sent, ended, codes), ended, codes)
@@ -143,7 +143,7 @@ def training_interrupted(bench: Bench, rng: random.Random) -> Injection:
 def _training(bench: Bench, rng: random.Random, number: signal.Signals, codes: set[int]) -> Injection:
     """Send the signal once training has printed something; while Python ends, the signal has its default effect."""
     running, name = learning(bench, rng)
-    at = moment(rng, bench.reference.seconds[name] / 2)
+    at = moment(rng, bench.reference.seconds[name] / 4)
     running.after(at)
     sent, ended = running.send(number), running.wait()
     saved = any((bench.repo / ".pithy/state").rglob("state.json")) or ended.code not in {75, 130}
@@ -156,7 +156,7 @@ def training_killed(bench: Bench, rng: random.Random) -> Injection:
     """The next run resumes from a checkpoint that is at most a step old."""
     began = time.time()
     running, name = learning(bench, rng)
-    at = moment(rng, bench.reference.seconds[name] / 2)
+    at = moment(rng, bench.reference.seconds[name] / 4)
     running.after(at)
     killed, sent, ended = time.time(), running.send(signal.SIGKILL), running.wait()
     bench.wait_until_idle()
@@ -212,7 +212,7 @@ def flow_interrupted(bench: Bench, rng: random.Random) -> Injection:
 def signalled_twice(bench: Bench, rng: random.Random) -> Injection:
     """An impatient user: Ctrl-C again, while the first is still being handled."""
     running, name = learning(bench, rng)
-    running.after(moment(rng, bench.reference.seconds[name] / 2))
+    running.after(moment(rng, bench.reference.seconds[name] / 4))
     first, second = rng.choice([signal.SIGINT, signal.SIGTERM]), rng.choice([signal.SIGINT, signal.SIGTERM])
     sent, pause, codes = running.send(first), moment(rng, 0.05), {0, 75, 130, -2, -15}
     running.after(pause)

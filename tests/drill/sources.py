@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.drill.bench import Bench
+from tests.drill.bench import Bench, moment
 from tests.drill.evidence import answered
 from tests.drill.faults import Injection, fault
 
@@ -144,8 +144,8 @@ def killed(bench: Bench, rng: random.Random) -> Injection:
     bench.forget({"download"})
     with served(bench, "slow", 9, rng.uniform(0.0, 0.9)) as source:
         running = bench.stage("download")
-        running.after(bench.reference.seconds["download"] * rng.uniform(0.5, 1.5))
-        asked = source.misbehaved > 0
+        asked = running.until(lambda _: source.misbehaved > 0)
+        running.after(moment(rng, 1.0))
         observed = answered(running.send(signal.SIGKILL) and asked, running.wait(), {-9})
         again = bench.stage("download").wait()
     return Injection("a slow source", observed, again, {0})
