@@ -1,4 +1,4 @@
-"""The combination of parts that scores best on development sets when trained from scratch (docs/log.md)."""
+"""Two BiLSTMs with hook fusion and attention pooling: among the best combinations from scratch (docs/log.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pithy.systems.recipe import Recipe
 RECIPES = [
     Recipe(
         name="best",
-        about="two bidirectional LSTMs, hook fusion of the layers, attention pooling: from scratch the best on dev",
+        about="two bidirectional LSTMs, hook fusion of the layers, attention pooling: on dev level with att_blstm",
         paper="a combination: Zhou et al. (2016), Transformer-F (2021)",
         view="token",
         encoder={"kind": "bilstm", "width": 128, "depth": 2},
