@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from pithy.layers.types import Context, Tokens
 from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
 from pithy.training.batches import TextBatches
 from pithy.training.linear import fit
+from pithy.training.predict import Predicted, predict
 from tests.parity.reference.batches import padded_ids
 
 VOCABULARY = 12
@@ -94,3 +97,21 @@ def test_tfidf_fitted_idf_and_vocabulary(min_rows: int) -> None:
     np.testing.assert_allclose(model.idf, known.idf_[columns], atol=1e-6)
     wanted = known.transform(strings(NEW)).toarray()[:, columns]
     np.testing.assert_allclose(dense(model, padded_ids(NEW, pad_id=3)), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [[0, 2, 0, 2], [1, 3, 1, 3], [2, 2, 2, 2]])
+def test_a_class_that_no_training_text_has_keeps_its_column(labels: list[int]) -> None:
+    ids, offsets = np.array([5, 6, 7, 8, 5, 6, 7, 8]), np.array([0, 2, 4, 6, 8])
+    frame = {"prefix": [], "suffix": [], "max_length": 8, "pad_id": 0, "unk_id": 1}
+    texts = TextBatches(ids, offsets, labels=np.array(labels), **frame)
+    model = LinearSvmConfig(min_rows=1).build(Context(vocabulary=VOCABULARY, classes=4, max_length=8))
+    fit(model, texts, texts, seed=0)
+    logits = predict(model, texts).logits
+    assert logits.shape == (4, 4)
+    assert logits.argmax(1).tolist() == labels
+
+
+def test_a_probability_that_is_almost_0_is_no_warning() -> None:
+    with warnings.catch_warnings(action="error"):
+        found = Predicted(np.array([[-200.0, 0.0, 200.0]], np.float32), None, multi=True).probabilities
+    assert found.tolist() == [[0.0, 0.5, 1.0]]

@@ -87,6 +87,14 @@ def test_an_exact_tie_goes_to_the_smaller_model():
     assert summary.chosen_system == "small"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_same_scores_in_another_order_of_the_seeds_are_an_exact_tie(order: int):
+    big, small = cost(parameters=900), cost(parameters=100)
+    seeds = [set(range(count)) for count in (2, 7, 11)][::order]  # the mean of floats depends on their order
+    summary = compared(system("a_big", seeds, seeds, price=big), system("small", seeds[::-1], seeds, price=small))
+    assert summary.chosen_system == "small"
+
+
 def test_the_seed_that_is_best_on_development_data_is_chosen():
     summary = compared(system("one", [{1, 2}, set(), {3}], [set(), {1, 2, 3}, set()]))
     assert summary.chosen_seed == 1

@@ -54,7 +54,8 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
 
 def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
     metrics = evaluation.metrics
-    return (-metrics.dev_score.value, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
+    score = round(metrics.dev_score.value, 9)  # equal scores of seeds have equal means in whatever order they stand
+    return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
 def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:

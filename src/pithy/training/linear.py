@@ -33,7 +33,7 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    weight, bias = _machines(x, _labels(train), config.penalty, seed)
+    weight, bias = _machines(x, _labels(train), model.classes, config.penalty, seed)
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
     scale = _scale(predict(model, dev), _labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
@@ -87,15 +87,25 @@ def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], ND
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _machines(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+def _machines(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
     """Weights (F, C) and biases (C,) of one-vs-rest machines for class numbers (N,) or indicators (N, C)."""
     if labels.ndim == 1:
-        weight, bias = _machine(x, labels, penalty, seed)
-        if weight.shape[1] == 1:  # liblinear gives one margin for two classes
-            return np.hstack([-weight, weight]), np.concatenate([-bias, bias])
-        return weight, bias
+        return _one_class_a_text(x, labels, classes, penalty, seed)
     columns = [_machine(x, column, penalty, seed) for column in labels.T]
     return np.hstack([weight for weight, _ in columns]), np.concatenate([bias for _, bias in columns])
+
+
+def _one_class_a_text(
+    x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (F, C) and biases (C,) for class numbers (N,); a class that no row has gets a bias alone."""
+    present, codes = np.unique(labels, return_inverse=True)
+    weight, bias = _machine(x, codes, penalty, seed)
+    if len(present) == 2:  # liblinear gives one margin for two classes
+        weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
+    weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
+    weights[:, present], biases[present] = weight, bias if len(present) > 1 else 1.0
+    return weights, biases
 
 
 def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:

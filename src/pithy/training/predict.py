@@ -39,7 +39,8 @@ class Predicted:
     def probabilities(self) -> Array:
         """Softmax of the logits, or for several labels a text their sigmoid, (N, C)."""
         if self.multi:
-            return np.asarray(1 / (1 + np.exp(-self.logits)))
+            with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
+                return np.asarray(1 / (1 + np.exp(-self.logits)))
         shifted = np.exp(self.logits - self.logits.max(1, keepdims=True))
         return np.asarray(shifted / shifted.sum(1, keepdims=True))
 
