@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import resource
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ from tests.mutation.plugins import ENVIRONMENT
 HEAVY = Path(__file__).parent / "heavy.txt"
 OURS = {"pithy", "tests", "tasks", "flows", "benchmarks"}
 LATE = -1  # the time limit is over
+BUSY = 8.0  # a child may take so many times its processor time: other programs run beside it
 BROKEN = 70  # the child has not run the tests of its tree
 
 
@@ -33,7 +35,7 @@ def preload() -> None:
 
 @dataclass
 class Job:
-    """A child process that runs `main` in the folder `tree`, and may take `seconds`."""
+    """A child process that runs `main` in the folder `tree`, and may take `seconds` of processor time."""
 
     main: Callable[[], int]
     tree: Path
@@ -53,14 +55,15 @@ class Job:
 
     def poll(self) -> int | None:
         """Return the exit code, LATE if the time was up, or None while the child runs."""
-        late = time.monotonic() - self.started > self.seconds
+        late = time.monotonic() - self.started > BUSY * self.seconds
         if late:
             self._kill()
         pid, status = os.waitpid(self.pid, 0 if late else os.WNOHANG)
         if pid == 0:
             return None
         self._kill()
-        return LATE if late else os.waitstatus_to_exitcode(status) % 256
+        code = os.waitstatus_to_exitcode(status)
+        return LATE if late or code == -signal.SIGXCPU else code % 256
 
     def _kill(self) -> None:
         """End the child and all that it has started."""
@@ -72,6 +75,7 @@ class Job:
         code = BROKEN
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(self.seconds), int(self.seconds) + 5))
             _redirect(self.log)
             os.chdir(self.tree)
             paths = [str(self.tree), str(self.tree / "src")]

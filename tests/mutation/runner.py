@@ -17,7 +17,7 @@ from tests.mutation.pool import Steps, trees, work
 from tests.mutation.tree import Tree
 
 RESULTS, FLAKY = STORE / "results.jsonl", STORE / "flaky.json"
-GRACE = 60.0  # seconds for the start of a child on a busy machine
+GRACE = 60.0  # seconds for the start of a child, and for what the tests of a file compute once
 NO_TESTS = 5  # pytest's exit code
 
 Outcome = dict[str, Any]
