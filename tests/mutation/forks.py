@@ -21,7 +21,7 @@ from tests.mutation.plugins import ENVIRONMENT
 HEAVY = Path(__file__).parent / "heavy.txt"
 OURS = {"pithy", "tests", "tasks", "flows", "benchmarks"}
 LATE = -1  # the time limit is over
-BUSY = 8.0  # a child may take so many times its processor time: other programs run beside it
+BUSY = 10.0  # a child may take so many times its processor time: other programs run beside it
 BROKEN = 70  # the child has not run the tests of its tree
 
 

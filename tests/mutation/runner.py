@@ -45,19 +45,23 @@ class Runner:
         self.reliable: set[str] = set()
 
     def examine(self, mutant: Mutant, tree: Tree) -> Steps:
-        """Run batches until a test fails. A test that fails without the mutant too is excluded from now on."""
+        """Run batches until a test fails. A test that fails without the mutant too is excluded from now on.
+
+        A batch that needs too long without the mutant too is an error: the machine is too busy.
+        """
         started = time.monotonic()
         while True:
             tests = covering(mutant, self.map, self.flaky)
             outcome = yield from self._first_failure(mutant, tree, tests)
-            test = outcome.get("by", "")
-            if test in self.map.seconds and test not in self.reliable:
-                if (yield self._job(tree, [test])) == 0:
-                    self.reliable.add(test)
-                else:
-                    self._exclude(test)
-                    continue
-            break
+            test, late = outcome.get("by", ""), outcome.pop("late", [])
+            if late and (yield self._job(tree, late)) == LATE:
+                outcome = {"status": "error", "reason": "time limit without the mutant too"}
+            if test not in self.map.seconds or test in self.reliable:
+                break
+            if (yield self._job(tree, [test])) == 0:
+                self.reliable.add(test)
+                break
+            self._exclude(test)
         self._write(mutant, outcome | {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)})
 
     def _first_failure(self, mutant: Mutant, tree: Tree, tests: set[str]) -> Generator[Job, int, Outcome]:
@@ -67,7 +71,7 @@ class Runner:
                 if code in {BROKEN, NO_TESTS}:
                     return {"status": "error", "reason": f"exit code {code}: see {_log(tree)}"}
                 if code == LATE:
-                    return {"status": "killed", "reason": "time limit"}
+                    return {"status": "killed", "reason": "time limit", "late": batch}
                 if code != 0:
                     return {"status": "killed"} | _failure(tree, code)
         return {"status": "survived" if tests else "not covered"}
