@@ -16,7 +16,7 @@ from tests.mutation.mutants import Mutant
 from tests.mutation.pool import Steps, trees, work
 from tests.mutation.tree import Tree
 
-RESULTS, FLAKY = STORE / "results.jsonl", STORE / "flaky.json"
+RESULTS = STORE / "results.jsonl"
 GRACE = 60.0  # seconds for the start of a child, and for what the tests of a file compute once
 NO_TESTS = 5  # pytest's exit code
 
@@ -41,11 +41,13 @@ class Runner:
 
     def __init__(self) -> None:
         self.map = CoverageMap()
-        self.flaky = set(json.loads(FLAKY.read_text())) if FLAKY.exists() else set[str]()
+        self.flaky: set[str] = set()
         self.reliable: set[str] = set()
+        for test, outcome in self.map.failed.items():
+            print(f"left out, {outcome} without a mutant: {test}", flush=True)
 
     def examine(self, mutant: Mutant, tree: Tree) -> Steps:
-        """Run batches until a test fails. A test that fails without the mutant too is excluded from now on.
+        """Run batches until a test fails. A test that fails without the mutant too is left out from now on.
 
         A batch that needs too long without the mutant too is an error: the machine is too busy.
         """
@@ -61,7 +63,8 @@ class Runner:
             if (yield self._job(tree, [test])) == 0:
                 self.reliable.add(test)
                 break
-            self._exclude(test)
+            print(f"left out, failed without a mutant: {test}", flush=True)
+            self.flaky.add(test)
         self._write(mutant, outcome | {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)})
 
     def _first_failure(self, mutant: Mutant, tree: Tree, tests: set[str]) -> Generator[Job, int, Outcome]:
@@ -81,12 +84,6 @@ class Runner:
         limit = GRACE + 3 * sum(self.map.seconds[test] for test in batch)
         _note(tree).unlink(missing_ok=True)
         return Job(lambda: _run_tests(batch, _note(tree)), tree.root, _log(tree), limit, {})
-
-    def _exclude(self, test: str) -> None:
-        """Keep a test that fails without a mutant out of this run and of later ones."""
-        print(f"excluded, it fails without a mutant: {test}", flush=True)
-        self.flaky.add(test)
-        FLAKY.write_text(json.dumps(sorted(self.flaky)))
 
     def _write(self, mutant: Mutant, outcome: Outcome) -> None:
         place: Outcome = {"id": mutant.id, "origin": mutant.origin, "package": mutant.package}
