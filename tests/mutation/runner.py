@@ -51,10 +51,10 @@ class Runner:
 
         A batch that needs too long without the mutant too is an error: the machine is too busy.
         """
-        started = time.monotonic()
+        started, passed = time.monotonic(), set[str]()
         while True:
             tests = covering(mutant, self.map, self.flaky)
-            outcome = yield from self._first_failure(mutant, tree, tests)
+            outcome = yield from self._first_failure(mutant, tree, tests, passed)
             test, late = outcome.get("by", ""), outcome.pop("late", [])
             if late and (yield self._job(tree, late)) == LATE:
                 outcome = {"status": "error", "reason": "time limit without the mutant too"}
@@ -67,9 +67,12 @@ class Runner:
             self.flaky.add(test)
         self._write(mutant, outcome | {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)})
 
-    def _first_failure(self, mutant: Mutant, tree: Tree, tests: set[str]) -> Generator[Job, int, Outcome]:
+    def _first_failure(
+        self, mutant: Mutant, tree: Tree, tests: set[str], passed: set[str]
+    ) -> Generator[Job, int, Outcome]:
+        """Run the tests that have not passed yet; add to `passed`."""
         with tree.applied(mutant):
-            for batch in batches(tests, self.map.seconds):
+            for batch in batches(tests - passed, self.map.seconds):
                 code = yield self._job(tree, batch)
                 if code in {BROKEN, NO_TESTS}:
                     return {"status": "error", "reason": f"exit code {code}: see {_log(tree)}"}
@@ -77,6 +80,7 @@ class Runner:
                     return {"status": "killed", "reason": "time limit", "late": batch}
                 if code != 0:
                     return {"status": "killed"} | _failure(tree, code)
+                passed.update(batch)
         return {"status": "survived" if tests else "not covered"}
 
     def _job(self, tree: Tree, batch: Batch) -> Job:
