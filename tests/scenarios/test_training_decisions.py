@@ -152,3 +152,14 @@ def test_rollback_may_happen_as_often_as_set_and_no_more() -> None:
 def test_rollback_before_any_evaluation_takes_the_first_weights() -> None:
     run = trained([Dev(5), Dev(6), Dev(7)], batches=2, faults=(2,), rollbacks=1)
     assert run.values[3:] == pytest.approx([0.25, 0.5, 0.75, 1.0])  # from 0, where the training began
+
+
+@pytest.mark.parametrize("margin", [float("nan"), float("inf")])
+def test_predictions_that_are_no_numbers_are_never_the_best(margin: float) -> None:
+    broken = Dev(9, margin)
+    with pytest.raises(DivergedError, match=r"step 1\b"):
+        trained([broken, Dev(5), Dev(5)])
+    run = trained([Dev(5), Dev(6), broken, Dev(4), Dev(4)], rollbacks=1)
+    assert [line["dev"] for line in run.record.history] == pytest.approx([0.5, 0.6, 0.4, 0.4])
+    assert (run.record.epoch, run.model.mark.item()) == (2, 2)
+    assert run.values[3:] == pytest.approx([1.5, 1.25, 1.5])  # back to 1.0 of step 2, then half the rate

@@ -93,7 +93,7 @@ class Trainer:
             if judged or place.done % OFTEN == 0:
                 self._look(batches)
             if judged:
-                self._evaluate(last)
+                self._evaluate(batches, last)
             elif place.done % OFTEN == 0:
                 self._say()
             if not last:
@@ -167,10 +167,16 @@ class Trainer:
         self.place.back, self.place.fresh = self.place.back + 1, self.place.step
         self._say(why)
 
-    def _evaluate(self, last: bool) -> None:
-        """Score dev and remember the best weights; at an epoch's `last` batch a depth controller acts on its layers."""
+    def _evaluate(self, batches: list[Rows], last: bool) -> None:
+        """Score dev and remember the best weights; at an epoch's `last` batch a depth controller acts on its layers.
+
+        A prediction that is NaN or infinite counts as a loss that is: those weights are never the best.
+        """
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predicted(self.model, self.dev, self.config.precision)
+        if not np.isfinite(predicted.logits).all():
+            self.diverged.fill_(self.place.step)
+            return self._look(batches)
         if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # Algorithm 1
             predicted = parallel.predicted(self.model, self.dev, self.config.precision)
         if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
@@ -185,7 +191,7 @@ class Trainer:
             record.accuracy, self.best = predicted.score(labels), copy.deepcopy(self.model.state_dict())
         elif self.config.schedule == "plateau" and record.stale % STALE == 0:
             slow_down(self.schedule, DECAY)
-        self._say()
+        return self._say()
 
     def _say(self, note: str = "") -> None:
         if self.report is None:
