@@ -1,4 +1,4 @@
-"""Batches of like length, gathered by index from flat arrays that sit on the device."""
+"""Batches of similar length, gathered by index from flat arrays that sit on the device."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pithy.text.arrays import within
 
 Rows = NDArray[np.int64]
 UNLABELLED = -1
+POOL = 64  # batches whose texts are sorted together
+SPREAD = 0.15  # of a text's length at most, at random: how far it may be from the others of its batch
 
 
 class Spellings:
@@ -142,13 +144,19 @@ class TextBatches:
         return found
 
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
-        """A new order of all rows as batches of like length: random pools, sorted by length, batches shuffled."""
-        order = generator.permutation(len(self))
-        pools = [order[start : start + 64 * batch_size] for start in range(0, len(order), 64 * batch_size)]
+        """Return all rows in a new order as batches of similar length.
+
+        Random pools are sorted by length times 1 ± SPREAD, then the batches are shuffled. Batches of one length have
+        few of the labels: with a pool of texts or less a training then loses points (docs/log.md). With more texts
+        the steps even it out, and the spread becomes smaller.
+        """
+        order, pool = generator.permutation(len(self)), POOL * batch_size
+        spread = SPREAD * min(1.0, pool / len(order))
+        keys = self.lengths[order] * generator.uniform(1 - spread, 1 + spread, len(order))
         batches = [
             rows
-            for pool in pools
-            for rows in self._cut(pool[np.argsort(self.lengths[pool], kind="stable")], batch_size, max_tokens)
+            for start in range(0, len(order), pool)
+            for rows in self._cut(_sorted(order, keys, slice(start, start + pool)), batch_size, max_tokens)
         ]
         return [batches[i] for i in generator.permutation(len(batches))]
 
@@ -157,9 +165,15 @@ class TextBatches:
         return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
 
     def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:
-        """Cut rows sorted by length into batches of at most `batch_size` texts and `max_tokens` padded tokens."""
+        """Cut rows, the longest last, into batches of at most `batch_size` texts and `max_tokens` padded tokens."""
         end = len(rows)
         while end > 0:
-            size = max(1, min(batch_size, max_tokens // int(self.lengths[rows[end - 1]])))
+            longest = int(self.lengths[rows[max(0, end - batch_size) : end]].max())
+            size = max(1, min(batch_size, max_tokens // longest))
             yield rows[max(0, end - size) : end]
             end -= size
+
+
+def _sorted(order: Rows, keys: NDArray[np.float64], pool: slice) -> Rows:
+    """Rows of a pool of `order` by their `keys`."""
+    return order[pool][np.argsort(keys[pool], kind="stable")]
