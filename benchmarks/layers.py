@@ -1,21 +1,24 @@
-"""Layers forward and backward: our attentions over plain ones, the semantic perceptron over a Transformer layer.
+"""Layers forward and backward: our attentions against plain ones, the semantic perceptron against a Transformer layer.
 
-The sizes are those of `transformer_f`, of MiniLM and of `dmsp`; the precision, for both, is that of training.
+The sizes are those of `transformer_f`, of MiniLM and of `dmsp`; both sides run in the precision of training. A peer is
+the same kernel without the part that is measured, and PyTorch's own; the faster one leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.timing import Measured, Plan, Reach, Row
+from benchmarks.rows import Measured, Reach, Row
+from benchmarks.timing import Plan
 from pithy.encoders.attention import install
 from pithy.layers.attention import DotProductAttention
 from pithy.layers.correlation import CorrelationAttention
@@ -33,7 +36,10 @@ BERT: dict[str, Any] = {
     "num_hidden_layers": 1,
     "vocab_size": 2,
 }  # of MiniLM
-PASSES = 10
+PASSES, ROUNDS = 5, 9
+LENGTHS = (32, 128, 512)
+SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "dropout": DROPOUT, "threads": 1}
+OWN_KERNEL, LIBRARY = "the same kernel, dot products", "F.scaled_dot_product_attention"
 Layer = Callable[[Tensor], Tensor]
 
 
@@ -48,9 +54,16 @@ def batch(length: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def compare(
-    plan: Plan, x: Tensor, ours: Layer, peer: Layer, work: str, unit: str, reach: Reach, passes: int = PASSES
+    plan: Plan,
+    x: Tensor,
+    ours: Layer,
+    peers: Mapping[str, Layer],
+    work: str,
+    unit: str,
+    reach: Reach,
+    passes: int = PASSES,
 ) -> Row:
-    """Both layers in turn; `unit` is ms (of one pass) or k tokens/s."""
+    """All layers in turn; `unit` is ms (of one pass) or k tokens/s."""
     passes = plan.size(passes)
 
     def timed(layer: Layer) -> dict[str, float]:
@@ -62,9 +75,11 @@ def compare(
         seconds = (perf_counter() - start) / passes
         return {"ms": 1000 * seconds, "k tokens/s": x.shape[0] * x.shape[1] / seconds / 1000}
 
-    timed(ours), timed(peer)  # the first calls choose kernels and take memory
-    mine, other = plan.alternate(lambda: timed(ours), lambda: timed(peer))
-    return Row(work, unit, mine[unit], other[unit], reach)
+    layers = [ours, *peers.values()]
+    for layer in layers:
+        timed(layer)  # the first call chooses kernels and takes memory
+    mine, *others = plan.alternate(*(partial(timed, layer) for layer in layers), rounds=ROUNDS)
+    return Row(work, unit, mine[unit], {name: found[unit] for name, found in zip(peers, others, strict=True)}, reach)
 
 
 def states(layers: list[Layer], x: Tensor) -> list[Tensor]:
@@ -75,59 +90,76 @@ def states(layers: list[Layer], x: Tensor) -> list[Tensor]:
     return found
 
 
+class LibraryAttention(DotProductAttention):
+    """The same layer with PyTorch's own kernel and dropout."""
+
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L)."""
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = scaled_dot_product_attention(q, k, v, valid[:, None, None, :], dropout_p=self.dropout)
+        out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return out
+
+
 def correlation_row(plan: Plan, length: int) -> Row:
     """A stack of correlation attentions with weights, fused by the hook, against scaled dot products."""
     x, valid, weight = batch(length, WIDTH)
-    stack = range(DEPTH)
-    correlation = [CorrelationAttention(width=WIDTH, dropout=DROPOUT) for _ in stack]
-    dot = [DotProductAttention(width=WIDTH, heads=1, dropout=DROPOUT) for _ in stack]
+    correlation = [CorrelationAttention(width=WIDTH, dropout=DROPOUT) for _ in range(DEPTH)]
+    kinds = {OWN_KERNEL: DotProductAttention, LIBRARY: LibraryAttention}
+    stacks: dict[str, list[Layer]] = {
+        name: [partial(kind(width=WIDTH, heads=1, dropout=DROPOUT), valid=valid) for _ in range(DEPTH)]
+        for name, kind in kinds.items()
+    }
     ours: list[Layer] = [partial(layer, valid=valid, weight=weight) for layer in correlation]
-    peer: list[Layer] = [partial(layer, valid=valid) for layer in dot]
-    return compare(
-        plan,
-        x,
-        lambda x: fuse(states(ours, x)),
-        lambda x: states(peer, x)[-1],
-        f"{DEPTH} × correlation attention, POS weight, hook / SDPA, L = {length}",
-        "ms",
-        Reach("≤", 1.08, "ratio"),
-        1,
-    )
+    peers: dict[str, Layer] = {name: partial(last_state, stack) for name, stack in stacks.items()}
+    work = f"{DEPTH} × correlation attention with POS weight and hook, L = {length}"
+    return compare(plan, x, lambda x: fuse(states(ours, x)), peers, work, "ms", Reach("≤", 1.08, "ratio"), 2)
 
 
-def bert_attention(*, head_to_head: bool) -> Any:
-    """One attention of a BERT, with projections and norm, as the encoder `pretrained` sets it up."""
+def last_state(layers: list[Layer], x: Tensor) -> Tensor:
+    """State (B, L, D) behind the last of some residual layers."""
+    return states(layers, x)[-1]
+
+
+def bert_attention(kind: str) -> Any:
+    """One attention of a BERT with projections and norm: head-to-head, plain on our kernel, or the library's."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
     backbone = BertModel(BertConfig(**BERT))
-    if head_to_head:
-        install(backbone, gate="residual", site="scores", placement="none")
+    if kind != "library":
+        install(backbone, gate="residual" if kind == "head-to-head" else "none", site="scores", placement="none")
     block: Any = backbone.encoder.layer[0]
     return block.attention.train()
 
 
+def attention_pass(attention: Any, mask: Tensor | None, x: Tensor) -> Tensor:
+    """Output (B, L, D) of a BERT's attention."""
+    out: Tensor = attention(x, attention_mask=mask)[0]
+    return out
+
+
 def head_to_head_rows(plan: Plan, length: int) -> list[Row]:
-    """Heads that weigh each other against the model's own attention: time, and the largest tensor that is made."""
+    """Heads that weigh each other against the same attention without them: time, and the largest tensor."""
     x, valid, _ = batch(length, BERT["hidden_size"])
-    ours, peer = bert_attention(head_to_head=True), bert_attention(head_to_head=False)
     mask = key_mask(valid)
-    work = f"head-to-head attention / SDPA, {BERT['num_attention_heads']} heads, L = {length}"
-    time = compare(
-        plan,
-        x,
-        lambda x: ours(x, attention_mask=mask)[0],
-        lambda x: peer(x, attention_mask=mask)[0],
-        work,
-        "ms",
-        Reach("≤", 1.08, "ratio"),
-        2,
-    )
+    ours, plain, library = (bert_attention(kind) for kind in ("head-to-head", "plain", "library"))
+    peers: dict[str, Layer] = {
+        OWN_KERNEL: partial(attention_pass, plain, mask),
+        LIBRARY: partial(attention_pass, library, mask),
+    }
+    layer = partial(attention_pass, ours, mask)
+    work = f"head-to-head attention, {BERT['num_attention_heads']} heads, L = {length}"
+    time = compare(plan, x, layer, peers, work, "ms", Reach("≤", 1.05, "ratio"))
     maps = x.shape[0] * BERT["num_attention_heads"] * length**2 * x.element_size() / 1e6
     ours.eval()  # with dropout on its weights the CPU's SDPA is not fused, and builds the maps with or without us
-    largest = Measured((largest_tensor(lambda: ours(x, attention_mask=mask)[0]),))
-    about = f"the same without dropout, largest tensor / one L × L map a head, L = {length}"
-    return [time, Row(about, "MB", largest, Measured((maps,)), Reach("≤", 0.5, "ratio") if length > 32 else None)]
+    largest = Measured((largest_tensor(lambda: layer(x)),))
+    about, bound = f"the same without dropout, largest tensor, L = {length}", Reach("≤", 0.5, "ratio")
+    return [
+        time,
+        Row(about, "MB", largest, {"one L × L map a head": Measured((maps,))}, bound if length > 32 else None),
+    ]
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -162,8 +194,8 @@ def perceptron_row(plan: Plan, length: int = 128) -> Row:
         plan,
         x,
         lambda x: perceptron(x, x0, valid, 1),
-        lambda x: block(x, src_key_padding_mask=~valid),
-        f"semantic perceptron / nn.TransformerEncoderLayer, L = {length}",
+        {"nn.TransformerEncoderLayer": lambda x: block(x, src_key_padding_mask=~valid)},
+        f"semantic perceptron, L = {length}",
         "k tokens/s",
         Reach("≥", 4, "ratio"),
     )
@@ -172,6 +204,5 @@ def perceptron_row(plan: Plan, length: int = 128) -> Row:
 def rows(plan: Plan) -> list[Row]:
     """One row a length, two where memory is measured too."""
     torch.set_num_threads(1)
-    lengths = (32, 128, 512)
-    correlation = [correlation_row(plan, length) for length in lengths]
-    return [*correlation, *(row for length in lengths for row in head_to_head_rows(plan, length)), perceptron_row(plan)]
+    correlation = [correlation_row(plan, length) for length in LENGTHS]
+    return [*correlation, *(row for length in LENGTHS for row in head_to_head_rows(plan, length)), perceptron_row(plan)]

@@ -12,26 +12,26 @@ from pithy.text.view import View
 from pithy.training.precision import multiplies_bf16
 from pithy.training.views import context_of
 
-SYSTEM, LENGTH, THREADS = "bert", 128, 2
+SYSTEM, LENGTH = "bert", 128
 SIDE = 2_048  # of the square matrices that tell the machine's limit
 FAST = "bf16" if multiplies_bf16("cpu") else "fp32"  # what training and answers multiply in here
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
-def ours(view: View) -> Any:
+def ours(view: View, seed: int = 0) -> Any:
     """The system `bert` with the checkpoint's weights."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     return RECIPES[SYSTEM].build(context_of(view, LENGTH), SYSTEM)
 
 
-def theirs(view: View) -> Any:
+def theirs(view: View, seed: int = 0) -> Any:
     """The library's own classifier with the checkpoint's weights."""
     from transformers import AutoModelForSequenceClassification
     from transformers.utils import logging
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     return AutoModelForSequenceClassification.from_pretrained(
         str(view.checkpoint), num_labels=len(view.labels), dtype=torch.float32
     )

@@ -1,4 +1,9 @@
-"""The pipeline itself: with nothing to do, and what running it through the flow costs beside its stages."""
+"""The pipeline with the default systems: with nothing to do, and what the flow adds to the work of its stages.
+
+Both are measured from outside. A hook in every Python process writes down when a stage's command starts and ends. With
+one stage at a time all of them lie on the critical path, so the flow's overhead is the wall time of the whole command,
+from the start of its process to its end, less the sum of the stages' commands.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,40 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 from benchmarks.corpora import change
-from benchmarks.timing import ROOT, Plan, Reach, Row, environment, process
-from pithy.files import read_json
+from benchmarks.rows import Measured, Reach, Row
+from benchmarks.timing import ROOT, Plan, environment, process
 
-SYSTEM = "tfidf_svm"
-PAIR = ("textcnn", "fast_text")  # that do not wait for each other
 FLOW = ("-m", "flows.pipeline")
 WAIT = 120.0  # seconds for a server to start
+SETTINGS = {"systems": "those of params.yaml", "stages_at_a_time": 1}
+# Read by every Python process of the run: a stage's command appends its start and end, in seconds, to a file.
+HOOK = """
+import atexit, os, sys, time
+if any(part.startswith("pithy.stages.") for part in sys.orig_argv):
+    fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    start, leave, written = time.time() - age, os._exit, []
+    def write():  # once: at the interpreter's end, or before os._exit, which may follow it
+        if written:
+            return
+        written.append(True)
+        with open({file!r}, "a") as file:
+            file.write(f"{{start}} {{time.time()}}\\n")
+    def ended(code):
+        write()
+        leave(code)
+    os._exit = ended
+    atexit.register(write)
+"""
 
 
-def copy(folder: Path, systems: Sequence[str]) -> None:
-    """The repository's files as they stand with these systems, in a git repository of their own."""
+def copy(folder: Path) -> None:
+    """The repository's files as they are, in a git repository of their own."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, capture_output=True, check=True, text=True).stdout.split("\0")
     for name in filter(None, names):
@@ -31,8 +53,20 @@ def copy(folder: Path, systems: Sequence[str]) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
-    views = {"token": {"tokenizer": "token"}}
-    change(folder, dataset="pocket_zh", systems={name: {"view": "token"} for name in systems}, views=views)
+
+
+def hooked(folder: Path, code: Path) -> tuple[dict[str, str], Path]:
+    """Changes to the environment so that Python processes on `code` read `HOOK`, and the file of the stages' spans."""
+    folder.mkdir()
+    spans = folder / "spans"
+    (folder / "sitecustomize.py").write_text(HOOK.format(file=str(spans)))
+    return {"PYTHONPATH": f"{folder}:{environment(code)['PYTHONPATH']}"}, spans
+
+
+def worked(spans: Path) -> tuple[int, float]:
+    """Number of stage commands and the sum of their seconds."""
+    times = [list(map(float, line.split())) for line in spans.read_text().splitlines()]
+    return len(times), sum(end - start for start, end in times)
 
 
 @contextmanager
@@ -53,10 +87,23 @@ def served(folder: Path) -> Iterator[None]:
         child.wait()
 
 
-def idle(plan: Plan) -> list[Row]:
-    """A finished pipeline of one system: `dvc repro`, the flow with a server of its own, the flow on a server."""
-    folder = plan.scratch / "finished"
-    copy(folder, [SYSTEM])
+def whole_run(plan: Plan, folder: Path) -> list[Row]:
+    """Run everything once, one stage at a time; what the flow adds to the stages' own work."""
+    copy(folder)
+    if plan.tiny:
+        change(folder, systems={"tfidf_svm": {"view": "token"}}, views={"token": {"tokenizer": "token"}})
+    changes, spans = hooked(plan.scratch / "hook", folder)
+    wall = process([*FLOW, "--max-parallel", "1"], folder, code=folder, changes=changes)["s"]
+    count, own = worked(spans)
+    return [
+        Row(f"a first run, {count} stages, one at a time", "s", Measured((wall,))),
+        Row("the same, wall time less the stages' commands", "s", Measured((wall - own,))),
+        Row("the same", "% of wall time", Measured((100 * (wall - own) / wall,)), reach=Reach("≤", 10)),
+    ]
+
+
+def idle(plan: Plan, folder: Path) -> list[Row]:
+    """A finished pipeline: `dvc repro`, the flow with a server of its own, the flow on a running server."""
     repro = ["-m", "dvc", "repro", "--quiet"]
     process(repro, folder, code=folder)
     alone, embedded = plan.alternate(
@@ -65,34 +112,13 @@ def idle(plan: Plan) -> list[Row]:
     with served(folder):
         [running] = plan.alternate(lambda: process(FLOW, folder, code=folder))
     return [
-        Row(f"dvc repro with nothing to do, {SYSTEM}", "s", alone["s"], reach=Reach("≤", 1.5)),
+        Row("dvc repro with nothing to do, default systems", "s", alone["s"], reach=Reach("≤", 1.5)),
         Row("the flow with nothing to do, on a running server", "s", running["s"], reach=Reach("≤", 4)),
         Row("the flow with nothing to do, with no server", "s", embedded["s"], reach=Reach("≤", 10)),
     ]
 
 
-def busy(plan: Plan) -> list[Row]:
-    """Whole runs of two systems, one stage at a time and two: what the flow adds, and that stages overlap."""
-    numbers = count()
-
-    def run(slots: int) -> dict[str, float]:
-        folder = plan.scratch / f"run-{next(numbers)}"
-        copy(folder, PAIR)
-        process([*FLOW, "--name", "run", "--max-parallel", str(slots)], folder, code=folder)
-        summary = read_json(folder / "runs/run/summary.json")
-        wall, worked = summary["wall_seconds"], sum(stage["seconds"] for stage in summary["stages"].values())
-        shutil.rmtree(folder)
-        return {"s": wall, "added": 100 * (wall - worked) / wall}
-
-    one, two = plan.alternate(lambda: run(1), lambda: run(2))
-    systems = ", ".join(PAIR)
-    overlap = Row("the same, two stages at a time / one at a time", "s", two["s"], one["s"], Reach("≤", 1, "ratio"))
-    return [
-        Row(f"a run of {systems}: the flow's time less its stages'", "% of wall", one["added"], reach=Reach("≤", 10)),
-        overlap,
-    ]
-
-
 def rows(plan: Plan) -> list[Row]:
-    """Nothing to do, then everything."""
-    return [*idle(plan), *busy(plan)]
+    """Everything, then nothing to do."""
+    folder = plan.scratch / "finished"
+    return [*whole_run(plan, folder), *idle(plan, folder)]

@@ -1,10 +1,15 @@
-"""The peer: training and batches as a tutorial writes them, with a DataLoader that pads."""
+"""The peer of small models: a training loop as a tutorial writes it, with a DataLoader, at its best known settings."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
@@ -17,6 +22,25 @@ from pithy.training.optimizers import schedule
 
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]
+Padding = Literal["to the longest", "to max_length", "grouped by length"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the loop pads its batches, and whether it runs under bfloat16 autocast."""
+
+    padding: Padding
+    bf16: bool
+
+    @property
+    def name(self) -> str:
+        """The loop and its settings, for the results."""
+        padding = "grouped by length" if self.padding == "grouped by length" else f"padded {self.padding}"
+        return f"plain PyTorch loop, {padding}, {'bf16 autocast' if self.bf16 else 'fp32'}"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The precision of the forward pass."""
+        return torch.autocast("cpu", dtype=torch.bfloat16) if self.bf16 else nullcontext()
 
 
 def examples_of(part: Split) -> list[Example]:
@@ -27,31 +51,43 @@ def examples_of(part: Split) -> list[Example]:
     ]
 
 
-def padded_batches(
-    examples: list[Example], pad_id: int, size: int, *, shuffle: bool, length: int | None = None
-) -> DataLoader[Any]:
-    """Batches padded to their longest text, or all to `length`."""
+def collated(pad_id: int, longest: int, *, full: bool) -> Callable[[list[Example]], Batch]:
+    """A function that makes a batch: texts cut to `longest` tokens, padded to it if `full`."""
 
     def collate(chosen: list[Example]) -> Batch:
         texts, labels = zip(*chosen, strict=True)
-        ids = pad_sequence(list(texts), batch_first=True, padding_value=pad_id)
-        if length is not None:
-            ids = pad(ids, (0, length - ids.shape[1]), value=pad_id)  # a longer text is cut
+        ids = pad_sequence([text[:longest] for text in texts], batch_first=True, padding_value=pad_id)
+        if full:
+            ids = pad(ids, (0, longest - ids.shape[1]), value=pad_id)
         return Tokens(ids, ids != pad_id), torch.stack(labels)
 
-    return DataLoader(examples, batch_size=size, shuffle=shuffle, collate_fn=collate)  # type: ignore[arg-type]
+    return collate
 
 
-def train(model: nn.Module, part: Split, pad_id: int, config: TrainingConfig) -> None:
-    """One epoch with our batch size, learning rates and clipping, every text padded to `config.max_length`."""
-    examples = examples_of(part)
-    batches = padded_batches(examples, pad_id, config.batch_size, shuffle=True, length=config.max_length)
+def padded_batches(
+    examples: list[Example], pad_id: int, size: int, *, padding: Padding, longest: int, shuffle: bool = True
+) -> DataLoader[Any]:
+    """Batches of `size` texts; groups of like length are made by the transformers library's sampler."""
+    sampler = None
+    if padding == "grouped by length":
+        from transformers.trainer_pt_utils import LengthGroupedSampler
+
+        sampler = LengthGroupedSampler(size, lengths=[len(text) for text, _ in examples])
+    collate = collated(pad_id, longest, full=padding == "to max_length")
+    chosen = {"sampler": sampler} if sampler else {"shuffle": shuffle}
+    return DataLoader(examples, batch_size=size, collate_fn=collate, **chosen)  # type: ignore[arg-type]
+
+
+def train(model: nn.Module, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings) -> None:
+    """One epoch with our batch size, learning rates and clipping."""
+    batches = padded_batches(examples, pad_id, config.batch_size, padding=settings.padding, longest=config.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     rates = schedule(optimizer, config, len(batches))
     model.train()
     for tokens, labels in batches:
         optimizer.zero_grad()
-        loss = model(tokens, labels).loss
+        with settings.autocast():
+            loss = model(tokens, labels).loss
         loss.backward()
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -60,10 +96,13 @@ def train(model: nn.Module, part: Split, pad_id: int, config: TrainingConfig) ->
 
 
 @torch.no_grad()
-def accuracy(model: Any, part: Split, pad_id: int, config: TrainingConfig) -> float:
-    """Share of right answers on a split."""
+def predictions(
+    model: Any, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings
+) -> NDArray[np.int64]:
+    """Predicted class of every example."""
     model.eval()
-    examples, right = examples_of(part), 0
-    for tokens, labels in padded_batches(examples, pad_id, config.batch_size, shuffle=False, length=config.max_length):
-        right += int((model(tokens).logits.argmax(1) == labels).sum())
-    return right / len(part)
+    batches = padded_batches(
+        examples, pad_id, config.batch_size, padding="to the longest", longest=config.max_length, shuffle=False
+    )
+    with settings.autocast():
+        return np.concatenate([model(tokens).logits.argmax(1).numpy() for tokens, _ in batches])

@@ -1,84 +1,133 @@
-"""Depth-pruned against full: what the prune stage makes of a trained Transformer, on each data set.
+"""A depth-pruned Transformer against the full one after the same fine-tuning, on each data set.
 
-By the rule `shallowest`, at no more than 0.2 points: the paper's rules keep all layers where all are good.
+By the rule `shallowest`, at no more than 0.2 points of dev accuracy. Held-out texts decide what the pruning costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.batches import texts_of
-from benchmarks.corpora import ENGLISH, MIRROR, chosen, staged
-from benchmarks.timing import Measured, Plan, Reach, Row
+from benchmarks.configs import config_of
+from benchmarks.corpora import PRUNED, chosen, staged
+from benchmarks.intervals import Right, difference
+from benchmarks.rows import Reach, Row
+from benchmarks.timing import Plan
 from pithy.pruning.depth import prune
 from pithy.settings import PruneSettings
 from pithy.systems.registry import RECIPES
 from pithy.text.view import View
 from pithy.training.batches import TextBatches
-from pithy.training.config import configure
+from pithy.training.config import TrainingConfig
 from pithy.training.loop import Trainer
 from pithy.training.predict import predict
 from pithy.training.views import context_of
 
-SYSTEM, EPOCHS = "transformer", 3
-TRAIN, DEV = 5_000, 2_000  # texts, at most
-SOURCES = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
-LOST = 0.002  # of dev accuracy, at most
-THREADS = 2
+SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
+TRAIN, OTHERS = 5_000, 2_000  # texts, at most, of train and of each of dev and test
+RULE = PruneSettings(rule="shallowest", tolerance=0.002)
+SETTINGS = {"epochs": EPOCHS, "fine_tuning_epochs": RULE.epochs, "texts": TRAIN, "rule": RULE.rule, "threads": 1}
 
 
-def source_rows(plan: Plan, name: str, view: View) -> list[Row]:
-    """Train, prune, then answer for dev with both depths in turn."""
-    recipe = RECIPES[SYSTEM]
-    config = replace(configure(SYSTEM, recipe), epochs=EPOCHS)
+@dataclass(frozen=True)
+class Data:
+    """Some texts of each split of a view."""
+
+    name: str
+    view: View
+    train: TextBatches
+    dev: TextBatches
+    test: TextBatches
+
+    @property
+    def gold(self) -> NDArray[np.int64]:
+        """Labels of the held-out texts."""
+        return self.test.targets(np.arange(len(self.test))).numpy()
+
+
+@dataclass(frozen=True)
+class Models:
+    """The full model after the same fine-tuning as the pruned one, and the pruned one."""
+
+    full: Any
+    pruned: Any
+
+
+def data_of(plan: Plan, name: str, length: int) -> Data:
+    """The texts of a source of the repository."""
+    view = View.load(staged(plan.scratch, name, "token", tokenizer="token"))
     draw = np.random.default_rng(0)
 
     def some(split: str, most: int) -> TextBatches:
         part = view.split(split)
         rows = draw.choice(len(part), min(len(part), plan.size(most)), replace=False)
-        return texts_of(view, chosen(part, rows), config.max_length)
+        return texts_of(view, chosen(part, rows), length)
 
-    train, dev = some("train", TRAIN), some("dev", DEV)
-    torch.manual_seed(0)
-    full = recipe.build(context_of(view, config.max_length), SYSTEM)
-    Trainer(full, train, dev, config, seed=0).run()
+    return Data(name, view, some("train", TRAIN), some("dev", OTHERS), some("test", OTHERS))
+
+
+def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
+    """Train, then prune one copy and give another the same epochs of fine-tuning."""
+    torch.manual_seed(seed)
+    full: Any = RECIPES[SYSTEM].build(context_of(data.view, config.max_length), SYSTEM)
+    Trainer(full, data.train, data.dev, config, seed=seed).run()
     pruned = prune(
-        full,
-        train,
-        dev,
-        classes=len(view.labels),
-        settings=PruneSettings(rule="shallowest", tolerance=LOST),
+        copy.deepcopy(full),
+        data.train,
+        data.dev,
+        classes=len(data.view.labels),
+        settings=RULE,
         config=config,
         rate=config.learning_rate,
-        seed=0,
+        seed=seed,
     )
+    longer = replace(config, epochs=RULE.epochs, warmup=0.0)
+    Trainer(full, data.train, data.dev, longer, seed=seed).run()
+    return Models(full, pruned.model)
+
+
+def right(model: Any, data: Data) -> Right:
+    """Whether the model is right on each held-out text, (N,)."""
+    return np.asarray(predict(model, data.test).logits.argmax(1) == data.gold)
+
+
+def source_row(plan: Plan, data: Data, config: TrainingConfig) -> Row:
+    """Texts a second of both depths in turn."""
+    models = trained(data, config, 0)
 
     def answer(model: torch.nn.Module) -> dict[str, float]:
         start = perf_counter()
-        predict(model, dev)
-        return {"texts/s": len(dev) / (perf_counter() - start)}
+        predict(model, data.test)
+        return {"texts/s": len(data.test) / (perf_counter() - start)}
 
-    mine, other = plan.alternate(lambda: answer(pruned.model), lambda: answer(full))
-    depths = f"{pruned.model.depth} of {full.depth} layers"
-    lost = Measured((100 * (pruned.dev_before - pruned.dev_after) if pruned.accepted else 0.0,))
-    return [
-        Row(
-            f"{SYSTEM}, {name}, pruned to {depths} / full",
-            "texts/s",
-            mine["texts/s"],
-            other["texts/s"],
-            Reach("≥", 1.25, "ratio"),
-        ),
-        Row("the same, dev points lost", "points", lost, reach=Reach("≤", 100 * LOST)),
-    ]
+    answer(models.pruned)
+    mine, other = plan.alternate(lambda: answer(models.pruned), lambda: answer(models.full))
+    work = f"{SYSTEM}, {data.name}, pruned to {models.pruned.depth} of {models.full.depth} layers"
+    peers = {"the full model, fine-tuned as long": other["texts/s"]}
+    return Row(work, "texts/s", mine["texts/s"], peers, Reach("≥", 1.25, "ratio"), accuracy=f"pruning {data.name}")
+
+
+def compared(data: Data, config: TrainingConfig) -> dict[str, Any]:
+    """Held-out accuracy of the pruned model less that of the full one."""
+    found = [trained(data, config, seed) for seed in range(SEEDS)]
+    pruned, full = (np.stack([right(getattr(models, kind), data) for models in found]) for kind in ("pruned", "full"))
+    peers = {"the full model, fine-tuned as long": full}
+    return difference(f"pruning {data.name}", f"{data.name}, held-out test texts", pruned, peers)
+
+
+def sources(plan: Plan) -> list[tuple[Data, TrainingConfig]]:
+    """Every data set with the training settings."""
+    config = config_of(SYSTEM, epochs=EPOCHS)
+    return [(data_of(plan, name, config.max_length), config) for name in PRUNED]
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Inference and accuracy at both depths."""
-    torch.set_num_threads(THREADS)
-    found = {name: staged(plan.scratch, name, "token", tokenizer="token") for name in SOURCES}
-    return [row for name, folder in found.items() for row in source_rows(plan, name, View.load(folder))]
+    """Speed of answers at both depths."""
+    return [source_row(plan, data, config) for data, config in sources(plan)]

@@ -1,27 +1,27 @@
 """Run the benchmarks, print one table, write benchmarks/results/MACHINE.json.
 
-python -m benchmarks.run [FAMILY …] [--tiny]
+    python -m benchmarks.run [FAMILY …] [--tiny]       # make bench: rates
+    python -m benchmarks.run --accuracy [FAMILY …]     # make bench-accuracy: accuracy after equal epochs
 
-With families named, only their rows are measured anew. PITHY_MIRROR names the folder of the real data sets.
+With families named, only they are measured. They are stored only next to results of the same commit and corpus.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import re
 import sys
 import time
-from importlib import import_module, metadata
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.timing import Plan, Row, SkippedError, apart
+from benchmarks import corpora, results
+from benchmarks.table import accuracy_table, table
+from benchmarks.timing import Plan, SkippedError, apart
 
-FAMILIES = (  # modules here, with rows(plan)
+FAMILIES = (  # modules here, with rows(plan) and SETTINGS
     "data_stages",
     "batches",
     "training",
@@ -34,87 +34,87 @@ FAMILIES = (  # modules here, with rows(plan)
     "start_up",
     "pipeline",
 )
-INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AVX-512", "avx2": "AVX2"}  # best first
-RESULTS = Path(__file__).parent / "results"
+COMPARED = ("training", "finetune", "fasttext", "export", "pruning")  # with accuracy: see equal_epochs
+ORDER = (*FAMILIES, *(f"{name} accuracy" for name in COMPARED))
+MINUTES = {False: 25, True: 20}  # of rates, of accuracies, on two quiet cores with bfloat16
 
 
-def measure(name: str, plan: Plan) -> list[Row]:
-    """The rows of one family."""
-    rows: list[Row] = import_module(f"benchmarks.{name}").rows(plan)
-    return rows
+def measure(name: str, plan: Plan) -> results.Facts:
+    """Rows and settings of one family."""
+    module = import_module(f"benchmarks.{name}")
+    return {"rows": [row.record() for row in module.rows(plan)], "settings": module.SETTINGS}
 
 
-def machine() -> str:
-    """Processor, the widest instructions that it has for products, and cores; no host name."""
-    info = Path("/proc/cpuinfo")
-    said = info.read_text() if info.exists() else ""
-    model = re.search(r"model name\s*: (.+)", said)
-    widest = next((name for flag, name in INSTRUCTIONS.items() if flag in said.split()), None)
-    parts = [model[1] if model else platform.machine(), widest, f"{len(os.sched_getaffinity(0))} cores"]
-    return ", ".join(part for part in parts if part)
+def compare(name: str, plan: Plan) -> results.Facts:
+    """Comparisons of accuracy that belong to the rates of one family."""
+    module = import_module("benchmarks.equal_epochs")
+    return {"accuracy": module.FAMILIES[name](plan), "settings": module.SETTINGS[name]}
 
 
-def file_of(machine: str) -> Path:
-    """Where the results of a machine are kept."""
-    return RESULTS / f"{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}.json"
+def expected(path: Path, names: Sequence[str], *, accuracy: bool) -> str:
+    """How long the families will take: as the last time on this machine, if it is known of all."""
+    seconds = (results.load(path) or {}).get("seconds", {})
+    if all(name in seconds for name in names):
+        return f"about {sum(seconds[name] for name in names) / 60:.0f} minutes, as the last time on this machine"
+    return f"all families take about {MINUTES[accuracy]} minutes on two quiet cores with bfloat16, longer elsewhere"
 
 
-def store(name: str, rows: list[Row]) -> None:
-    """Put the rows of one family in the place of those that the machine's file holds."""
-    path = file_of(machine())
-    old = json.loads(path.read_text())["rows"] if path.exists() else []
-    new = [{"family": name, **row.record()} for row in rows]
-    kept = [row for row in old if row["family"] in FAMILIES and row["family"] != name]
-    load = {"load_average": round(os.getloadavg()[0], 1)}
-    about = {"machine": machine(), "python": platform.python_version(), "torch": metadata.version("torch"), **load}
-    ordered = sorted(kept + new, key=lambda row: FAMILIES.index(row["family"]))
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({**about, "rows": ordered}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+def announce(path: Path, shared: results.Facts, names: Sequence[str], asked: argparse.Namespace) -> bool:
+    """Print what to expect before anything is measured; whether the results will be stored."""
+    stored = [f"{name} accuracy" if asked.accuracy else name for name in names]
+    print(f"{shared['machine']}, commit {shared['commit']}", file=sys.stderr)
+    if not corpora.MIRROR:
+        print(corpora.NO_MIRROR, file=sys.stderr)
+    if asked.tiny:
+        return False
+    print(expected(path, stored, accuracy=asked.accuracy), file=sys.stderr, flush=True)
+    partial = asked.accuracy or bool(asked.families)
+    why = results.mismatch(path, shared) if partial else None
+    if why:
+        print(f"not stored: {why}; run make bench first for all rates of one commit", file=sys.stderr, flush=True)
+    return why is None
 
 
-def table(records: list[dict[str, Any]]) -> str:
-    """The rows under one another: medians, in brackets the range; the limit is a share of what the machine can do."""
-    head = ("work", "unit", "ours", "peer", "ratio", "limit", "reach", "reached")
-    lines = [head, *(_cells(record) for record in records)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
-def _cells(record: dict[str, Any]) -> tuple[str, ...]:
-    def shown(key: str) -> str:
-        if record[key] is None:
-            return "–"
-        low, high = record[f"{key}_range"]
-        return f"{record[key]:,g} [{low:,g}, {high:,g}]"
-
-    ratio = f"{record['ratio']:.2f}" if record["ratio"] is not None else "–"
-    limit = f"{record['limit']:.0%}" if record["limit"] is not None else "–"
-    reached = {True: "yes", False: "NO", None: "–"}[record["reached"]]
-    return record["work"], record["unit"], shown("ours"), shown("peer"), ratio, limit, record["reach"] or "–", reached
-
-
-def main() -> None:
-    """Measure each family in a process of its own."""
-    parser = argparse.ArgumentParser(description="Measure speed and memory.")
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; all where absent")
-    parser.add_argument("--tiny", action="store_true", help="one small run of each, to see that it works; not stored")
-    asked = parser.parse_args()
-    if unknown := set(asked.families) - set(FAMILIES):
-        parser.error(f"no such family: {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
-    records = []
+def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], list[Any]]:
+    """Measure each family in a process of its own; the rows and the comparisons of accuracy."""
+    machine = results.machine()
+    path, shared = results.file_of(machine), results.identity(machine, corpora.names())
+    store = announce(path, shared, names, asked)
+    facts, rows, accuracy = results.about(shared), list[Any](), list[Any]()
     with TemporaryDirectory(prefix="pithy-bench-") as scratch:
-        for name in [f for f in FAMILIES if not asked.families or f in asked.families]:
+        for name in names:
             start = time.monotonic()
             try:
-                rows = apart(measure, name, Plan(Path(scratch), asked.tiny))
+                found = apart(compare if asked.accuracy else measure, name, Plan(Path(scratch), asked.tiny))
             except SkippedError as why:
                 print(f"{name}: skipped: {why}", file=sys.stderr, flush=True)
                 continue
-            print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-            records += [row.record() for row in rows]
-            if not asked.tiny:
-                store(name, rows)
-    print(table(records))
+            found["seconds"] = round(time.monotonic() - start)
+            print(f"{name}: {found['seconds']} s", file=sys.stderr, flush=True)
+            rows += found.get("rows", [])
+            accuracy += found.get("accuracy", [])
+            if store:
+                results.store(path, facts, f"{name} accuracy" if asked.accuracy else name, found, ORDER)
+    if store and (all_of := results.load(path)):
+        return (all_of["rows"] if asked.accuracy else rows), all_of["accuracy"]
+    return rows, accuracy
+
+
+def main() -> None:
+    """Measure, print, store."""
+    parser = argparse.ArgumentParser(description="Measure speed and memory, or accuracy after equal epochs.")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; default: all")
+    parser.add_argument("--tiny", action="store_true", help="one small run of each, to check that it works; not stored")
+    parser.add_argument("--accuracy", action="store_true", help=f"accuracy of {', '.join(COMPARED)} after equal epochs")
+    asked = parser.parse_args()
+    known = COMPARED if asked.accuracy else FAMILIES
+    if unknown := set(asked.families) - set(known):
+        parser.error(f"no such family: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    rows, accuracy = run([name for name in known if not asked.families or name in asked.families], asked)
+    if accuracy:
+        print(accuracy_table(accuracy))
+    if rows:
+        print(table(rows, accuracy))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ from pathlib import Path
 import torch
 
 from benchmarks.corpora import encoded, minilm
-from benchmarks.timing import Plan, Reach, Row, SkippedError, process
+from benchmarks.rows import Reach, Row
+from benchmarks.timing import Plan, SkippedError, process
 from pithy.systems.registry import RECIPES
 from pithy.systems.saved import save
 from pithy.text.view import View
 from pithy.training.config import configure
 from pithy.training.views import context_of, frame_of
 
-SYSTEM = "transformer_f"
+SYSTEM, TITLES = "transformer_f", 840  # as many titles as the embedded corpus has texts
+SETTINGS = {"titles": TITLES}
 # Ends the process where the first step would begin.
 UNTIL_FIRST_STEP = """
 import os, runpy, sys
@@ -55,7 +57,7 @@ def pretrained_rows(plan: Plan) -> list[Row]:
 
 def rows(plan: Plan) -> list[Row]:
     """Seconds from the start of the process."""
-    view, model = encoded(plan.scratch, 840, 200), plan.scratch / "untrained"  # as large as the pocket corpus
+    view, model = encoded(plan.scratch, TITLES, 200), plan.scratch / "untrained"
     untrained(View.load(view), model)
     answer = ["-m", "pithy.cli", "predict", str(model), "这家店的服务很好"]
     [predicting] = plan.alternate(lambda: process(answer, view.parents[2]))

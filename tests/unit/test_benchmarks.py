@@ -1,7 +1,9 @@
-"""The benchmarks' own bookkeeping: rows, the table, what is skipped and why."""
+"""The benchmarks' own bookkeeping: rows and best peers, intervals, what may be stored together, the tables."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,32 +12,94 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import corpora, run
-from benchmarks.timing import Measured, Plan, Reach, Row, SkippedError
+from benchmarks import corpora, intervals, pipeline, readme, results, run
+from benchmarks.plain_loop import Settings, padded_batches
+from benchmarks.rows import Measured, Reach, Row
+from benchmarks.table import judged, table
+from benchmarks.timing import Plan, SkippedError, process
 from pithy.text.view import Split
+
+SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))
 
 
 def row(**changes: Any) -> Row:
-    values = {"work": "w", "unit": "texts/s", "ours": Measured((9.0, 10.0, 20.0)), "peer": Measured((2.0, 4.0, 5.0))}
+    values = {"work": "w", "unit": "texts/s", "ours": Measured((9.0, 10.0, 20.0)), "peers": {"a": SLOW, "b": FAST}}
     return Row(**{**values, **changes})
 
 
+def comparison(name: str, **changes: Any) -> dict[str, Any]:
+    peer = {"name": "b", "value": 80.0, "difference": -1.0, "low": -2.0, "high": 0.5, "worse": False, **changes}
+    return {"name": name, "about": "texts", "ours": 79.0, "peers": [peer]}
+
+
 def test_a_row_compares_medians_and_keeps_the_range() -> None:
-    record = row(reach=Reach("≥", 2.5, "ratio"), limit=0.625).record()
-    assert (record["ours"], record["peer"], record["ratio"], record["limit"]) == (10, 4, 2.5, 0.625)
-    assert (record["ours_range"], record["runs"], record["reach"], record["reached"]) == ([9, 20], 3, "≥ 2.5 ×", True)
+    record = row(reach=Reach("≥", 1.25, "ratio"), limit=0.625).record()
+    assert (record["ours"], record["ours_range"], record["runs"]) == (10, [9, 20], 3)
+    assert (record["ratio"], record["limit"], record["reach"], record["reached"]) == (1.25, 0.625, "≥ 1.25 ×", True)
+    assert [(peer["name"], peer["value"], peer["ratio"]) for peer in record["peers"]] == [("b", 8, 1.25), ("a", 4, 2.5)]
 
 
-@pytest.mark.parametrize(("reach", "reached"), [(Reach("≤", 10), True), (Reach("≤", 2, "ratio"), False), (None, None)])
-def test_reach_is_of_our_own_value_or_of_the_ratio(reach: Reach | None, reached: bool | None) -> None:
+@pytest.mark.parametrize(("unit", "best", "ratio"), [("texts/s", "b", 1.25), ("ms", "a", 2.5), ("s", "a", 2.5)])
+def test_the_best_peer_leads_by_the_direction_of_the_unit(unit: str, best: str, ratio: float) -> None:
+    record = row(unit=unit).record()
+    assert (record["peers"][0]["name"], record["ratio"]) == (best, ratio)
+
+
+@pytest.mark.parametrize(
+    ("reach", "reached"),
+    [(Reach("≤", 10), True), (Reach("≥", 11), False), (Reach("≥", 1.3, "ratio"), False), (None, None)],
+)
+def test_a_target_is_of_our_own_value_or_of_the_ratio_to_the_best_peer(
+    reach: Reach | None, reached: bool | None
+) -> None:
     assert row(reach=reach).reached is reached
 
 
-def test_the_table_shows_the_share_of_the_limit_where_it_is_known() -> None:
-    head, known, unknown = run.table([row(limit=0.625).record(), row(peer=None).record()]).splitlines()
-    assert head.split() == ["work", "unit", "ours", "peer", "ratio", "limit", "reach", "reached"]
-    assert "62%" in known
-    assert "%" not in unknown
+def test_a_ratio_without_peers_is_neither_reached_nor_missed() -> None:
+    assert row(peers={}, reach=Reach("≥", 2, "ratio")).reached is None
+
+
+@pytest.mark.parametrize(("worse", "reached"), [(False, True), (True, False)])
+def test_a_rate_at_a_worse_accuracy_is_not_reached(worse: bool, reached: bool) -> None:
+    record = row(reach=Reach("≥", 1, "ratio"), accuracy="mine").record()
+    others = [comparison("another", worse=True), comparison("mine", worse=worse)]
+    [found] = judged([record], others)
+    assert (found["reached"], found["compared"]["name"]) == (reached, "mine")
+
+
+def test_the_table_shows_every_peer_the_best_one_first_and_the_accuracy() -> None:
+    records = [row(limit=0.625, accuracy="mine").record(), row(peers={}, accuracy="absent").record()]
+    head, first, best, other, second = table(records, [comparison("mine")]).splitlines()
+    assert head.split()[:4] == ["work", "unit", "ours", "best"]
+    assert {"1.25", "62%"} <= set(first.split())
+    assert "79.0, -1.0 [-2.0, 0.5]" in first
+    assert best.split() == ["against", "b", "(best)", "8", "[7,", "9]", "1.25"]
+    assert other.split() == ["against", "a", "4", "[2,", "5]", "2.50"]
+    assert "not measured: make bench-accuracy" in second
+
+
+def test_the_interval_holds_where_all_texts_differ_the_same_way() -> None:
+    ours, peer = np.ones((3, 50), bool), np.zeros((3, 50), bool)
+    found = intervals.difference("x", "texts", peer, {"p": ours})
+    assert found["peers"] == [{"name": "p", "value": 100, "difference": -100, "low": -100, "high": -100, "worse": True}]
+    assert found["about"] == "texts, 50 texts, 3 seeds"
+
+
+def test_the_interval_is_paired_by_text() -> None:
+    right = np.random.default_rng(0).random((1, 400)) < 0.5
+    worse = right.copy()
+    worse[0, np.flatnonzero(right[0])[:8]] = False  # 8 of 400 texts: 2 points, σ = √8 / 400 = 0.7 in pairs, 3.5 else
+    low, high = intervals.interval(worse, right)
+    assert -3.9 < low < -2.8
+    assert -1.2 < high < -0.4
+
+
+def test_the_interval_has_the_chance_of_the_seeds() -> None:
+    ours, peer = np.zeros((3, 100), bool), np.zeros((3, 100), bool)
+    ours[0], peer[:, :33] = True, True  # means 33.3 and 33.0: one of our seeds is always right, the others never
+    low, high = intervals.interval(ours, peer)
+    assert low < -20  # (2/3)³ of the draws have no good seed
+    assert high > 50
 
 
 def test_runs_alternate(tmp_path: Path) -> None:
@@ -45,23 +109,139 @@ def test_runs_alternate(tmp_path: Path) -> None:
         said.append(name)
         return {"s": float(len(said))}
 
-    ours, peer = Plan(tmp_path).alternate(lambda: works("ours"), lambda: works("peer"))
+    ours, peer = Plan(tmp_path).alternate(lambda: works("ours"), lambda: works("peer"), rounds=5)
     assert said == ["ours", "peer"] * 5
     assert (ours["s"].runs, peer["s"].median) == ((1, 3, 5, 7, 9), 6)
 
 
-def test_a_family_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def apart(_: Any, name: str, __: Plan) -> list[Row]:
+FACTS: dict[str, Any] = {"machine": "m", "commit": "1", "corpus": {"titles": "t"}, "date": "2026-11-23", "versions": {}}
+ORDER = ("a", "b", "a accuracy")
+
+
+def found(*works: str) -> dict[str, Any]:
+    return {"rows": [{"work": work} for work in works], "settings": {"batch": 1}, "seconds": 2}
+
+
+def works_of(path: Path) -> list[str]:
+    return [entry["work"] for entry in json.loads(path.read_text())["rows"]]
+
+
+def test_families_of_one_commit_are_kept_together_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    for family, rows in (("b", found("b1")), ("a", found("old")), ("a", found("a1", "a2"))):
+        results.store(path, FACTS, family, rows, ORDER)
+    compared = {"accuracy": [comparison("x")], "settings": {"seeds": 3}, "seconds": 5}
+    results.store(path, FACTS, "a accuracy", compared, ORDER)
+    stored = json.loads(path.read_text())
+    assert works_of(path) == ["a1", "a2", "b1"]
+    assert stored["settings"] == {"b": {"batch": 1}, "a": {"batch": 1}, "a accuracy": {"seeds": 3}}
+    assert [entry["family"] for entry in stored["accuracy"]] == ["a accuracy"]
+    assert {name: stored[name] for name in FACTS} == FACTS
+
+
+@pytest.mark.parametrize("change", [{"commit": "2"}, {"corpus": {"titles": "u"}}, {"machine": "n"}])
+def test_results_of_another_commit_corpus_or_machine_are_not_mixed(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "m.json"
+    results.store(path, FACTS, "a", found("a1"), ORDER)
+    other = {**FACTS, **change}
+    shared = {name: other[name] for name in results.SHARED}
+    assert results.mismatch(path, {name: FACTS[name] for name in results.SHARED}) is None
+    assert f"m.json holds results of {next(iter(change))}" in str(results.mismatch(path, shared))
+    results.store(path, other, "b", found("b1"), ORDER)
+    assert works_of(path) == ["b1"]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    done = subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_is_the_last_one_of_the_code(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "src").mkdir()
+    for name in ("src/a.py", "README.md"):
+        (tmp_path / name).write_text("1")
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "-qm", name)
+    code = git(tmp_path, "rev-parse", "HEAD~1")
+    assert results.commit(tmp_path) == code
+    (tmp_path / "README.md").write_text("2")
+    assert results.commit(tmp_path) == code
+    (tmp_path / "src/a.py").write_text("2")
+    assert results.commit(tmp_path) == f"{code}-dirty"
+    assert results.commit(tmp_path / "src" / "absent") is None
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str) -> None:
+    def apart(_: Any, name: str, __: Plan) -> dict[str, Any]:
         if name == "finetune":
             raise SkippedError("weights are needed")
-        return [row()]
+        return {"rows": [row().record()], "settings": {}}
 
     monkeypatch.setattr(run, "apart", apart)
-    monkeypatch.setattr(sys, "argv", ["run", "finetune", "batches", "--tiny"])
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "file_of", lambda _: tmp_path / "m.json")
+    monkeypatch.setattr(results, "commit", lambda: "1")
+    monkeypatch.setattr(sys, "argv", ["run", *arguments])
     run.main()
+
+
+def test_a_family_that_cannot_run_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_main(monkeypatch, tmp_path, "finetune", "batches", "--tiny")
     out, err = capsys.readouterr()
     assert "finetune: skipped: weights are needed" in err
-    assert len(out.splitlines()) == 2
+    assert len(out.splitlines()) == 4  # the head, a row, two peers
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_a_partial_run_next_to_another_commit_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = {**results.identity("old", corpora.names()), "commit": "0"}
+    results.store(tmp_path / "m.json", facts, "batches", found("old"), run.ORDER)
+    run_main(monkeypatch, tmp_path, "batches")
+    assert "not stored: m.json holds results of machine old" in capsys.readouterr().err
+    assert works_of(tmp_path / "m.json") == ["old"]
+    run_main(monkeypatch, tmp_path)  # a full run replaces them
+    assert works_of(tmp_path / "m.json") == ["w"] * (len(run.FAMILIES) - 1)
+
+
+def test_without_a_mirror_one_is_told_what_is_used_instead(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(corpora, "MIRROR", False)
+    run_main(monkeypatch, tmp_path, "batches", "--tiny")
+    assert "PITHY_MIRROR is not set: the embedded corpora" in capsys.readouterr().err
+
+
+def test_the_expected_duration_is_that_of_the_last_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    assert "about 25 minutes" in run.expected(path, ["a"], accuracy=False)
+    for name, seconds in (("a", 100), ("b", 200)):
+        results.store(path, FACTS, name, {**found("w"), "seconds": seconds}, ORDER)
+    assert run.expected(path, ["a", "b"], accuracy=False) == "about 5 minutes, as the last time on this machine"
+
+
+def test_the_readme_table_leads_with_the_best_peer() -> None:
+    rows = [row(reach=Reach("≥", 2, "ratio"), accuracy="mine").record(), row(unit="GB").record()]
+    text = readme.written(
+        "a\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nb\n",
+        "m.json",
+        {**FACTS, "rows": rows, "accuracy": [comparison("mine")]},
+    )
+    start, *_, line, end, last = text.splitlines()
+    assert (start, end, last) == ("a", "<!-- /benchmarks -->", "b")
+    assert line == "| w | 10 texts/s | b: 8 | 1.25 × | 79.0 %, -1.0 [-2.0, 0.5] | ≥ 2 ×: not reached |"
+
+
+def test_the_readme_shows_the_stored_results() -> None:
+    block = readme.BLOCK.search(readme.README.read_text(encoding="utf-8"))
+    assert block is not None
+    facts = results.load(results.RESULTS / block[1]) if block[1] else None
+    assert block[2] == readme.rendered(facts)
 
 
 def test_without_minilm_one_is_told_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,9 +264,50 @@ def test_titles_that_are_laid_out_come_through_the_stages(tmp_path: Path) -> Non
     assert kept["text"].to_list() == texts[40:50]
 
 
+PART = Split(np.arange(6), np.array([0, 2, 2, 6]), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
+
+
 def test_chosen_rows_keep_their_tokens_and_labels() -> None:
-    part = Split(np.arange(6), np.array([0, 2, 2, 6]), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
-    found = corpora.chosen(part, np.array([2, 1, 0]))
-    assert found.ids.tolist() == [2, 3, 4, 5, 0, 1]
-    assert found.offsets.tolist() == [0, 4, 4, 6]
-    assert (found.labels.tolist(), found.rows.tolist()) == ([6, 5, 4], [12, 11, 10])
+    rows = corpora.chosen(PART, np.array([2, 1, 0]))
+    assert rows.ids.tolist() == [2, 3, 4, 5, 0, 1]
+    assert rows.offsets.tolist() == [0, 4, 4, 6]
+    assert (rows.labels.tolist(), rows.rows.tolist()) == ([6, 5, 4], [12, 11, 10])
+
+
+def test_drawn_rows_come_again_only_when_all_are_used() -> None:
+    rows = corpora.drawn(PART, 7).rows.tolist()
+    assert sorted(rows[:3]) == sorted(rows[3:6]) == [10, 11, 12]
+    assert len(rows) == 7
+    assert len(set(corpora.drawn(PART, 2).rows.tolist())) == 2
+
+
+def lengths(padding: Any) -> list[int]:
+    import torch
+
+    torch.manual_seed(0)
+    texts = [(torch.ones(1 + i % 8, dtype=torch.int64), torch.tensor(0)) for i in range(64)]
+    return [batch.ids.shape[1] for batch, _ in padded_batches(texts, 0, 8, padding=padding, longest=6)]
+
+
+def test_the_plain_loop_pads_as_its_settings_say() -> None:
+    assert lengths("to max_length") == [6] * 8
+    assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # cut to 6
+    assert Settings("grouped by length", bf16=True).name == "plain PyTorch loop, grouped by length, bf16 autocast"
+
+
+def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:
+    stages = tmp_path / "code/src/pithy/stages"
+    stages.mkdir(parents=True)
+    for package in (stages, stages.parent):
+        (package / "__init__.py").touch()
+    for name, end in (("quick", "pass"), ("leaving", "import atexit, os; atexit._run_exitfuncs(); os._exit(0)")):
+        (stages / f"{name}.py").write_text(f"import time; time.sleep(0.3); {end}")
+    changes, spans = pipeline.hooked(tmp_path / "hook", tmp_path / "code")
+    walls = [
+        process(["-m", f"pithy.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"]
+        for name in ("quick", "leaving")
+    ]
+    process(["-c", "pass"], tmp_path, tmp_path / "code", changes)
+    count, seconds = pipeline.worked(spans)
+    assert count == 2
+    assert 0.6 < seconds < sum(walls) + 0.05

@@ -50,7 +50,8 @@ def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     assert {row["family"] for row in told["rows"]} == {"finetune", "attention", "small", "parallel"}
     assert all(row["ours"] > 0 for row in told["rows"] if "first captured" not in row["work"])
     table = done.stdout.splitlines()
-    assert len(table) == len(told["rows"]) + 1
+    assert len(table) == 1 + sum(1 + len(row["peers"]) for row in told["rows"])
+    assert (told["machine"], told["corpus"]) == ("cpu", {"all": "synthetic"})
 
 
 def test_without_a_gpu_the_full_run_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Equal work for both sides of a training benchmark: the same texts and steps after a warm-up that is not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from benchmarks.batches import texts_of
+from benchmarks.corpora import chosen, drawn
+from benchmarks.plain_loop import Example, Settings, examples_of
+from benchmarks.plain_loop import train as train_plain
+from benchmarks.timing import Plan
+from pithy.text.view import Split, View
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+
+STEPS, WARM_UP = 50, 5
+
+
+def parts(plan: Plan, view: View, batch: int) -> tuple[Split, Split]:
+    """Texts of the warm-up and of the timed steps, drawn at random from train."""
+    steps = max(2, plan.size(STEPS))
+    part = drawn(view.split("train"), batch * (WARM_UP + steps))
+    cut = batch * (1 if plan.tiny else WARM_UP)
+    return chosen(part, range(cut)), chosen(part, range(cut, cut + batch * steps))
+
+
+def our_run(model: Any, view: View, split: tuple[Split, Split], config: TrainingConfig, rate: float) -> float:
+    """Seconds of our loop for one epoch on the timed texts; its look at dev is at one text."""
+    one = texts_of(view, chosen(view.split("dev"), [0]), config.max_length)
+    warm_up, timed = (texts_of(view, part, config.max_length) for part in split)
+    Trainer(model, warm_up, one, config, seed=0, rate=rate).run()
+    loop = Trainer(model, timed, one, config, seed=0, rate=rate)
+    return seconds(loop.run)
+
+
+def plain_run(
+    model: torch.nn.Module,
+    pad_id: int,
+    split: tuple[list[Example], list[Example]],
+    config: TrainingConfig,
+    how: Settings,
+) -> float:
+    """The same of the plain loop."""
+    warm_up, timed = split
+    train_plain(model, warm_up, pad_id, config, how)
+    return seconds(lambda: train_plain(model, timed, pad_id, config, how))
+
+
+def examples_of_both(split: tuple[Split, Split]) -> tuple[list[Example], list[Example]]:
+    """Both parts as the plain loop reads them."""
+    return examples_of(split[0]), examples_of(split[1])
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long `work` takes."""
+    start = perf_counter()
+    work()
+    return perf_counter() - start

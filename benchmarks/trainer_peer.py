@@ -1,0 +1,78 @@
+"""The peer of fine-tuning: the transformers library's Trainer at its best known settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks import minilm
+from benchmarks.plain_loop import examples_of
+from pithy.text.view import Split, View
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the Trainer groups its texts, with what precision, and how many processes prepare its batches."""
+
+    grouped: bool
+    bf16: bool
+    workers: int = 0
+
+    @property
+    def name(self) -> str:
+        """The Trainer and its settings, for the results."""
+        order = "grouped by length" if self.grouped else "dynamic padding"
+        workers = f", {self.workers} dataloader workers" if self.workers else ""
+        return f"transformers Trainer, {order}, {'bf16' if self.bf16 else 'fp32'}{workers}"
+
+
+def examples(view: View, part: Split) -> list[dict[str, Any]]:
+    """A split as the Trainer reads it."""
+    room = minilm.LENGTH - len(view.prefix_ids) - len(view.suffix_ids)
+    texts = ([*view.prefix_ids, *ids[:room].tolist(), *view.suffix_ids] for ids, _ in examples_of(part))
+    pairs = zip(texts, part.labels, strict=True)
+    return [{"input_ids": ids, "attention_mask": [1] * len(ids), "labels": int(label)} for ids, label in pairs]
+
+
+def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, folder: Path, **more: Any) -> Any:
+    """A Trainer for one epoch on `rows`; `more` are arguments of the library's TrainingArguments."""
+    import transformers
+    from transformers import AutoTokenizer, DataCollatorWithPadding, TrainingArguments
+
+    grouped: dict[str, Any] = {"train_sampling_strategy": "group_by_length"} if how.grouped else {}
+    arguments = TrainingArguments(
+        output_dir=str(folder / "trainer"),
+        num_train_epochs=1,
+        bf16=how.bf16,
+        use_cpu=True,
+        dataloader_num_workers=how.workers,
+        dataloader_pin_memory=False,  # without a GPU it only warns
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        **grouped,
+        **more,
+    )
+    made = transformers.Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        data_collator=DataCollatorWithPadding(AutoTokenizer.from_pretrained(view.checkpoint)),
+    )
+    made.remove_callback(transformers.PrinterCallback)
+    return made
+
+
+def run(
+    view: View, split: tuple[list[dict[str, Any]], list[dict[str, Any]]], how: Settings, folder: Path, **more: Any
+) -> float:
+    """Seconds of an epoch on the timed texts, after an epoch on those of the warm-up."""
+    warm_up, timed = split
+    model = minilm.theirs(view)
+    trainer(view, model, warm_up, how, folder, **more).train()
+    made = trainer(view, model, timed, how, folder, **more)
+    start = perf_counter()
+    made.train()
+    return perf_counter() - start
