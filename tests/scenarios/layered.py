@@ -1,0 +1,90 @@
+"""A model whose layers are tables, so that what each layer tells of a text, and what a pruned model says, is known.
+
+A text is one word, a number from 0 to 7; the words 0 to 3 are of class 0, the others of class 1. A layer looks up a
+code of the word: (1, 0) speaks for class 0 and (0, 1) for class 1. The head reads the last layer as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pithy.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
+from pithy.heads.linear import LinearConfig, LinearHead
+from pithy.layers.encoder import Encoder
+from pithy.layers.types import Context, Encoded, Tokens
+from pithy.systems.model import Classifier
+from pithy.training.batches import TextBatches
+
+FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
+WORDS = np.arange(8)
+CLASS = WORDS // 4
+CONTEXT = Context(vocabulary=FIRST + len(WORDS), classes=2, max_length=8)
+RIGHT = [0, 0, 0, 0, 1, 1, 1, 1]  # the class that each word's code speaks for
+OPPOSITE = [1, 1, 1, 1, 0, 0, 0, 0]
+ONE_WRONG = [0, 0, 0, 1, 1, 1, 1, 1]
+TWO_WRONG = [0, 0, 1, 1, 1, 1, 1, 1]
+SILENT = [0] * 8  # the same code for every word
+CODES = torch.eye(2)
+
+
+class Table(nn.Module):
+    """A layer: the code of each word, and some weights of no effect, by whose number the layer is known."""
+
+    def __init__(self, spoken: Sequence[int], weights: int) -> None:
+        super().__init__()
+        self.spoken = list(spoken)
+        self.register_buffer("codes", torch.cat([torch.zeros(FIRST, 2), CODES[self.spoken]]))
+        self.codes: torch.Tensor
+        self.idle = nn.Parameter(torch.zeros(weights))
+
+
+class Stack(Encoder):
+    """Layers that do not read each other: 1, 10, 100, … idle weights."""
+
+    def __init__(self, layers: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self.width, self.config = 2, SimpleNamespace()
+        self.blocks = nn.ModuleList(Table(spoken, 10**n) for n, spoken in enumerate(layers))
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        tables: list[Any] = list(self.blocks)
+        codes = [table.codes[tokens.ids] for table in tables]
+        return Encoded((torch.zeros_like(codes[0]), *codes), tokens)
+
+
+def model_of(*layers: Sequence[int], ensemble: bool = False) -> Any:
+    """A classifier that says what its last layer speaks for, or (`ensemble`) what its layers say by vote."""
+    stack = Stack(layers)
+    head = _ensemble(stack) if ensemble else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+    if isinstance(head, LinearHead):
+        head.out.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    return Classifier(stack, head).eval()
+
+
+def _ensemble(stack: Stack) -> LayerEnsembleHead:
+    head = LayerEnsembleConfig(mode="ensemble", hidden=2).build(CONTEXT, stack)
+    for classifier in head.classifiers:
+        for layer in (classifier.token, classifier.out):
+            layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    return head
+
+
+def texts_of(words: Any = WORDS, labels: Any = None, times: Any = 1) -> TextBatches:
+    """Texts of one word, `times` over, with `labels`, by default those of their words."""
+    words = np.asarray(words)
+    counts = np.broadcast_to(times, words.shape)
+    return TextBatches(
+        FIRST + np.repeat(words, counts).astype(np.int32), np.append(0, np.cumsum(counts)), prefix=[], suffix=[],
+        max_length=8, pad_id=0, unk_id=1, labels=CLASS[words] if labels is None else np.asarray(labels),
+    )  # fmt: skip
+
+
+def layers_of(model: Any) -> list[list[int]]:
+    """What the layers of a model speak for."""
+    return [block.spoken for block in model.encoder.blocks]

@@ -1,0 +1,260 @@
+"""Pruning step by step: which layers go, from which end, by which accuracies, and when the pruned model is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pithy.heads.depth_control import DepthControl
+from pithy.pruning import depth as module
+from pithy.pruning.depth import Pruned, layer_accuracies, prune, shallower
+from pithy.pruning.probe import probe
+from pithy.pruning.tradeoff import record_of
+from pithy.settings import PruneSettings
+from pithy.systems.saved import Saved, TextFrame
+from pithy.training.config import TrainingConfig
+from pithy.training.loop import Trainer
+from tests.scenarios.layered import (
+    CONTEXT,
+    ONE_WRONG,
+    OPPOSITE,
+    RIGHT,
+    SILENT,
+    TWO_WRONG,
+    layers_of,
+    model_of,
+    texts_of,
+)
+
+CONFIG = TrainingConfig(epochs=7, batch_size=8, warmup=0.5, schedule="constant", weight_decay=0.0, precision="fp32")
+STILL = 1e-12  # a learning rate that changes no answer
+QUICK = 1.0
+
+
+def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any) -> Pruned:
+    """`model` after pruning by the eight words, all of them in train and in dev."""
+    chosen = PruneSettings(**{"epochs": 3, **settings})
+    held = texts_of() if dev is None else dev
+    return prune(model, texts_of(), held, classes=2, settings=chosen, config=CONFIG, rate=rate, seed=0)
+
+
+# --- α of the layers
+
+
+def test_the_probe_scores_each_layer_in_its_place() -> None:
+    """A silent layer knows the larger class (a half), two wrong words of eight leave 6/8, one leaves 7/8."""
+    layers = (SILENT, TWO_WRONG, RIGHT, ONE_WRONG)
+    assert probe(model_of(*layers), texts_of(), texts_of(), 2) == [0.5, 0.75, 1.0, 0.875]
+
+
+def test_the_probe_learns_from_train_and_is_scored_on_dev() -> None:
+    """Dev has the labels exchanged: what train teaches is always wrong there."""
+    opposite = texts_of(labels=OPPOSITE)
+    assert probe(model_of(RIGHT, ONE_WRONG), texts_of(), opposite, 2) == [0.0, 0.125]
+
+
+def test_the_probe_reads_dev_by_the_scale_of_train() -> None:
+    """Dev has words of class 1 alone: by a mean of its own they would be nothing."""
+    assert probe(model_of(RIGHT, OPPOSITE), texts_of(), texts_of([4, 5, 6, 7, 7]), 2) == [1.0, 1.0]
+
+
+def test_the_probe_takes_evenly_spaced_rows_of_train() -> None:
+    """Of eleven rows three are taken, the first, the middle and the last; the others teach the opposite."""
+    words = [0, 0, 5, 1, 5, 4, 6, 2, 3, 6, 7]
+    labels = [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1]
+    assert probe(model_of(RIGHT), texts_of(words, labels), texts_of(), 2, rows=3) == [1.0]
+    assert probe(model_of(RIGHT), texts_of(words, labels), texts_of(), 2) == [0.0]
+
+
+def test_a_head_with_a_classifier_on_each_layer_is_scored_by_them_and_not_by_a_probe() -> None:
+    """A probe would learn to read the layer that speaks for the opposite."""
+    model = model_of(OPPOSITE, TWO_WRONG, RIGHT, ensemble=True)
+    assert layer_accuracies(model, texts_of(), texts_of(), 2, "fp32") == [0.0, 0.75, 1.0]
+    assert layer_accuracies(model_of(OPPOSITE, RIGHT), texts_of(), texts_of(), 2, "fp32") == [1.0, 1.0]
+
+
+def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
+    """Texts are read from the shortest to the longest, which is not their order."""
+    train, dev = texts_of(times=[5, 1, 4, 2, 3, 1, 2, 5]), texts_of(times=[1, 2, 3, 4, 4, 3, 2, 1])
+    assert probe(model_of(ONE_WRONG, RIGHT), train, dev, 2) == [0.875, 1.0]
+
+
+# --- which layers go
+
+
+@pytest.mark.parametrize(
+    ("alphas", "rule", "drop", "kept"),
+    [
+        # ξ = 0.8, g above it and s not. equation: one goes while s ≥ 1 and g ≥ s + 1
+        ([0.9, 0.6, 0.88, 0.95, 0.5], "equation", "last", [0, 1]),  # 3:2 → 3:1 → 2:1 → 1:1
+        ([0.9, 0.6, 0.88, 0.95, 0.5], "equation", "worst", [0, 2, 3]),  # 3:2, 0.5 goes → 3:1, 0.6 goes → 3:0
+        ([0.5, 0.9, 0.6, 0.95, 0.88], "equation", "last", [0, 1, 2, 3]),  # 3:2, 0.88 goes → 2:2
+        ([0.5, 0.9, 0.6, 0.95, 0.88], "equation", "worst", [1, 3, 4]),
+        ([0.9, 0.85, 0.95], "equation", "last", [0, 1, 2]),  # 3:0
+        ([0.9, 0.6], "equation", "last", [0, 1]),  # 1:1
+        ([0.6, 0.7], "equation", "worst", [0, 1]),  # 0:2
+        # algorithm: one goes while s ≥ 1 and g > s + 1
+        ([0.9, 0.6, 0.88, 0.95, 0.5], "algorithm", "last", [0, 1, 2, 3, 4]),  # 3:2
+        ([0.9, 0.6, 0.88, 0.95], "algorithm", "last", [0, 1, 2]),  # 3:1 → 2:1
+        ([0.9, 0.6, 0.88, 0.95], "algorithm", "worst", [0, 2, 3]),  # 3:1, 0.6 goes → 3:0
+        ([0.9, 0.6, 0.88], "algorithm", "worst", [0, 1, 2]),  # 2:1
+        # shallowest: up to the first good layer, all where none is
+        ([0.6, 0.7, 0.85, 0.95], "shallowest", "last", [0, 1, 2]),
+        ([0.85, 0.7, 0.6, 0.95], "shallowest", "worst", [0]),
+        ([0.6, 0.7, 0.8], "shallowest", "last", [0, 1, 2]),  # ξ itself is not above ξ
+    ],
+)
+def test_the_layers_that_each_rule_keeps(alphas: list[float], rule: Any, drop: Any, kept: list[int]) -> None:
+    assert DepthControl(threshold=0.8, rule=rule, drop=drop).kept(alphas) == kept
+
+
+def test_an_automatic_threshold_follows_the_layers_that_are_left() -> None:
+    """Tolerance 0.05. Of all four ξ = 0.90, 2:2. Of 0.80, 0.92 and 0.95 ξ = 0.90, 2:1; of 0.80 and 0.92 0.87, 1:1."""
+    control = DepthControl(tolerance=0.05)
+    assert control.kept([0.80, 0.92, 0.95, 0.90]) == [0, 1, 2, 3]
+    assert control.kept([0.80, 0.92, 0.95]) == [0, 1]
+    assert DepthControl(tolerance=0.05, drop="worst").kept([0.80, 0.92, 0.95]) == [1, 2]
+    assert control.xi([0.80, 0.92, 0.95, 0.90]) == pytest.approx(0.90)
+
+
+SHALLOWEST = {"threshold": 0.7, "rule": "shallowest"}
+
+
+def test_the_last_layers_go_and_the_first_stay() -> None:
+    found = pruned(model_of(SILENT, ONE_WRONG, RIGHT, RIGHT), tolerance=0.2, **SHALLOWEST)
+    assert found.accepted
+    assert found.accuracies == (0.5, 0.875, 1.0, 1.0)
+    assert layers_of(found.model) == [SILENT, ONE_WRONG]
+    assert found.model.depth == 2 and found.reason.startswith("2 of 4 layers dropped")
+    assert (found.threshold, found.dev_before, found.dev_after, found.dev_accuracy) == (0.7, 1.0, 0.875, 0.875)
+
+
+def test_the_worst_layer_goes_from_the_middle() -> None:
+    found = pruned(model_of(RIGHT, SILENT, ONE_WRONG, RIGHT), threshold=0.7, drop="worst")
+    assert found.accepted and layers_of(found.model) == [RIGHT, ONE_WRONG, RIGHT]
+
+
+def test_the_last_layers_go_one_after_the_other() -> None:
+    """0.75 is below ξ = 0.8. Good and weak layers: 3:1, 2:1 and 1:1, where the rule stops."""
+    found = pruned(model_of(RIGHT, TWO_WRONG, ONE_WRONG, RIGHT), threshold=0.8, tolerance=0.3)
+    assert found.accepted and layers_of(found.model) == [RIGHT, TWO_WRONG]
+    assert found.dev_after == 0.75
+
+
+def test_classifiers_go_with_their_layers() -> None:
+    model = model_of(RIGHT, OPPOSITE, ONE_WRONG, RIGHT, ensemble=True)
+    kept = [model.head.classifiers[n] for n in (0, 2, 3)]
+    for n, classifier in enumerate(kept):
+        torch.nn.init.constant_(classifier.out.bias, n)
+    found = pruned(model, threshold=0.7, drop="worst", tolerance=1.0)
+    assert found.accepted and layers_of(found.model) == [RIGHT, ONE_WRONG, RIGHT]
+    assert [round(float(each.out.bias.detach()[0])) for each in found.model.head.classifiers] == [0, 1, 2]
+
+
+# --- when the pruned model is kept
+
+
+def test_a_pruning_that_costs_too_much_is_refused() -> None:
+    """The first layer tells the classes apart as well as the last, but says the opposite of what the head reads."""
+    model = model_of(OPPOSITE, RIGHT)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = pruned(model, **SHALLOWEST)
+    assert not found.accepted and found.model is model
+    assert layers_of(model) == [OPPOSITE, RIGHT]
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
+    assert found.reason == "1 of 2 layers dropped cost 100.0 points on dev: all are kept"
+    assert (found.dev_before, found.dev_after) == (1.0, 0.0)
+
+
+def test_fine_tuning_may_win_back_what_pruning_costs() -> None:
+    found = pruned(model_of(OPPOSITE, RIGHT), rate=QUICK, **SHALLOWEST)
+    assert found.accepted and layers_of(found.model) == [OPPOSITE]
+    assert (found.dev_before, found.dev_after) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("tolerance", "accepted"), [(0.12, False), (0.125, True), (0.13, True)])
+def test_dev_may_lose_the_tolerance_and_no_more(tolerance: float, accepted: bool) -> None:
+    """One of eight words is wrong without the last layer."""
+    found = pruned(model_of(ONE_WRONG, RIGHT), tolerance=tolerance, **SHALLOWEST)
+    assert found.accepted is accepted
+    assert layers_of(found.model) == ([ONE_WRONG] if accepted else [ONE_WRONG, RIGHT])
+    assert (found.dev_before, found.dev_after) == (1.0, 0.875)
+
+
+def test_what_pruning_costs_is_measured_on_dev() -> None:
+    """The word that the first layer gets wrong is in train alone, so that dev loses nothing."""
+    found = pruned(model_of(ONE_WRONG, RIGHT), dev=texts_of([0, 1, 2, 4, 5, 6, 7]), tolerance=0.0, **SHALLOWEST)
+    assert found.accepted and (found.dev_before, found.dev_after) == (1.0, 1.0)
+
+
+def test_a_rule_that_drops_nothing_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Trainer", None)
+    model = model_of(RIGHT, ONE_WRONG)
+    found = pruned(model, threshold=0.5)
+    assert found.model is model and not found.accepted
+    assert found.reason == "the rule keeps all 2 layers: 2 are above the threshold, 0 are not"
+    assert (found.dev_before, found.dev_after) == (0.875, 0.875)
+
+
+def test_no_pruning_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "layer_accuracies", None)
+    two, one = model_of(RIGHT, RIGHT), model_of(RIGHT)
+    assert pruned(two, enabled=False).reason == "pruning is off (prune.enabled)"
+    assert pruned(one).reason == "no layers to drop"
+    controlled = model_of(RIGHT, RIGHT, ensemble=True)
+    object.__setattr__(controlled.head.config, "mode", "control")
+    assert pruned(controlled).reason == "its depth is controlled while it trains"
+
+
+def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Trainer] = []
+
+    class Noted(Trainer):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    monkeypatch.setattr(module, "Trainer", Noted)
+    pruned(model_of(ONE_WRONG, RIGHT), rate=0.25, epochs=3, tolerance=1.0, **SHALLOWEST)
+    (trainer,) = made
+    assert (trainer.config.epochs, trainer.config.warmup, trainer.steps) == (3, 0.0, 3)  # one batch an epoch
+    assert [group["lr"] for group in trainer.optimizer.param_groups] == [0.25] * len(trainer.optimizer.param_groups)
+    assert {**vars(trainer.config), "epochs": 7, "warmup": 0.5} == vars(CONFIG)
+
+
+# --- what each depth costs
+
+
+def test_a_shallower_copy_has_the_first_layers() -> None:
+    model = model_of(SILENT, ONE_WRONG, RIGHT)
+    assert layers_of(shallower(model, 2)) == [SILENT, ONE_WRONG]
+    assert layers_of(shallower(model, 1)) == [SILENT]
+    assert model.depth == 3
+
+
+def test_the_table_of_depths_counts_the_first_layers() -> None:
+    """Idle weights are 1, 10 and 100 a layer, and the head has six."""
+    model = model_of(SILENT, ONE_WRONG, RIGHT)
+    frame = TextFrame(
+        language="en", max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
+        vocabulary=CONTEXT.vocabulary,
+    )  # fmt: skip
+    saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
+    found = Pruned(model=shallower(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0))
+    record = record_of(saved, found, {"seed": 3, "depth_full": 3})
+    table = [(point["depth"], point["dev_accuracy"], point["parameters"]) for point in record.pop("tradeoff")]
+    assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
+    assert record == {
+        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "depth_full": 3, "depth": 2,
+    }  # fmt: skip
+
+
+def test_a_model_without_layers_has_no_table() -> None:
+    saved = Saved(Path(), "mine", type("Flat", (), {"depth": 0})(), ["a", "b"], None, [])  # type: ignore[arg-type]
+    record = record_of(saved, Pruned(model=None, reason="no layers to drop"), {"seed": 0})
+    assert record == {"seed": 0, "layered": False, "reason": "no layers to drop", "accepted": False}
