@@ -16,6 +16,13 @@ from tests.pipeline.toy import PARTS, command_env
 
 ROOT = Path(__file__).parents[2]
 
+TEXTS = {  # each with the label that its words have in the corpus
+    "难吃": "negative",
+    "味道真好，下次还来": "positive",
+    "房间很脏，服务很差": "negative",
+    "非常满意": "positive",
+}
+
 pytestmark = pytest.mark.slow
 
 
@@ -72,8 +79,8 @@ def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Pat
     assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
     assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
     assert "Speed on this machine" in (other / "runs/latest/report.html").read_text()
-    answer = run(other, sys.executable, "-m", "pithy.cli", "predict", "runs/latest/model", "难吃")
-    assert answer.split("\t")[0] in {"positive", "negative"}
+    answers = run(other, sys.executable, "-m", "pithy.cli", "predict", "runs/latest/model", *TEXTS)
+    assert [line.split("\t")[0] for line in answers.splitlines()] == list(TEXTS.values())
 
 
 def test_a_parameter_of_prune_runs_what_comes_after_only(finished: Path) -> None:

@@ -190,6 +190,12 @@ def test_what_pruning_costs_is_measured_on_dev() -> None:
     assert found.accepted and (found.dev_before, found.dev_after) == (1.0, 1.0)
 
 
+def test_what_the_whole_model_reached_is_measured_on_dev_too() -> None:
+    """The words that both layers get wrong are in dev alone twice: 7/9 before and after, where train says 7/8."""
+    found = pruned(model_of(ONE_WRONG, ONE_WRONG), dev=texts_of([0, 1, 2, 3, 3, 4, 5, 6, 7]), **SHALLOWEST)
+    assert found.accepted and found.dev_before == found.dev_after == 7 / 9
+
+
 def test_a_rule_that_drops_nothing_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Trainer", None)
     model = model_of(RIGHT, ONE_WRONG)

@@ -115,13 +115,17 @@ def test_the_tokenizer_frames_and_cuts_the_text_as_the_predictor_does(tmp_path: 
 @pytest.mark.parametrize("multi", [False, True])
 def test_a_pipeline_names_the_label_that_the_predictor_names(tmp_path: Path, multi: bool) -> None:
     folder = folder_of("textcnn", "word", [], tmp_path, multi=multi)
-    shown: Any = pipeline("text-classification", str(folder), device="cpu")(TEXTS, top_k=None, batch_size=3)
-    for answer, row in zip(shown, in_full(folder), strict=True):
-        assert {each["label"]: pytest.approx(each["score"], abs=1e-5) for each in answer} == dict(
-            zip(["bad", "fine", "good"], row.tolist(), strict=True)
-        )
-    best: Any = pipeline("text-classification", str(folder), device="cpu")("the food was good")
-    assert best[0]["label"] == shown[0][0]["label"]
+    classify: Any = pipeline("text-classification", str(folder), device="cpu")
+    shown = [{each["label"]: each["score"] for each in row} for row in classify(TEXTS, top_k=None, batch_size=3)]
+    for scores, row in zip(shown, in_full(folder), strict=True):
+        assert scores == pytest.approx(dict(zip(["bad", "fine", "good"], row.tolist(), strict=True)), abs=1e-5)
+    for text, scores, answer in zip(TEXTS, shown, Predictor(folder).answer(TEXTS), strict=True):
+        best = max(scores, key=lambda label: scores[label])
+        above = ", ".join(label for label, cut in (("bad", 0.3), ("fine", 0.5), ("good", 0.6)) if scores[label] > cut)
+        assert answer.label == (above if multi else best)
+        assert classify(text)[0]["label"] == best == max(answer.probabilities, key=lambda p: answer.probabilities[p])
+        assert answer.probabilities == pytest.approx(scores, abs=0.02)  # the predictor answers in bfloat16
+    assert len({answer.label for answer in Predictor(folder).answer(TEXTS)}) > 1
 
 
 def test_labels_and_the_kind_of_problem_are_the_folder_s(tmp_path: Path) -> None:

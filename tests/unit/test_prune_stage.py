@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from text_samples import encoded_in
 from pithy.evaluation.measure import measure
 from pithy.files import read_json
 from pithy.pruning.depth import Pruned
+from pithy.pruning.probe import probe
 from pithy.settings import PruneSettings
 from pithy.stages import prune as stage
 from pithy.stages.train import train_seed
@@ -28,6 +30,7 @@ from pithy.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
 DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # all layers but the first good one
+REFUSED = PruneSettings(threshold=1.0)  # no layer is above: all are kept
 GOOD, BAD, PLAIN = ("good", "great", "fine"), ("dull", "slow", "weak"), ("film", "plot", "cast", "the", "a")
 
 
@@ -77,20 +80,45 @@ def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_
     assert f"* dev accuracy of this seed in training: {accuracy}\n" in (tmp_path / "pruned/card.md").read_text()
 
 
+BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # weights of a layer: attention, perceptron, two norms
+
+
+def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    about, facts, saved = finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
+    assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 3, 1)
+    table = about["tradeoff"]
+    assert [point["depth"] for point in table] == [1, 2, 3]
+    full = facts["parameters_full"]
+    assert [point["parameters"] for point in table] == [full - 2 * BLOCK, full - BLOCK, full]
+    assert load(tmp_path / "pruned").model.depth == 1
+    steps = np.diff([point["flops"] for point in table])
+    assert steps[0] == steps[1] > 0
+    train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
+    assert [point["dev_accuracy"] for point in table] == probe(saved.model, train, dev, 2)
+
+
 def test_what_each_depth_costs_is_counted_on_the_cpu(
     tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tagged(tmp_path, pos)
+    """A pruning that was done on the CPU is handed over on a device that refuses the CPU's tensors, as a GPU does."""
+    view, found, kept = tagged(tmp_path, pos), list[Pruned](), stage.prune
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
-    alphas = (0.5, 0.6, 0.7)
-    monkeypatch.setattr(stage, "prune", lambda model, *_, **__: Pruned(model=model, reason="", accuracies=alphas))
-    tables = []
-    for device in ("cpu", "meta"):  # which refuses tensors of the CPU beside its own, as a GPU does
-        monkeypatch.setattr(stage, "device_of", lambda device=device: torch.device(device))
-        stage.prune_seed("mine", view, folder, DROPS, tmp_path / device)
-        tables.append(finished(tmp_path / device)["about"]["tradeoff"])
-    assert [point["depth"] for point in tables[0]] == [1, 2, 3]
-    assert tables[0] == tables[1]
+
+    def noted(*arguments: Any, **settings: Any) -> Pruned:
+        found.append(kept(*arguments, **settings))
+        return found[-1]
+
+    monkeypatch.setattr(stage, "prune", noted)
+    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "cpu")
+    monkeypatch.setattr(stage, "prune", lambda model, *_, **__: replace(found[0], model=model))
+    monkeypatch.setattr(stage, "device_of", lambda: torch.device("meta"))
+    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "meta")
+    on_cpu, on_meta = (finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
+    assert len(on_cpu) == 3
+    assert on_meta == on_cpu
 
 
 @pytest.mark.parametrize("head", [{"kind": "linear"}, {"kind": "layer_ensemble", "mode": "ensemble"}])
