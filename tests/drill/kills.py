@@ -15,6 +15,7 @@ from tests.drill.reference import LEARNING
 
 RETRIED = ("Retrying",)  # what the flow prints when it runs a stage again
 ENDS = {130, 143, -2, -15, 252}  # by itself, by its parent, by the signal; 252 is what DVC makes of Ctrl-C
+FIRST_EPOCH = 60.0  # seconds in which a training ends its first epoch
 FAILED = {75, 255}  # exit codes of any failure: a message must name the signal
 
 
@@ -148,7 +149,8 @@ def _training(bench: Bench, rng: random.Random, number: signal.Signals, codes: s
     sent, ended = running.send(number), running.wait()
     saved = any((bench.repo / ".pithy/state").rglob("state.json")) or ended.code not in {75, 130}
     losses = [] if saved else ["no checkpoint was written"]
-    return Injection(f"{name} {at:.1f} s after its first line", answered(sent, ended, codes), ended, codes, losses)
+    observed = answered(sent, ended, codes) and "epoch" in ended.said
+    return Injection(f"{name} {at:.1f} s after its first line", observed, ended, codes, losses)
 
 
 @fault("kill -9 in training", 12)
@@ -163,7 +165,8 @@ def training_killed(bench: Bench, rng: random.Random) -> Injection:
     outputs = [bench.repo / out for out in bench.reference.outs(name)]
     progress = reached(bench.repo / ".pithy/state", outputs, began, killed, ended.said)
     detail = f"{name} {at:.1f} s after its first line"
-    return Injection(detail, answered(sent, ended, {-9}), ended, {0, -9}, reached=progress)
+    observed = answered(sent, ended, {-9}) and "epoch" in ended.said
+    return Injection(detail, observed, ended, {0, -9}, reached=progress)
 
 
 def learning(bench: Bench, rng: random.Random) -> tuple[Running, str]:
@@ -171,7 +174,7 @@ def learning(bench: Bench, rng: random.Random) -> tuple[Running, str]:
     name = rng.choice(LEARNING)
     bench.forget({name})
     running = bench.stage(name)
-    running.until(lambda said: "epoch" in said)
+    running.until(lambda said: "epoch" in said, FIRST_EPOCH)
     return running, name
 
 

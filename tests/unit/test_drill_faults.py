@@ -105,6 +105,8 @@ MISSED: list[tuple[str, Scripts]] = [
     ("kill -9 of a stage under dvc", {"dvc": with_child(STAGE, "exit 0")}),  # it had done its work
     ("kill -9 of the Prefect server", {"flow": with_child(SERVER, "sleep 0.1", 0.01)}),
     ("Ctrl-C in a terminal under dvc", {"dvc": HANDLES.replace("CODE", "255")}),  # as for any failure of DVC
+    ("kill -9 in training", {"stage": AT_WORK}),  # it has not ended an epoch
+    ("SIGTERM in training", {"stage": AT_WORK}),
     ("two signals to a stage", {"stage": EPOCH + AT_WORK}),  # it dies of the first
     ("out of memory in a stage", {"stage": NO_MEMORY.replace("memory ran out", "x is busy")}),
     ("a loss that is NaN or infinite", {"stage": "echo 'error: no such parameter'; exit 64"}),
@@ -121,6 +123,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (damage, kills, races, sources):
         monkeypatch.setattr(module, "moment", lambda *_: 0.02)
     monkeypatch.setattr(limits, "_limit", lambda *_: True)
+    monkeypatch.setattr(kills, "FIRST_EPOCH", 1.0)
     monkeypatch.setattr(sources, "PATIENCE", 0.02)
 
 
