@@ -32,9 +32,9 @@ def covering(mutant: Mutant, found: CoverageMap, flaky: set[str]) -> set[str]:
     return tests - flaky
 
 
-def batches(tests: set[str], seconds: dict[str, float]) -> list[Batch]:
-    """Split the tests: first the fastest of a few files, then all others, file by file."""
-    by_speed = sorted(tests, key=lambda test: (seconds[test], test))
+def batches(tests: set[str], alone: dict[str, float]) -> list[Batch]:
+    """Split the tests by the seconds of each one alone: first the fastest of a few files, then the others by file."""
+    by_speed = sorted(tests, key=lambda test: (alone[test], test))
     first, files = Batch(), set[str]()
     for test in by_speed:
         if len(first) < FIRST and (_file(test) in files or len(files) < FIRST_FILES):
@@ -45,12 +45,12 @@ def batches(tests: set[str], seconds: dict[str, float]) -> list[Batch]:
         if test not in set(first):
             by_file[_file(test)].append(test)
     split, spent = [first], BATCH_SECONDS
-    for group in sorted(by_file.values(), key=lambda group: fmean(seconds[test] for test in group)):
+    for group in sorted(by_file.values(), key=lambda group: fmean(alone[test] for test in group)):
         if spent >= BATCH_SECONDS:
             split.append([])
             spent = 0.0
         split[-1] += group
-        spent += sum(seconds[test] for test in group)
+        spent += sum(alone[test] for test in group)
     return [batch for batch in split if batch]
 
 

@@ -26,6 +26,8 @@ LEFT_OUT = {
     "tests/pipeline/test_postgres.py",
     "tests/pipeline/test_serve.py",
     "tests/pipeline/test_sweep.py",
+    "tests/unit/test_drill.py",
+    "tests/unit/test_drill_faults.py",
     "tests/unit/test_gpu_benchmark.py",
     "tests/unit/test_mutation.py",
 }
@@ -106,10 +108,15 @@ def _keep(path: Path) -> str:
 
 
 class CoverageMap:
-    """All test files' maps, with the lines as they are numbered now."""
+    """All test files' maps, with the lines as they are numbered now.
+
+    `seconds` has the time of each test. `alone` has the time of each test that runs alone: the first test that uses a
+    shared fixture has waited for it.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.alone: dict[str, float] = {}
         self.failed: dict[str, str] = {}
         self.lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.imported: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -121,12 +128,16 @@ class CoverageMap:
         tests = record["tests"]
         passed = {test for test, each in tests.items() if each["outcome"] == "passed"}
         self.failed |= {test: each["outcome"] for test, each in tests.items() if test not in passed}
+        shared = {context for by_context in record["lines"].values() for context in by_context}
         self.seconds |= {test: tests[test]["seconds"] for test in passed}
         users: dict[str, set[str]] = defaultdict(set)
         for test in passed:
             users[test].add(test)
-            for fixture in tests[test]["fixtures"]:
-                users[f"fixture {fixture}"].add(test)
+            for fixture in {f"fixture {name}" for name in tests[test]["fixtures"]} & shared:
+                users[fixture].add(test)
+        for by in users.values():
+            slowest = max(tests[test]["seconds"] for test in by)
+            self.alone |= {test: max(self.alone.get(test, 0.0), slowest) for test in by}
         users[""] = passed
         for file, by_context in record["lines"].items():
             moved = _moved(record["sources"][file], file)

@@ -72,7 +72,7 @@ class Runner:
     ) -> Generator[Job, int, Outcome]:
         """Run the tests that have not passed yet; add to `passed`."""
         with tree.applied(mutant):
-            for batch in batches(tests - passed, self.map.seconds):
+            for batch in batches(tests - passed, self.map.alone):
                 code = yield self._job(tree, batch)
                 if code in {BROKEN, NO_TESTS}:
                     return {"status": "error", "reason": f"exit code {code}: see {_log(tree)}"}
@@ -85,7 +85,9 @@ class Runner:
 
     def _job(self, tree: Tree, batch: Batch) -> Job:
         """A child that runs the tests of `batch` until the first fails."""
-        limit = GRACE + 3 * sum(self.map.seconds[test] for test in batch)
+        limit = GRACE + 3 * (
+            sum(self.map.seconds[test] for test in batch) + max(self.map.alone[test] for test in batch)
+        )
         _note(tree).unlink(missing_ok=True)
         return Job(lambda: _run_tests(batch, _note(tree)), tree.root, _log(tree), limit, {})
 
