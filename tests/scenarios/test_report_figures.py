@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
+from unittest import mock
 
 import pytest
 from rich.console import Console
 
+from pithy.evaluation import measure
 from pithy.evaluation.formats import amount, percent
 from pithy.evaluation.summary import Row, read_summary
 from pithy.evaluation.terminal import comparison_table
+from pithy.text.view import View
+from pithy.training.batches import TextBatches
 from tasks import markdown
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
@@ -38,8 +45,22 @@ def with_leaks() -> str:
     return content + "".join(json.dumps(row) + "\n" for row in [long, *leaked, leaked[-1]])
 
 
+@dataclass(frozen=True)
+class Reads:
+    """What the stages asked for: splits before and in evaluate, and how many texts each prediction was of."""
+
+    before: set[str] = field(default_factory=set)
+    evaluating: set[str] = field(default_factory=set)
+    predicted: list[int] = field(default_factory=list)
+
+
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+def reads() -> Reads:
+    return Reads()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, reads: Reads) -> Workshop:
     """A finished run of a pruned Transformer and the random baseline, two seeds each."""
     made = Workshop(tmp_path_factory.mktemp("figures"))
     systems = {"transformer": DEEP, "random": {"view": "token"}}
@@ -49,10 +70,40 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     made.source(with_leaks(), suffix="jsonl", language="en", read=read, labels=LABELS)
     run_to_train(made)
     for name in systems:
-        for stage in (train, prune, evaluate):
-            stage(made, name)
+        with watched(reads.before):
+            train(made, name)
+            prune(made, name)
+    with watched(reads.evaluating), counted(reads.predicted):
+        for name in systems:
+            evaluate(made, name)
     compare(made)
     return made
+
+
+@contextmanager
+def watched(names: set[str]) -> Iterator[None]:
+    """Note the names of the splits that are read from a view."""
+    read_split = View.split
+
+    def noted(view: View, name: Any) -> Any:
+        names.add(name)
+        return read_split(view, name)
+
+    with mock.patch.object(View, "split", noted):
+        yield
+
+
+@contextmanager
+def counted(texts: list[int]) -> Iterator[None]:
+    """Note the number of texts of every prediction that evaluate makes."""
+    predict = measure.predict
+
+    def noted(model: Any, batches: TextBatches, **settings: Any) -> Any:
+        texts.append(len(batches))
+        return predict(model, batches, **settings)
+
+    with mock.patch.object(measure, "predict", noted):
+        yield
 
 
 def read(shop: Workshop, path: str) -> Any:
@@ -113,6 +164,15 @@ def test_layers_were_dropped_and_the_seeds_differ(shop: Workshop) -> None:
     assert [(record["accepted"], record["depth_full"], record["depth"]) for record in records] == [(True, 3, 1)] * 2
     first, second = read(shop, "evaluated/transformer/metrics.json")["seeds"]
     assert first["dev_score"] != second["dev_score"]
+
+
+def test_no_stage_before_evaluate_reads_the_test_split(shop: Workshop, reads: Reads) -> None:
+    assert reads.before == {"train", "dev"}
+    assert reads.evaluating == {"dev", "test"}
+
+
+def test_evaluate_predicts_the_test_split_once_for_each_model(shop: Workshop, reads: Reads) -> None:
+    assert reads.predicted.count(USED[1]) == 2 * 2  # two systems of two seeds
 
 
 def test_flops_are_those_of_one_text_everywhere(shop: Workshop) -> None:

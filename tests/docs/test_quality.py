@@ -1,0 +1,92 @@
+"""Every promise that docs/quality.md lists is on its page, and what is said to check it exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+QUALITY = (ROOT / "docs/quality.md").read_text(encoding="utf-8")
+PROMISES = QUALITY[QUALITY.index("## Promises and what checks them") :]
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PROMISES)))
+
+
+def listed() -> list[tuple[str, str, str]]:
+    """Page, promise and what checks it."""
+    found, page = [], ""
+    for line in PROMISES.splitlines():
+        page = line.removeprefix("### ") if line.startswith("### ") else page
+        if line.startswith('| "'):
+            promise, checks = (part.replace("\\|", "|") for part in re.split(r"(?<!\\)\|", line)[1:3])
+            found.append((page, promise.strip()[1:-1], checks.strip()))
+    return found
+
+
+@cache
+def text_of(page: str) -> str:
+    return " ".join((ROOT / page).read_text(encoding="utf-8").replace("**", "").split())
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def equations_in(text: str) -> set[int]:
+    """Numbers of "1, 2, 4 to 13", or of the name of a test, `test_eq1_2_…` or `test_eq4_to_13_…`."""
+    found: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:[ _]to[ _](\d+))?", text):
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def test_every_page_with_promises_is_covered() -> None:
+    pages = {page for page, *_ in listed()}
+    assert pages == {"README.md", *(f"docs/{name}.md" for name in ("reliability", "trust", "retraining", "systems"))}
+
+
+@pytest.mark.parametrize(("page", "promise", "checks"), listed())
+def test_a_promise_is_on_its_page_and_names_its_check(page: str, promise: str, checks: str) -> None:
+    assert promise in text_of(page), f"{page} no longer says {promise!r}: change docs/quality.md too"
+    assert re.fullmatch(r"`tests/[\w/]+\.py::test_\w+`(, `tests/[\w/]+\.py::test_\w+`)*", checks)
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED)
+def test_a_named_test_exists(path: str, name: str) -> None:
+    assert name in functions_of(path)
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| [^|]+ \| ([\d, to]+) \| `(tests/parity/\w+\.py)` \|$", PROMISES, re.M))
+def test_every_equation_of_the_table_has_a_test_of_its_number(row: tuple[str, str]) -> None:
+    numbers, path = row
+    names = [re.search(r"eq(\d+(?:_(?:to_)?\d+)*)", name) for name in functions_of(path)]
+    covered = set().union(*(equations_in(name[1]) for name in names if name))
+    assert equations_in(numbers) <= covered
+
+
+def test_the_linear_svm_is_a_default_system() -> None:
+    assert "tfidf_svm" in yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["systems"]
+
+
+def test_the_means_of_the_combinations_are_those_of_the_log() -> None:
+    log = (ROOT / "docs/log.md").read_text(encoding="utf-8")
+    table = log[log.index("**Combinations from scratch**") :].split("\n\n")[1]
+    rows = [[cell.strip() for cell in line.strip(" |").split("|")] for line in table.splitlines()[2:]]
+    means = {name: float(mean) for name, *_, mean in rows}
+    for name, _, *scores, mean in rows:
+        assert sum(map(float, scores)) / 4 == pytest.approx(float(mean), abs=0.051), name
+    svm, att, best = (
+        next(means[name] for name in means if name.startswith(f"`{system}`"))
+        for system in ("tfidf_svm", "att_blstm", "best")
+    )
+    others = [mean for name, mean in means.items() if not name.startswith("`tfidf_svm`")]
+    said = text_of("docs/systems.md")
+    assert f"its mean is {best}, that of `att_blstm` {att}" in said
+    assert f"that of the highest of {len(others)} combinations {max(others)}" in said
+    assert f"and that of `tfidf_svm` {svm}" in said
