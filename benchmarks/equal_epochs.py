@@ -107,7 +107,7 @@ def int8(plan: Plan) -> Comparisons:
     """The int8 graph against our model as it answers."""
     view = View.load(minilm_view(plan.scratch))
     models, texts = export.forms(plan, view), batches_of(view, "test", frame_of(view, minilm.LENGTH))
-    found = export.predictions({kind: models[kind] for kind in export.KINDS}, texts)
+    found = export.predictions({kind: models[kind] for kind in ("int8", export.ANSWERS)}, texts)
     return [export.compared(found, view.split("test").labels, f"{view.corpus}, fine-tuned MiniLM")]
 
 

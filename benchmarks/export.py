@@ -35,6 +35,7 @@ BATCH = 32  # of an answer
 SETTINGS = {"training_texts": TEXTS, "batch": BATCH, "max_length": minilm.LENGTH, "threads": "all"}
 # Ours in float32, its two graphs, and, where the processor multiplies in bfloat16, ours as it answers.
 NAMES = {"eager": "our model, fp32", "fp32": "fp32 graph", "int8": "int8 graph", "bf16": "our model, bf16"}
+ANSWERS = "bf16" if multiplies_bf16("cpu") else "eager"
 KINDS = [kind for kind in NAMES if kind != "bf16" or multiplies_bf16("cpu")]
 
 
@@ -88,9 +89,8 @@ def predictions(models: dict[str, Any], texts: TextBatches) -> dict[str, Predict
 
 def compared(found: dict[str, Predicted], labels: np.ndarray, about: str) -> dict[str, Any]:
     """Accuracy of the int8 graph less that of our model as it answers, in points with an interval over the rows."""
-    peer = "bf16" if "bf16" in found else "eager"
     right = {kind: (predicted.logits.argmax(1) == labels)[None] for kind, predicted in found.items()}
-    return difference("int8", about, right["int8"], {NAMES[peer]: right[peer]})
+    return difference("int8", about, right["int8"], {NAMES[ANSWERS]: right[ANSWERS]})
 
 
 def forms(plan: Plan, view: View) -> dict[str, Any]:

@@ -42,13 +42,23 @@ MINUTES = {False: 25, True: 20}  # of rates, of accuracies, on two quiet cores w
 def measure(name: str, plan: Plan) -> results.Facts:
     """Rows and settings of one family."""
     module = import_module(f"benchmarks.{name}")
-    return {"rows": [row.record() for row in module.rows(plan)], "settings": module.SETTINGS}
+    rows = [row.record() for row in module.rows(plan)]
+    return {"rows": rows, "settings": with_threads(module.SETTINGS)}
 
 
 def compare(name: str, plan: Plan) -> results.Facts:
     """Comparisons of accuracy that belong to the rates of one family."""
     module = import_module("benchmarks.equal_epochs")
     return {"accuracy": module.FAMILIES[name](plan), "settings": module.SETTINGS[name]}
+
+
+def with_threads(settings: results.Facts) -> results.Facts:
+    """`settings` with the number of PyTorch's threads in the place of the rule for it."""
+    if "threads" not in settings:
+        return settings
+    import torch
+
+    return {**settings, "threads": torch.get_num_threads()}
 
 
 def expected(path: Path, names: Sequence[str], *, accuracy: bool) -> str:

@@ -225,6 +225,14 @@ def test_the_expected_duration_is_that_of_the_last_run(tmp_path: Path) -> None:
     assert run.expected(path, ["a", "b"], accuracy=False) == "about 5 minutes, as the last time on this machine"
 
 
+def test_the_settings_name_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert run.with_threads({"threads": "all", "batch": 8}) == {"threads": 7, "batch": 8}
+    assert run.with_threads({"batch": 8}) == {"batch": 8}
+
+
 def test_the_readme_table_leads_with_the_best_peer() -> None:
     rows = [row(reach=Reach("≥", 2, "ratio"), accuracy="mine").record(), row(unit="GB").record()]
     text = readme.written(
