@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pithy.training.loop import DivergedError
+from pithy.training.record import pace
 from tests.scenarios.scripted import Dev, Run, prepared, trained
 
 WORSE = Dev(3)
@@ -163,3 +164,27 @@ def test_predictions_that_are_no_numbers_are_never_the_best(margin: float) -> No
     assert [line["dev"] for line in run.record.history] == pytest.approx([0.5, 0.6, 0.4, 0.4])
     assert (run.record.epoch, run.model.mark.item()) == (2, 2)
     assert run.values[3:] == pytest.approx([1.5, 1.25, 1.5])  # back to 1.0 of step 2, then half the rate
+
+
+# Progress
+
+
+@pytest.mark.parametrize(("fault", "noticed"), [(3, 20), (20, 20), (21, 40), (45, 50)])
+def test_the_loss_is_looked_at_every_20_steps_and_before_each_evaluation(fault: int, noticed: int) -> None:
+    run = prepared([Dev(5)], batches=50, faults=(fault,))
+    with pytest.raises(DivergedError, match=rf"step {fault}\b"):
+        run.trainer.run()
+    assert run.model.steps == noticed
+
+
+def test_pace_is_in_steps_a_second_and_seconds_for_those_left() -> None:
+    assert pace(10.0, 5, 20) == (0.5, 40.0)
+    assert pace(10.0, 0, 20)[1] == 200.0, "before the first step has ended it counts as one"
+
+
+def test_progress_shows_the_best_dev_score_so_far() -> None:
+    run = prepared([Dev(5), Dev(8), WORSE], batches=2)
+    shown: list[tuple[int, int, float]] = []
+    run.trainer.report = lambda progress: shown.append((progress.epoch, progress.step, progress.dev))
+    run.trainer.run()
+    assert shown == [(1, 2, 0.5), (2, 4, 0.8), (3, 6, 0.8)]

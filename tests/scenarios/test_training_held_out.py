@@ -32,7 +32,7 @@ from pithy.training.batches import TextBatches
 from pithy.training.config import TrainingConfig, configure
 from pithy.training.predict import predict
 from pithy.training.tuning import thresholds_of
-from pithy.training.views import batches_of, frame_of
+from pithy.training.views import batches_of, context_of, cut_short, frame_of
 from tests.unit.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
@@ -143,6 +143,34 @@ def test_a_pretrained_checkpoint_has_a_learning_rate_of_its_own(
 ) -> None:
     view: Any = type("Some", (), {"checkpoint": checkpoint})
     assert run.rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
+
+
+def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None:
+    view = encode({"train": rows(TRUE, 10), "dev": rows(TRUE, 3), "test": rows(TRUE, 3)})
+    recipe = RECIPES["textcnn"].changed(encoder={"embedding": 4, "filters": 4}, head={}, train={"epochs": 2})
+    config = configure("mine", recipe)
+    first, again, other = (
+        run.train_system(recipe, config, view, seed=seed, path="systems.mine").history for seed in (3, 3, 4)
+    )
+    assert first == again and first[0]["dev_loss"] != other[0]["dev_loss"]
+
+
+# What the view says
+
+
+def test_a_model_reads_as_many_tokens_as_its_setting_and_the_view_allow(encode: Callable[..., View]) -> None:
+    corpus = {"train": [("a b c d e", "pos"), ("a b", "neg"), ("a b c d", "pos")], "dev": rows(TRUE, 1)}
+    view = encode({**corpus, "test": [("a b c d e e e", "pos"), ("a", "neg")]}, max_length=7)
+    assert [frame_of(view, most).max_length for most in (3, 7, 128)] == [3, 7, 7]
+    assert [cut_short(view, frame_of(view, most), "train") for most in (1, 3, 4, 5)] == [3, 2, 1, 0]
+
+
+def test_label_counts_are_those_of_train(encode: Callable[..., View]) -> None:
+    corpus = {"train": [*above("one two three", "one three"), ("four", ["pos"])]}
+    view = encode({**corpus, "dev": above("one", "one"), "test": above("two", "two")}, task="multi")
+    counts = context_of(view, 8).label_counts
+    assert counts is not None and counts.tolist() == [2, 3]
+    assert context_of(encode(dict.fromkeys(("train", "dev", "test"), rows(TRUE, 1))), 8).label_counts is None
 
 
 # Thresholds
