@@ -66,10 +66,14 @@ def test_quality_is_of_the_hidden_tokens_of_the_texts_held_out(bias: float) -> N
 
 def test_half_of_the_words_are_hidden_and_no_special_token() -> None:
     model = Guess(1.0)
-    trainer = pretrainer(model, texts([[5, 6, 7, 8], [9, 10, 11, 5]]), texts([[5]]), share=0.5)
+    trainer = pretrainer(model, texts([[5, 6, 7, 8], [9, 10, 11, 5]]), texts([[5]]), share=0.5, epochs=30)
     trainer.run()
     training = [(tokens, chosen) for mode, tokens, chosen in model.seen if mode]
-    assert len(training) == 2
+    assert len(training) == 30
+    shown, chosen = (torch.cat(parts) for parts in ([t.ids for t, _ in training], [each for _, each in training]))
+    masks = shown == MASK
+    assert not masks[~chosen].any()
+    assert 0.65 < masks[chosen].float().mean() < 0.95  # 80% of 120 tokens, ± 4%; the others are replaced or kept
     for tokens, chosen in training:
         assert chosen.sum(1).tolist() == [2, 2]
         assert tokens.ids[:, 0].tolist() == [2, 2] and tokens.ids[:, -1].tolist() == [3, 3]
