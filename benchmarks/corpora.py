@@ -160,9 +160,10 @@ def encoded(scratch: Path, train: int, dev: int) -> Path:
     if not view.exists():
         frame = titles(scratch)
         seen = pl.col("split").fill_null("train") == "train"
+        mixed = frame.sample(fraction=1.0, shuffle=True, seed=0)  # files may be sorted by label
         # dev and test of the source, in this order; the embedded corpus has too few rows to keep them apart
-        rest = frame.filter(~seen).sort("split", maintain_order=True) if SOURCE == "thucnews_116k" else frame
-        parts = [repeated(frame.filter(seen).sample(fraction=1.0, shuffle=True, seed=0), train), rest.head(dev)]
+        rest = mixed.filter(~seen).sort("split", maintain_order=True) if SOURCE == "thucnews_116k" else mixed
+        parts = [repeated(mixed.filter(seen), train), rest.head(dev)]
         parts.append(rest.tail(max(100, min(dev, HELD_OUT))))
         names = ("train", "dev", "test")
         split = [part.with_columns(split=pl.lit(name)) for name, part in zip(names, parts, strict=True)]

@@ -13,7 +13,7 @@ from benchmarks import minilm, trainer_peer
 from benchmarks.batches import MAX_TOKENS, pad_share, texts_of
 from benchmarks.configs import config_of
 from benchmarks.corpora import minilm as minilm_view
-from benchmarks.measured_steps import STEPS, WARM_UP, our_run, parts
+from benchmarks.measured_steps import WARM_UP, our_run, parts
 from benchmarks.minilm import FAST
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, SkippedError
@@ -21,7 +21,7 @@ from pithy.text.view import View
 from pithy.training.config import TrainingConfig
 from pithy.training.run import rate_of
 
-BATCH = 32
+BATCH, STEPS = 32, 100
 SETTINGS = {"batch": BATCH, "max_length": minilm.LENGTH, "steps": STEPS, "warm_up_steps": WARM_UP, "threads": "all"}
 Rates = dict[str, Measured]
 
@@ -56,7 +56,7 @@ def prepared(plan: Plan) -> View:
 
 def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured]]:
     """The machine's limits, our rates and each peer's texts a second: whole runs of all in turn."""
-    config, split = settings(view), parts(plan, view, BATCH)
+    config, split = settings(view), parts(plan, view, BATCH, STEPS)
     flops = minilm.training_flops(minilm.ours(view), texts_of(view, split[1], minilm.LENGTH).lengths)
     examples, count = [trainer_peer.examples(view, part) for part in split], len(split[1])
 

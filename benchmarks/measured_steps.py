@@ -20,9 +20,9 @@ from pithy.training.loop import Trainer
 STEPS, WARM_UP = 50, 5
 
 
-def parts(plan: Plan, view: View, batch: int) -> tuple[Split, Split]:
+def parts(plan: Plan, view: View, batch: int, steps: int = STEPS) -> tuple[Split, Split]:
     """Texts of the warm-up and of the timed steps, drawn at random from train."""
-    steps = max(2, plan.size(STEPS))
+    steps = max(2, plan.size(steps))
     part = drawn(view.split("train"), batch * (WARM_UP + steps))
     cut = batch * (1 if plan.tiny else WARM_UP)
     return chosen(part, range(cut)), chosen(part, range(cut, cut + batch * steps))

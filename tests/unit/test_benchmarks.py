@@ -272,6 +272,25 @@ def test_titles_that_are_laid_out_come_through_the_stages(tmp_path: Path) -> Non
     assert kept["text"].to_list() == texts[40:50]
 
 
+def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [
+        (f"{split}{label}{n}", label, split) for split in ("test", "train", "dev") for label in "ab" for n in range(90)
+    ]
+    taken: list[pl.DataFrame] = []
+    monkeypatch.setattr(corpora, "SOURCE", "thucnews_116k")
+    monkeypatch.setattr(corpora, "titles", lambda _: pl.DataFrame(rows, ["text", "label", "split"], orient="row"))
+    monkeypatch.setattr(corpora, "lay_out", lambda _, frame: taken.append(frame))
+    monkeypatch.setattr(corpora, "stage", lambda *_: None)
+    corpora.encoded(tmp_path, 60, 50)
+    for split, count in (("train", 60), ("dev", 50), ("test", 100)):
+        part = taken[0].filter(pl.col("split") == split)
+        assert part.height == count
+        assert part["text"].str.starts_with(split).all()
+        assert 0.2 < (part["label"] == "a").mean() < 0.8  # type: ignore[operator]
+
+
 PART = Split(np.arange(6), np.array([0, 2, 2, 6]), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
 
 
