@@ -252,8 +252,8 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
     )  # fmt: skip
     saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
     found = Pruned(model=shallower(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0))
-    record = record_of(saved, found, {"seed": 3, "depth_full": 3})
-    table = [(point["depth"], point["dev_accuracy"], point["parameters"]) for point in record.pop("tradeoff")]
+    record = record_of(saved, found, {"seed": 3, "depth_full": 3}, 8)
+    table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]
     assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
     assert record == {
         "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "depth_full": 3, "depth": 2,
@@ -262,5 +262,5 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
 
 def test_a_model_without_layers_has_no_table() -> None:
     saved = Saved(Path(), "mine", type("Flat", (), {"depth": 0})(), ["a", "b"], None, [])  # type: ignore[arg-type]
-    record = record_of(saved, Pruned(model=None, reason="no layers to drop"), {"seed": 0})
+    record = record_of(saved, Pruned(model=None, reason="no layers to drop"), {"seed": 0}, 8)
     assert record == {"seed": 0, "layered": False, "reason": "no layers to drop", "accepted": False}

@@ -95,7 +95,7 @@ def test_the_temperature_trusts_a_system_that_is_always_right_on_dev(single: Wor
 def test_the_depth_is_that_of_dev(single: Workshop) -> None:
     (seed,) = read(single, "pruned/transformer/pruning.json")["seeds"]
     assert (seed["depth_full"], seed["depth"], seed["accepted"]) == (DEPTH, 1, True)
-    assert [point["dev_accuracy"] for point in seed["tradeoff"]] == [1.0] * DEPTH
+    assert [point["classifier_score"] for point in seed["tradeoff"]] == [1.0] * DEPTH
     assert load(single.root / "data/pruned/transformer/seed-0").model.depth == 1
 
 

@@ -97,7 +97,7 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     steps = np.diff([point["flops"] for point in table])
     assert steps[0] == steps[1] > 0
     train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
-    assert [point["dev_accuracy"] for point in table] == probe(saved.model, train, dev, 2)
+    assert [point["classifier_score"] for point in table] == probe(saved.model, train, dev, 2)
 
 
 def test_what_each_depth_costs_is_counted_on_the_cpu(

@@ -16,6 +16,7 @@ class Stack:
     """A model of three layers."""
 
     head: Any = None
+    multi = False
 
     def __init__(self) -> None:
         self.depth = 3
