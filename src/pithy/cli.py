@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from pithy.errors import InputMissingError, ParameterError, guarded, through
-from pithy.inference.texts import decoded
+from pithy.inference.texts import TABLES, decoded
 
 # Help texts are plain: Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
@@ -26,20 +26,50 @@ AT_ONCE = 1024  # texts read before answers are written
 @cli.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
-    texts: Annotated[list[str] | None, typer.Argument(help="texts; else one a line from --file or stdin")] = None,
-    file: Annotated[Path | None, typer.Option(help="a file with one text a line")] = None,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="texts, or one table; else one text a line from --file or stdin")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="a file with one text a line, or a table")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="a JSON object a text, with all probabilities")] = False,
+    text: Annotated[str, typer.Option(help="of a table: the column that holds the text")] = "text",
+    out: Annotated[Path | None, typer.Option(help="of a table: the file to write; its suffix is the format")] = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite the file of --out")] = False,
 ) -> None:
-    """Answer with label and probability for each text; labelled words are shown as [word|label]."""
+    """Predict a label and its probability for each text; labelled words are shown as [word|label].
+
+    A table (csv, tsv, jsonl, parquet) is read with --out and written with the predictions in columns of their own:
+    pithy predict MODEL in.csv --text review --out out.csv
+    """
+    if texts and file is not None:
+        raise ParameterError(f"--file was {str(file)!r} and a text stands beside it: give one or the other")
+    table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
+    if out is not None:
+        if table is None or as_json:
+            raise ParameterError("--out is for one table, without --json: pithy predict MODEL in.csv --out out.csv")
+        _predict_table(model, table, out, text, force)
+        return
+    if table is not None and table.suffix.lower() in TABLES and table.is_file():
+        raise ParameterError(f"{table} is a table: name the column of its texts and a file to write: --text, --out")
+    _predict_texts(model, decoded(map(os.fsencode, texts), "text") if texts else _lines(file), as_json)
+
+
+def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) -> None:
+    from pithy.inference.predictor import Predictor
+    from pithy.inference.tables import predict_table
+
+    predictor = Predictor(model)
+    counts = predict_table(predictor, table, out, text=text, force=force)
+    print(f"{out}: {counts.rows:,} rows")
+    _note(counts.empty, counts.truncated, predictor.room)
+
+
+def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
     from pithy.inference.predictor import Predictor
     from pithy.inference.words import marked
 
-    if texts and file is not None:
-        raise ParameterError(f"--file was {str(file)!r} and a text stands beside it: give one or the other")
     predictor = Predictor(model)
     default = next(iter(predictor.saved.frame.token_labels), "")
-    lines = decoded(map(os.fsencode, texts), "text") if texts else _lines(file)
-    empty = 0
+    empty = truncated = 0
     while batch := list(islice(lines, AT_ONCE)):
         for text, answer in zip(batch, predictor.answer(batch), strict=True):
             if as_json:
@@ -49,11 +79,8 @@ def predict(
             else:
                 print(f"{answer.label}\t{answer.probability:.3f}\t{marked(text, answer.words, default)}")
             empty += not text.strip()
-    if empty:
-        print(
-            f"note: {empty:,} empty text{'s' * (empty > 1)}, answered by what the model says of no text at all",
-            file=sys.stderr,
-        )
+            truncated += answer.truncated
+    _note(empty, truncated, predictor.room)
 
 
 def _lines(file: Path | None) -> Iterator[str]:
@@ -63,6 +90,18 @@ def _lines(file: Path | None) -> Iterator[str]:
     source = file.open("rb") if file is not None else sys.stdin.buffer
     with source:
         yield from decoded(source, "stdin line" if file is None else f"{file} line")
+
+
+def _note(empty: int, truncated: int, room: int) -> None:
+    """Report on stderr what a user may not expect of the predictions."""
+    if empty:
+        print(f"note: {_counted(empty)} empty", file=sys.stderr)
+    if truncated:
+        print(f"note: {_counted(truncated)} truncated: the model reads {room} tokens of a text", file=sys.stderr)
+
+
+def _counted(texts: int) -> str:
+    return f"{texts:,} text{'s are' if texts > 1 else ' is'}"
 
 
 @cli.command()

@@ -154,7 +154,7 @@ def test_texts_without_content_are_answered_line_by_line(shop: Workshop) -> None
     ended = shop.pithy("predict", MODEL, stdin="\ufeff很好\n\n😀\n \n".encode())
     assert ended.code == 0
     assert [line.split("\t")[2] for line in ended.out.splitlines()] == ["很好", "", "😀", " "]
-    assert ended.err == "note: 2 empty texts, answered by what the model says of no text at all\n"
+    assert ended.err == "note: 2 texts are empty\n"
     assert shop.pithy("predict", MODEL, "").err.startswith("note: 1 empty text, ")
 
 

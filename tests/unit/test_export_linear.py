@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,23 +18,12 @@ from pithy.inference.export import PACKAGES, export
 from pithy.inference.ngram_runtime import read_ngrams
 from pithy.inference.predictor import Predictor
 from pithy.layers.ngrams import ngram_keys
-from pithy.layers.types import Context
-from pithy.systems.recipe import Recipe
-from pithy.systems.saved import TextFrame, save
-from pithy.text.encoding import TextEncoder
-from pithy.text.tokenizers import SPECIALS, by_character, by_word
-from pithy.training.batches import TextBatches
-from pithy.training.linear import fit
 from tests.parity.reference.batches import padded_ids
+from tests.unit.linear_models import SEVERAL, TRAIN, svm
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")
 
-LABELS = ["food", "room", "staff"]
-TRAIN = {
-    "zh": [("饭好吃", "food"), ("菜好吃", "food"), ("房大", "room"), ("床大房大", "room"), ("人好", "staff")] * 3,
-    "en": [("nice soup", "food"), ("soup soup", "food"), ("large room", "room"), ("nice clerk", "staff")] * 3,
-}
 NEW = {
     "zh": [("饭菜好吃", "food"), ("床大", "room"), ("人好好", "staff"), ("", None), ("不在表", None)],
     "en": [
@@ -46,35 +34,7 @@ NEW = {
         ("unseen", None),
     ],
 }
-SEVERAL = {
-    "zh": [("饭好吃", "food"), ("房大", "room"), ("饭好吃房大", "food, room"), ("表", ""), ("人好", "staff")] * 3,
-    "en": [("soup", "food"), ("room", "room"), ("soup room", "food, room"), ("here", ""), ("clerk", "staff")] * 3,
-}
 FITTED = {"zh": "房大饭好吃", "en": "room soup"}
-
-
-def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False) -> Path:
-    """A linear SVM that was fitted on `rows`, as training saves one."""
-    texts = [text for text, _ in rows]
-    words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
-    tokenizer = (by_character if language == "zh" else by_word)([*SPECIALS, *sorted(words)])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    recipe = Recipe(name="svm", about="", paper="", view="", encoder={"kind": "linear_svm"})
-    frame = TextFrame(
-        language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
-        vocabulary=tokenizer.get_vocab_size(),
-    )  # fmt: skip
-    encoded = TextEncoder(tokenizer).encode(texts, 8)
-    given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
-    labels = np.array(given) if multi else np.argmax(given, 1)
-    batches = TextBatches.framed(frame, encoded.ids, encoded.offsets, labels=labels)
-    model: Any = recipe.build(Context(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
-    fit(model, batches, batches, seed=0)
-    save(
-        folder / "model", model, recipe=recipe, frame=frame, labels=LABELS, tokenizer=folder / "tokenizer.json",
-        facts={"seed": 0}, thresholds=[0.5] * 3 if multi else None,
-    )  # fmt: skip
-    return folder / "model"
 
 
 def by_hand(folder: Path, text: str) -> NDArray[np.float32]:

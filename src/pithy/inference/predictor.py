@@ -27,15 +27,22 @@ from pithy.training.predict import predict
 
 @dataclass(frozen=True)
 class Answer:
-    """The likeliest label of a text, its probability, those of all labels, and its words where they are labelled too.
+    """The most likely label of a text, its probability, those of all labels, and its words if they are labelled too.
 
-    Where a text may have several labels, `label` names all above their thresholds, with commas between.
+    If a text may have several labels, `labels` are all above their thresholds. `truncated`: the model reads only the
+    beginning of the text.
     """
 
-    label: str
+    labels: list[str]
     probability: float
     probabilities: dict[str, float]
     words: list[Word]
+    truncated: bool = False
+
+    @property
+    def label(self) -> str:
+        """The labels, separated by commas."""
+        return ", ".join(self.labels)
 
 
 class Predictor:
@@ -47,7 +54,9 @@ class Predictor:
             lowered(self.saved.model)
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         self.encoder = TextEncoder(tokenizer)
-        characters = self.saved.frame.characters
+        frame = self.saved.frame
+        self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # tokens of a text
+        characters = frame.characters
         if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model knows: restore the folder")
         self.speller = Speller(characters) if characters else None
@@ -66,34 +75,42 @@ class Predictor:
         """One answer a text; its words have their places in the text as it is given."""
         if not texts:
             return []
-        labels, frame = self.saved.labels, self.saved.frame
+        labels = self.saved.labels
         read = [bare(text) for text in texts]
-        batches, tokens = self._read(read)
+        batches, tokens, truncated = self._read(read)
         predicted = predict(self.saved.model, batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
-            tokens = self.encoder.locate(read, frame.max_length) if tokens is None else tokens
-            words = words_of(texts, _moved(tokens, texts), predicted, frame.token_labels)
+            tokens = self.encoder.locate(read, self.room + 1) if tokens is None else tokens
+            words = words_of(texts, _moved(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
-            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found)
-            for row, found in zip(predicted.probabilities, words, strict=True)
+            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut)
+            for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
         ]
 
-    def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None]:
-        """Bare `texts` as the model reads them, with their tokens' places where it spells them."""
+    def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
+        """Bare `texts` as the model reads them, their tokens' places if it spells them, and which are truncated.
+
+        One token more than fits is encoded: by that a text that is truncated is told from one that just fits.
+        """
         frame = self.saved.frame
         if self.speller is None:
-            encoded = self.encoder.encode(texts, frame.max_length)
-            return TextBatches.framed(frame, encoded.ids, encoded.offsets), None
-        tokens = self.encoder.locate(texts, frame.max_length)
+            encoded = self.encoder.encode(texts, self.room + 1)
+            return TextBatches.framed(frame, encoded.ids, encoded.offsets), None, self._truncated(encoded.offsets)
+        tokens = self.encoder.locate(texts, self.room + 1)
         spelling = self.speller.spell(texts, tokens)
-        return TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling), tokens
+        batches = TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling)
+        return batches, tokens, self._truncated(tokens.offsets)
 
-    def _named(self, row: NDArray[np.float32]) -> str:
+    def _truncated(self, offsets: NDArray[np.int64]) -> list[bool]:
+        truncated: list[bool] = (np.diff(offsets) > self.room).tolist()
+        return truncated
+
+    def _named(self, row: NDArray[np.float32]) -> list[str]:
         if self.saved.model.multi:
             above = row > np.array(self.saved.thresholds, row.dtype)
-            return ", ".join(self.saved.labels[c] for c in np.flatnonzero(above))
-        return self.saved.labels[row.argmax()]
+            return [self.saved.labels[c] for c in np.flatnonzero(above)]
+        return [self.saved.labels[row.argmax()]]
 
 
 def _moved(tokens: Located, texts: Sequence[str]) -> Located:

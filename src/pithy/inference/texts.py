@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from pithy.errors import DataError
 
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+
 
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Each line as a text, without the line's end; `name` and a number say in a message which one it is.

@@ -35,6 +35,18 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     for key, mark in (("separator", options.separator), ("quote", options.quote)):
         if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
             raise ParameterError(f"read.{key} was {mark!r}: one ASCII character is needed")
+    rows = 0
+    for table in tables(path, options):
+        first = rows + (1 if options.header is not None else 2)
+        rows += table.height
+        # In one pass: a mask and numbers made apart from the table cost validate a fifth more memory.
+        row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
+        numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
+        yield map_columns(numbered.drop(row), options, path, numbered[row])
+
+
+def tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
+    """All columns as strings, a piece of the file at a time. Raises DataError as `read` does."""
     source = utf8(path, options.encoding)
     columns: list[str] = []
     rows = 0
@@ -44,12 +56,8 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
                 table = _table(piece, options, columns, rows)
         except DataError as error:
             raise _explained(path, source, options, error) from None
-        first = rows + (1 if options.header is not None else 2)
         columns, rows = table.columns, rows + table.height
-        # In one pass: a mask and numbers made apart from the table cost validate a fifth more memory.
-        row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
-        numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
-        yield map_columns(numbered.drop(row), options, path, numbered[row])
+        yield table
         if rows == options.first:
             return
 

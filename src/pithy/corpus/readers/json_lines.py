@@ -32,16 +32,22 @@ def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
     Raises DataError for a line that is no JSON object or has half a character (a surrogate alone, of which polars makes
     a NUL byte), a wrong encoding or a key that no line has.
     """
-    source, rows = utf8(path, options.encoding), 0
+    rows = 0
+    for table in tables(path, options.encoding):
+        lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
+        rows += table.height
+        yield map_columns(table, options, path, lines)
+
+
+def tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
+    """All keys as columns, a piece of the file at a time. Raises DataError as `read` does."""
+    source = utf8(path, encoding)
     try:
         with readable(path):
             schema = _schema(source)
             for piece in pieces(source):
                 _refuse_halves(piece)
-                table = pl.read_ndjson(piece, schema=schema)
-                lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
-                rows += table.height
-                yield map_columns(table, options, path, lines)
+                yield pl.read_ndjson(piece, schema=schema)
     except DataError as error:
         raise _explained(path, source, error) from None
 

@@ -1,0 +1,50 @@
+"""Small linear SVMs, saved as training saves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pithy.layers.types import Context
+from pithy.systems.recipe import Recipe
+from pithy.systems.saved import TextFrame, save
+from pithy.text.encoding import TextEncoder
+from pithy.text.tokenizers import SPECIALS, by_character, by_word
+from pithy.training.batches import TextBatches
+from pithy.training.linear import fit
+
+LABELS = ["food", "room", "staff"]
+TRAIN = {
+    "zh": [("饭好吃", "food"), ("菜好吃", "food"), ("房大", "room"), ("床大房大", "room"), ("人好", "staff")] * 3,
+    "en": [("nice soup", "food"), ("soup soup", "food"), ("large room", "room"), ("nice clerk", "staff")] * 3,
+}
+SEVERAL = {
+    "zh": [("饭好吃", "food"), ("房大", "room"), ("饭好吃房大", "food, room"), ("表", ""), ("人好", "staff")] * 3,
+    "en": [("soup", "food"), ("room", "room"), ("soup room", "food, room"), ("here", ""), ("clerk", "staff")] * 3,
+}
+
+
+def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False) -> Path:
+    """A linear SVM that was fitted on `rows`, as training saves one."""
+    texts = [text for text, _ in rows]
+    words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
+    tokenizer = (by_character if language == "zh" else by_word)([*SPECIALS, *sorted(words)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    recipe = Recipe(name="svm", about="", paper="", view="", encoder={"kind": "linear_svm"})
+    frame = TextFrame(
+        language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
+        vocabulary=tokenizer.get_vocab_size(),
+    )  # fmt: skip
+    encoded = TextEncoder(tokenizer).encode(texts, 8)
+    given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
+    labels = np.array(given) if multi else np.argmax(given, 1)
+    batches = TextBatches.framed(frame, encoded.ids, encoded.offsets, labels=labels)
+    model: Any = recipe.build(Context(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
+    fit(model, batches, batches, seed=0)
+    save(
+        folder / "model", model, recipe=recipe, frame=frame, labels=LABELS, tokenizer=folder / "tokenizer.json",
+        facts={"seed": 0}, thresholds=[0.5] * 3 if multi else None,
+    )  # fmt: skip
+    return folder / "model"
