@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -70,21 +70,27 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pithy.corpus.readers.pieces.PIECE", 4096)
-    monkeypatch.setattr(tables, "AT_ONCE", 100)
+    monkeypatch.setattr(tables, "AT_ONCE", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
-    predictor, asked, written = Predictor(model), list[int](), list[int]()
-    answer, lines = predictor.answer, table_files._lines
+    predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
+    answer, lines, chunks = predictor.answer, table_files._lines, table_files.Table.chunks
     monkeypatch.setattr(predictor, "answer", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
         append = lines(*arguments)  # type: ignore[arg-type]
         return lambda rows: (written.append(rows.height), append(rows))[1]
 
+    def sized(table: table_files.Table) -> Iterator[pl.DataFrame]:
+        for chunk in chunks(table):
+            read.append(chunk.height)
+            yield chunk
+
     monkeypatch.setattr(table_files, "_lines", noted)
+    monkeypatch.setattr(table_files.Table, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
     counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")
     assert (counts.rows, sum(written)) == (1000, 1000)
-    assert max(asked) <= 100 and max(written) < 200 and len(written) > 10
+    assert max(asked) == max(written) == 10 and max(read) < 200
     found = READ["csv"](tmp_path / "out.csv")
     assert found["text"].to_list() == texts
     assert found["label"][:2].to_list() == ["food", "room"]

@@ -16,7 +16,7 @@ from pithy.inference.predictor import Answer, Predictor
 from pithy.inference.table_files import Table, kind_of, open_table, table_writer
 from pithy.values import nearest
 
-AT_ONCE = 1024  # texts
+AT_ONCE = 4096  # texts that are predicted and written
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
 LABEL: dict[str, Any] = {"label": pl.String, "probability": pl.Float64}
 LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List(pl.Float64)}
@@ -47,9 +47,9 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     counts = Counts()
     with table_writer(out) as write, progress(table.rows) as advance:
         for chunk in table.chunks():
-            parts = chunk.iter_slices(AT_ONCE) if chunk.height else [chunk]
-            write(pl.concat([_predicted(predictor, part, text, schema, counts) for part in parts]))
-            advance(chunk.height)
+            for part in chunk.iter_slices(AT_ONCE) if chunk.height else [chunk]:
+                write(_predicted(predictor, part, text, schema, counts))
+                advance(part.height)
     return counts
 
 
