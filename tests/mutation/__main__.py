@@ -32,7 +32,8 @@ def main() -> None:
         forks.preload()
         coverage_map.refresh(arguments.workers)
         if arguments.command == "run":
-            runner.run(chosen(arguments.only, arguments.survivors), arguments.workers)
+            mutants = chosen(arguments.only, arguments.survivors)
+            runner.run(mutants, arguments.workers, {} if arguments.only else runner.results())
 
 
 def chosen(only: list[str] | None, survivors: bool) -> list[Mutant]:

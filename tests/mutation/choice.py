@@ -37,13 +37,13 @@ def batches(tests: set[str], alone: dict[str, float]) -> list[Batch]:
     by_speed = sorted(tests, key=lambda test: (alone[test], test))
     first, files = Batch(), set[str]()
     for test in by_speed:
-        if len(first) < FIRST and (_file(test) in files or len(files) < FIRST_FILES):
-            files.add(_file(test))
+        if len(first) < FIRST and (file_of(test) in files or len(files) < FIRST_FILES):
+            files.add(file_of(test))
             first.append(test)
     by_file = defaultdict(list)
     for test in by_speed:
         if test not in set(first):
-            by_file[_file(test)].append(test)
+            by_file[file_of(test)].append(test)
     split, spent = [first], BATCH_SECONDS
     for group in sorted(by_file.values(), key=lambda group: fmean(alone[test] for test in group)):
         if spent >= BATCH_SECONDS:
@@ -54,7 +54,8 @@ def batches(tests: set[str], alone: dict[str, float]) -> list[Batch]:
     return [batch for batch in split if batch]
 
 
-def _file(test: str) -> str:
+def file_of(test: str) -> str:
+    """The file of a test."""
     return test.partition("::")[0]
 
 

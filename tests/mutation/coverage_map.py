@@ -118,11 +118,14 @@ class CoverageMap:
         self.seconds: dict[str, float] = {}
         self.alone: dict[str, float] = {}
         self.failed: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
         self.lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.imported: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name in test_files():
             if _map_of(name).exists():
-                self._add(_read(name))
+                record = _read(name)
+                self.digests[name] = record["digest"]
+                self._add(record)
 
     def _add(self, record: dict[str, Any]) -> None:
         tests = record["tests"]

@@ -68,8 +68,8 @@ def write() -> None:
     """Replace the part of docs/quality.md between the markers."""
     commit = ["git", "log", "-1", "--format=%h"]
     version = subprocess.run(commit, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    parts = [f"Commit {version}, {datetime.now(UTC):%Y-%m-%d}."]
-    outcomes = current()
+    outcomes, count = current(), len(handwritten()) + len(sample())
+    parts = [f"Commit {version}, {datetime.now(UTC):%Y-%m-%d}. {len(outcomes)} of {count} mutants have a result."]
     for origin, title in TITLES.items():
         parts += [f"### {title}", table(each for each in outcomes if each["origin"] == origin)]
     missed = [f"* `{each['id']}`: {each['status']}" for each in outcomes if each["status"] not in CAUGHT]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.choice import Batch, batches, covering
+from tests.mutation.choice import Batch, batches, covering, file_of
 from tests.mutation.coverage_map import STORE, CoverageMap
 from tests.mutation.forks import BROKEN, LATE, Job
 from tests.mutation.mutants import Mutant
@@ -29,9 +29,12 @@ def results() -> dict[str, Outcome]:
     return {record["id"]: record for record in map(json.loads, lines)}
 
 
-def run(mutants: Iterable[Mutant], workers: int) -> None:
-    """Run the tests of each mutant; append each result as soon as it is known."""
-    runner = Runner()
+def run(mutants: Iterable[Mutant], workers: int, known: dict[str, Outcome]) -> None:
+    """Run the tests of each mutant; append each result as soon as it is known.
+
+    A mutant that has survived, as `known` says, runs the tests of files that have changed since then.
+    """
+    runner = Runner(known)
     with trees(workers) as places:
         work((partial(runner.examine, mutant) for mutant in mutants), places)
 
@@ -39,8 +42,8 @@ def run(mutants: Iterable[Mutant], workers: int) -> None:
 class Runner:
     """What all mutants of a run share: the coverage map, and which tests can be relied on."""
 
-    def __init__(self) -> None:
-        self.map = CoverageMap()
+    def __init__(self, known: dict[str, Outcome]) -> None:
+        self.known, self.map = known, CoverageMap()
         self.flaky: set[str] = set()
         self.reliable: set[str] = set()
         for test, outcome in self.map.failed.items():
@@ -51,7 +54,8 @@ class Runner:
 
         A batch that needs too long without the mutant too is an error: the machine is too busy.
         """
-        started, passed = time.monotonic(), set[str]()
+        started = time.monotonic()
+        passed = self._passed_before(mutant)
         while True:
             tests = covering(mutant, self.map, self.flaky)
             outcome = yield from self._first_failure(mutant, tree, tests, passed)
@@ -65,7 +69,15 @@ class Runner:
                 break
             print(f"left out, failed without a mutant: {test}", flush=True)
             self.flaky.add(test)
-        self._write(mutant, outcome | {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)})
+        files = {file: self.map.digests[file] for file in sorted(map(file_of, tests))}
+        outcome |= {"tests": len(tests), "seconds": round(time.monotonic() - started, 1)}
+        self._write(mutant, outcome if outcome["status"] == "killed" else outcome | {"files": files})
+
+    def _passed_before(self, mutant: Mutant) -> set[str]:
+        """The tests that an earlier run of the mutant has passed, in files that have not changed."""
+        before = self.known.get(mutant.id, {})
+        files = before.get("files", {}) if before.get("status") == "survived" else {}
+        return {test for test in self.map.seconds if files.get(file_of(test)) == self.map.digests[file_of(test)]}
 
     def _first_failure(
         self, mutant: Mutant, tree: Tree, tests: set[str], passed: set[str]
@@ -106,7 +118,7 @@ def _run_tests(batch: Batch, note: Path) -> int:
     from tests.mutation.plugins import OPTIONS, FirstFailure
 
     chosen = FirstFailure({test: rank for rank, test in enumerate(batch)}, note)
-    files = dict.fromkeys(test.partition("::")[0] for test in batch)
+    files = dict.fromkeys(file_of(test) for test in batch)
     code = int(pytest.main([*OPTIONS, "-x", f"--basetemp={note.parent}/tmp", *files], plugins=[chosen]))
     return NO_TESTS if code == 0 and chosen.passed < len(batch) else code
 

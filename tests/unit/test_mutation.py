@@ -51,6 +51,12 @@ def test_once():
     runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
     assert clipped(3) == 3 and len(runs.read_text()) == 1
 """
+MORE_TESTS = """\
+from pithy.training.small import unused
+
+def test_unused():
+    assert unused(3) == 2
+"""
 WRITTEN = """\
 - {id: killed, file: src/pithy/training/small.py, old: 2 * x, new: 2 + x, effect: adds}
 - {id: equivalent, file: src/pithy/training/small.py, old: x > 9, new: x >= 9, effect: none}
@@ -160,14 +166,21 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
     git = "git -c user.name=t -c user.email=t@t"
     for command in ["git init -q", f"{git} add -A", f"{git} commit -qm small"]:
         subprocess.run(command.split(), cwd=tmp_path, check=True)
-    for command in ("run", "report"):
-        call = [sys.executable, "-m", "tests.mutation", command, "--workers", "1"]
-        done = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    def call(*arguments: str) -> dict[str, dict[str, str]]:
+        command = [sys.executable, "-m", "tests.mutation", *arguments, "--workers", "1"]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    lines = (tmp_path / ".pithy" / "mutation" / "results.jsonl").read_text().splitlines()
-    found = {record["id"]: record for record in map(json.loads, lines)}
+        lines = (tmp_path / ".pithy" / "mutation" / "results.jsonl").read_text().splitlines()
+        return {record["id"]: record for record in map(json.loads, lines)}
+
+    found = call("run")
     by_hand = {name: each["status"] for name, each in found.items() if each["origin"] == "handwritten"}
     assert by_hand == {"killed": "killed", "equivalent": "survived", "uncovered": "not covered"}
     assert found["killed"]["by"] == "tests/unit/test_small.py::test_double"
     assert found["killed"]["reason"].startswith("assert 5 == 6")
+    call("report")
     assert "| training | 3 | 1 | 0 | 1 | 1 | 0 | 50.0 |" in (tmp_path / "docs" / "quality.md").read_text()
+    (tmp_path / "tests" / "unit" / "test_more.py").write_text(MORE_TESTS)
+    found = call("run", "--survivors")
+    assert (found["equivalent"]["status"], found["uncovered"]["status"]) == ("survived", "killed")
