@@ -257,6 +257,12 @@ def test_tokens_are_spelled_as_they_stand_in_the_text(encoded: Any, token_labels
     assert "".join(spelled(pieces, "train")) == "".join(row[0] for row in rows["train"]).replace(" ", "")
 
 
+def test_characters_seen_less_than_min_count_times_have_no_id(encoded: Any) -> None:
+    rows = {**EN, "train": [("abba", "pos"), ("cab", "neg")]}
+    view = encoded(rows, "en", ViewSettings(characters=True), min_count=2)
+    assert view.characters == "ab", "three of each; c occurs once"
+
+
 def test_at_most_twenty_characters_of_a_token_are_kept(encoded: Any) -> None:
     view = encoded({**EN, "dev": [("a" * 50 + " is", "pos")]}, "en", ViewSettings(characters=True))
     assert spelled(view, "dev") == ["a" * 20, "is"]
@@ -288,6 +294,13 @@ def test_inference_gets_words_and_places() -> None:
     assert [("fun", "Playing  is fun")[row][a:b] for row, (a, b) in zip([0, 1, 1, 1, 1], found.spans, strict=True)] == [
         "fun", "Play", "ing", "is", "fun",
     ]  # fmt: skip
+
+
+def test_a_character_is_a_word_and_blanks_belong_to_the_word_before() -> None:
+    found = TextEncoder(by_character([*SPECIALS, "好", " "])).locate(["好 \u3000吃", "好"], 9)
+    assert found.ids.tolist() == [5, 6, 1, 1, 5]
+    assert found.words.tolist() == [0, 0, 0, 3, 0]
+    assert found.spans.tolist() == [[0, 1], [1, 1], [1, 1], [3, 4], [0, 1]]
 
 
 @pytest.mark.mirror

@@ -41,10 +41,11 @@ class Whole(NamedTuple):
 
 
 def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
-    """Every character a token, and a word of its own."""
+    """Every character is a token and a word of its own; a blank belongs to the word before it, as in `by_library`."""
     counts = lengths(texts)
     place = within(counts)
-    return Whole(table[code_points(texts)], counts, place, np.stack([place, place + 1], axis=1))
+    spans = _trimmed(np.stack([place, place + 1], axis=1), texts, counts)
+    return Whole(table[code_points(texts)], counts, _with_blanks(place, spans, counts), spans)
 
 
 def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
@@ -60,9 +61,15 @@ def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
     numbers = _flat((encoding.word_ids for encoding in found), np.int64, size)
     pairs = chain.from_iterable(encoding.offsets for encoding in found)
     spans = _trimmed(_flat(pairs, np.int64, 2 * size).reshape(size, 2), texts, counts)
+    return Whole(_flat(ids, np.int32, size), counts, _with_blanks(numbers, spans, counts), spans)
+
+
+def _with_blanks(numbers: Integers, spans: Integers, counts: Integers) -> Integers:
+    """The word numbers (T,) with that of the token before for each token of blanks, which has an empty span."""
     blank = (spans[:, 0] == spans[:, 1]) & (within(counts) > 0)
-    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(size)))  # the token that says which word it is
-    return Whole(_flat(ids, np.int32, size), counts, numbers[named_by], spans)
+    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # the token that names the word
+    named: Integers = numbers[named_by]
+    return named
 
 
 def _trimmed(spans: Integers, texts: Sequence[str], counts: Integers) -> Integers:
