@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,20 @@ def test_the_plain_class_has_the_fewest_marked_tokens() -> None:
     view: Any = Words()
     assert context_of(view, 8).plain_class == 1
     assert context_of(view, 8).token_labels == ("O", "A", "B")
+
+
+class ThreeClasses(Words):
+    """A third class, with the number 0, has no text: the labels of the texts are 1 and 2."""
+
+    labels = ["absent", "marked", "plain"]  # noqa: RUF012
+
+    def split(self, name: str) -> Split:
+        return replace(super().split(name), labels=LABELS + 1)
+
+
+def test_a_class_without_text_is_not_the_plain_class() -> None:
+    view: Any = ThreeClasses()
+    assert context_of(view, 8).plain_class == frame_of(view, 8).plain_class == 2
 
 
 def fitted(view: Any, name: str, **encoder: Any) -> run.Trained:

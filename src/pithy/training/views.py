@@ -78,14 +78,17 @@ def _label_counts(view: View) -> torch.Tensor | None:
 
 
 def _plain_class(view: View) -> int:
-    """The class whose texts of train have the smallest share of tokens with another label than the default."""
+    """The class whose texts of train have the smallest share of tokens with another label than the default.
+
+    A class without labelled tokens in train is not chosen, unless there is no other.
+    """
     part = view.split("train")
     if part.token_labels is None or view.task == "multi":
         return 0
     text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
     of = np.asarray(part.labels)[text]
     marked, tokens = (np.bincount(of[part.token_labels >= least], minlength=len(view.labels)) for least in (1, 0))
-    return int((marked / np.maximum(tokens, 1)).argmin())
+    return int(np.where(tokens > 0, marked / np.maximum(tokens, 1), np.inf).argmin())
 
 
 def batches_of(
