@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from pithy import files
+from pithy.errors import TryAgainError
 from pithy.files import atomic_folder
 
 ROUNDS = 200
@@ -93,6 +94,24 @@ def test_a_failure_leaves_the_old_folder(tmp_path: Path) -> None:
         (folder / "a").write_text("new")
         raise ValueError("stopped")
     assert contents(path) == [f"model/{name}=old" for name in "abcdef"]
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_second_writer_of_a_folder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    with atomic_folder(path) as folder:
+        (folder / "a").write_text("first")
+        with pytest.raises(TryAgainError, match=r"another process writes .*model"), atomic_folder(path):
+            pytest.fail("two writers of one folder")
+        assert (folder / "a").read_text() == "first"
+    assert contents(path) == ["model/a=first"]
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".model.0123abcd"
+    left.mkdir()
+    (left / "a").write_text("half")
+    write(tmp_path / "model", "new")
     assert [each.name for each in tmp_path.iterdir()] == ["model"]
 
 

@@ -229,6 +229,12 @@ def test_what_is_only_reported_stays() -> None:
     assert faults.counts(verdict.faults) == {faults.DUPLICATE: 1, faults.CONFLICT: 3, faults.LEAK: 3}
 
 
+def test_a_text_with_a_replacement_character_is_compared_with_others() -> None:
+    rows = [("caf\ufffd", "a", "train"), ("caf\ufffd", "a", "train"), ("tea", "b", "train"), ("caf\ufffd", "a", "test")]
+    verdict = judge(looked(corpus(*rows)), ["a", "b"], 1, REPORT)
+    assert faults.counts(verdict.faults) == {faults.REPLACEMENT: 3, faults.DUPLICATE: 1, faults.LEAK: 2}
+
+
 def test_a_class_emptied_by_a_drop_is_refused() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "train"), ("z", "b", "train"), ("x", "a", "dev"))
     with pytest.raises(DataError, match="one class only"):

@@ -144,6 +144,9 @@ def test_a_checkpoint_keeps_its_tokenizer_and_its_length(encoded: Any, tmp_path:
     view = encoded(ZH, view=ViewSettings(checkpoint=str(folder), prompt=True))
     assert (view.vocabulary, view.checkpoint, view.tokenizer) == (7, str(folder), "wordpiece")
     assert view.max_length == 24 - len(view.prefix_ids) - len(view.suffix_ids)
+    short = encoded(ZH, view=ViewSettings(checkpoint=str(folder)), max_length=3)
+    assert short.max_length == 3
+    assert np.diff(short.split("train").offsets).tolist() == [3, 3, 3]
     (folder / "config.json").write_text('{"max_position_embeddings": 12}')
     with pytest.raises(ParameterError, match="fills all 12 positions"):
         encoded(ZH, view=ViewSettings(checkpoint=str(folder), prompt=True))

@@ -54,6 +54,12 @@ def test_rows_that_the_settings_drop_are_left_out(tmp_path: Path) -> None:
     assert kept["text"].to_list() == ["awful"]
 
 
+def test_a_label_that_the_source_does_not_have_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("said,mark\nfine,5\nso so,3\n")
+    with pytest.raises(DataError, match=r"1 × unknown label"):
+        read_rows([tmp_path / "a.csv"], source(), ValidateSettings())
+
+
 def test_every_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("other,mark\nfine,5\n")
     (tmp_path / "b.jsonl").write_text("[1]\n")
@@ -78,6 +84,13 @@ def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> N
     dev = after.filter(pl.col("split") == "dev")
     assert after.height == 41 and sorted(dev["labels"].list.first().to_list()) == ["a", "a", "b", "b"]
     assert grown(after, new, 0.1).equals(after)
+
+
+def test_equal_texts_that_arrive_together_are_added_once() -> None:
+    live = pl.DataFrame({"text": ["old"], "label": ["a"], "split": ["train"], "batch": [0]}).cast({"batch": pl.Int32})
+    new = pl.DataFrame({"text": ["fine", "Old!", "Fine!", "awful"], "label": ["a", "a", "b", "b"]})
+    added = grown(live, new, 0.0).filter(pl.col("batch") == 1)
+    assert added.select("text", "label").rows() == [("fine", "a"), ("awful", "b")]
 
 
 @pytest.mark.parametrize("labels", [[], ["a"]])

@@ -42,6 +42,18 @@ def test_the_complex_prompt_of_sentiment_reads_as_published() -> None:
     assert other == "如果0代表财经,1代表体育,2代表游戏,下面这句话的标签是[MASK],所以标签不是[MASK]:"
 
 
+def test_the_complex_prompt_finds_sentiment_in_any_case_and_order() -> None:
+    legend = "如果0代表负面,1代表正面,"
+    assert prompt("complex", "zh", ["Negative", "POS"])["prefix"].startswith(legend)
+
+
+@pytest.mark.parametrize("labels", [["positive", "neutral", "negative"], ["positive", "spam"]])
+def test_labels_beyond_positive_and_negative_keep_their_names_in_the_prompt(labels: list[str]) -> None:
+    legend = ",".join(f"{index}代表{label}" for index, label in enumerate(labels))
+    published = f"如果{legend},下面这句话的标签是[MASK],所以标签不是[MASK]:"
+    assert prompt("complex", "zh", labels)["prefix"] == published
+
+
 def test_the_auto_prompt_hides_every_word() -> None:
     assert prompt("auto", "zh", ["a", "b"])["prefix"] == "[UNK]" * 5 + "[MASK]," + "[UNK]" * 4 + "[MASK]:"
     english = prompt("auto", "en", ["a", "b"])["prefix"]

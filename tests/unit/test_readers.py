@@ -94,6 +94,12 @@ def test_jsonl_with_a_late_key_and_mixed_types(tmp_path: Path) -> None:
     assert frame["line"].to_list()[-1] == 152
 
 
+def test_a_null_in_one_of_two_text_columns_leaves_the_other(tmp_path: Path) -> None:
+    content = '{"title": "Great", "body": null, "label": "1"}\n{"title": null, "body": "No", "label": "0"}\n'
+    frame = corpus(tmp_path, content, {"reader": "jsonl", "text": ["title", "body"]})
+    assert frame["text"].to_list() == ["Great", "No"]
+
+
 def test_parquet(tmp_path: Path) -> None:
     table = pl.DataFrame({"body": ["a", "b"], "tags": [["x", "y"], ["y"]], "n": [1, 2], "other": [0.5, 1.5]})
     table.write_parquet(tmp_path / "x.csv")
@@ -226,6 +232,8 @@ def test_a_missing_file_and_wrong_options(tmp_path: Path) -> None:
 def test_what_a_source_promises_is_checked(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"toy has 3 rows \(all\), 4 were expected"):
         corpus(tmp_path, CSV, {"reader": "csv"}, rows={"all": 4})
+    with pytest.raises(DataError, match=r"toy has 3 rows \(all\), 2 were expected"):
+        corpus(tmp_path, CSV, {"reader": "csv"}, rows={"all": 2})
     with pytest.raises(DataError, match="keeps the column 'topic'"):
         corpus(tmp_path, CSV, {"reader": "csv"}, keep=["topic"])
     with pytest.raises(DataError, match=r"x\.csv row 3 is in the split 'tset'.*train"):

@@ -90,6 +90,13 @@ def test_fce_in_m2_as_its_source_reads_it(tmp_path: Path) -> None:
             read(tmp_path, bad, {"reader": "m2"}, "tokens")
 
 
+@pytest.mark.parametrize(("annotator", "labels"), [("0", ["i", "c", "c"]), ("1", ["c", "i", "c"])])
+def test_only_the_edits_of_the_chosen_annotator_are_read(tmp_path: Path, annotator: str, labels: list[str]) -> None:
+    edits = [f"A {n} {n + 1}|||R:X|||x|||REQUIRED|||-NONE-|||{n}\n" for n in (0, 1)]
+    frame = read(tmp_path, "S a b c\n" + "".join(edits), {"reader": "m2", "annotator": annotator}, "tokens")
+    assert frame["token_labels"].to_list() == [labels]
+
+
 def test_fce_as_token_tab_label(tmp_path: Path) -> None:
     options = {"reader": "conll", "sentence": {"default": "c", "plain": "correct", "marked": "incorrect"}}
     frame = read(tmp_path, "I\tc\nhas\ti\n\nFine\tc\n", options)

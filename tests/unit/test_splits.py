@@ -137,6 +137,16 @@ def test_no_cut_of_many_labels_leaks_or_loses_a_row_or_a_label(rows: list[tuple[
     check(frame, done)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_of_several_labels_is_stratified_by_its_rarest(seed: int) -> None:
+    """A fifth of the 30 rows of `a` alone, and a fifth of the 10 with `b` too, go to each split."""
+    frame = corpus([(f"text {place}", ["a", "b"] if place < 10 else ["a"]) for place in range(40)])
+    done, _ = cut(frame, dev=0.2, test=0.2, seed=seed)
+    rare = done.filter(pl.col("labels").list.contains("b"))
+    assert sizes(rare) == {"train": 6, "dev": 2, "test": 2}
+    assert sizes(done) == {"train": 24, "dev": 8, "test": 8}
+
+
 def test_a_capped_train_keeps_the_shares_of_its_classes_and_its_order() -> None:
     train = corpus([(f"text {place}", "y" if place % 4 == 0 else "x") for place in range(400)])
     sample = cap(train, 100, 0)

@@ -46,6 +46,7 @@ def test_words_are_counted_over_train_most_frequent_first(tmp_path: Path) -> Non
     corpus = validated(tmp_path, "en", {"train": [("B b, c a", "pos")], "dev": [("d", "pos")], "test": [("d", "neg")]})
     assert vocabulary_of(token_tokenizer(corpus, EncodeSettings())) == [*SPECIALS, "b", ",", "a", "c"]
     assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(max_vocabulary=7))) == [*SPECIALS, "b", ","]
+    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(min_count=2))) == [*SPECIALS, "b"]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,20 @@ def test_tokenizer_json_of_a_checkpoint_is_read_without_its_padding_and_truncati
     assert special_ids(read) == (0, 1, None, None, 2)
     assert TextEncoder(read).encode(["a a a"], 512).ids.tolist() == [3, 3, 3]
     assert prompt_ids(read, "a [MASK]") == [3, 2]
+
+
+def test_special_tokens_of_roberta_have_their_own_ids() -> None:
+    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.WordLevel({name: n for n, name in enumerate(names)}, unk_token="<unk>"))
+    assert special_ids(tokenizer)._asdict() == {"cls": 0, "pad": 1, "sep": 2, "unk": 3, "mask": 4}
+
+
+@pytest.mark.parametrize(("tokenizer", "model"), [(512, 514), (514, 512)])
+def test_the_smaller_of_two_limits_of_a_checkpoint_holds(tmp_path: Path, tokenizer: int, model: int) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(SPECIALS), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": tokenizer}))
+    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": model}))
+    assert read_checkpoint(str(tmp_path)).positions == 512
 
 
 def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,62 @@
+"""A challenger and the champion predict the same development texts, whatever order their labels have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pithy.files import write_json
+from pithy.settings import RetrainSettings
+from tasks import challenge
+
+LABELS = ["bad", "good"]
+
+
+class Model:
+    """A predictor whose labels are good, bad; the text names its label, which the model `chosen` predicts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.right = folder.name == "chosen"
+        self.saved = SimpleNamespace(labels=["good", "bad"], thresholds=[0.5, 0.5])
+
+    def probabilities(self, texts: list[str]) -> Any:
+        first = np.array([text.startswith("good") == self.right for text in texts])
+        return np.where(first[:, None], [0.9, 0.1], [0.1, 0.9])
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree whose dev texts have the label that they name, and whose test texts have the other one."""
+    write_json(tmp_path / "corpus.json", {"task": "single", "labels": LABELS})
+    write_json(tmp_path / "summary.json", {})
+    for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
+        rows = [(f"{label} {n}", named[LABELS.index(label)]) for label in LABELS for n in range(20)]
+        pl.DataFrame(rows, schema=["text", "label"], orient="row").write_parquet(tmp_path / f"{split}.parquet")
+    monkeypatch.setattr("pithy.inference.predictor.Predictor", Model)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("new", "old", "promoted"), [("chosen", "model", True), ("model", "chosen", False)])
+def test_the_model_that_is_right_on_dev_wins(
+    place: Path, monkeypatch: pytest.MonkeyPatch, new: str, old: str, promoted: bool
+) -> None:
+    def entry(model: str) -> Any:
+        return SimpleNamespace(system=model, hashes=SimpleNamespace(model=model))
+
+    answers = challenge._answers
+    folders = {"chosen": place / new, "model": place / old}
+    monkeypatch.setattr(challenge, "_answers", lambda model, *rest: answers(folders[model.name], *rest))
+    monkeypatch.setattr(challenge, "_entry", lambda *_: entry("new"))
+    for name, value in (("current", entry("old")), ("taken_back", None), ("restore", place)):
+        monkeypatch.setattr(challenge.champion, name, lambda *_, value=value: value)
+    stages: Any = SimpleNamespace(find=lambda name: place / name)
+    settings: Any = SimpleNamespace(retrain=RetrainSettings())
+    run: Any = None
+    found = challenge.challenge(place, place, stages, run, settings)
+    assert found.decision.promoted is promoted
+    assert found.decision.reason.startswith("better: " if promoted else "worse: ")

@@ -1,0 +1,49 @@
+"""Exit codes, and signals that wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pithy import errors
+from pithy.errors import DiskError, SourceUnavailableError, Terminated, TryAgainError, exit_code, held_back, started
+
+
+def test_only_an_absent_source_and_an_interruption_are_worth_another_try() -> None:
+    tried = {SourceUnavailableError.code, TryAgainError.code, exit_code(Terminated())}
+    assert tried == {69, 75} == errors.RETRYABLE
+    assert exit_code(KeyboardInterrupt()) == 130
+    assert DiskError.code not in errors.RETRYABLE
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)])
+def test_a_signal_waits_for_the_end_of_the_block_and_is_raised_there(
+    number: signal.Signals, kind: type[BaseException]
+) -> None:
+    seen = []
+    with pytest.raises(kind), held_back() as waits:
+        seen.append(waits())
+        os.kill(os.getpid(), number)
+        seen.append(waits())
+    assert seen == [0, number]
+
+
+@pytest.mark.parametrize(("raised", "code"), [(2, 64), (65, 65), (0, 0), ("no", 70)])
+def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
+    raised: Any, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[Callable[[], None]] = []
+    left: list[int] = []
+    monkeypatch.setattr(errors.atexit, "register", at_exit.append)
+    monkeypatch.setattr(errors, "leave", left.append)
+
+    def command() -> None:
+        raise SystemExit(raised)
+
+    started(command)
+    at_exit[0]()
+    assert left == [code]

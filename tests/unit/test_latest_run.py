@@ -1,0 +1,17 @@
+"""runs/latest points to the last run without a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.graph import Graph
+from tasks.publish import Run, write_run
+from tasks.workspace import Place
+
+
+def test_a_failed_run_is_written_and_is_not_the_latest(tmp_path: Path) -> None:
+    stages, place = Graph({}, frozenset()), Place(tmp_path, tmp_path, "unknown")
+    for name, code in (("good", 0), ("bad", 65)):
+        run = Run(name=name, dataset="toy", revision="unknown", wall_seconds=1.0, stages={}, code=code)
+        assert (write_run(run, stages, place) / "summary.json").is_file()
+    assert (tmp_path / "runs" / "latest").readlink() == Path("good")
