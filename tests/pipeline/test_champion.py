@@ -186,3 +186,12 @@ def test_a_branch_that_is_checked_out_is_not_moved(reign: Toy) -> None:
 def test_an_output_that_the_run_does_not_have_is_said(reign: Toy) -> None:
     with pytest.raises(DataError, match="knows no output out/nothing"):
         champion.output_hash(reign.root, "out/nothing")
+
+
+def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reign: Toy) -> None:
+    now, runs = champion.current(reign.root), reign.root / "runs"
+    assert now is not None
+    shutil.rmtree(runs / "toy-3" / "model")
+    shutil.copytree(runs / "toy-2" / "model", runs / "toy-3" / "model")
+    champion.restore(reign.root, now)
+    assert weights(reign) == "weights 3"

@@ -1,0 +1,85 @@
+"""What a retraining trains, and which drift starts one; everything around these decisions is replaced."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from toy import Toy
+
+import flows.drift
+import flows.retrain
+from flows.retrain import Retraining
+from pithy.evaluation.drift import Measure
+from tasks import anew, champion, drift, ingest
+from tasks.drift import Drift, Texts
+
+LOG = logging.getLogger(__name__)
+PARAMS = """\
+dataset: shop
+seeds: [0]
+views: {token: {tokenizer: token}}
+systems: {textcnn: {view: token}, tfidf_svm: {view: token}}
+retrain: {systems: [tfidf_svm]}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a params.yaml; nothing is told to Prefect."""
+    (tmp_path / "params.yaml").write_text(PARAMS)
+    for module in (flows.retrain, flows.drift):
+        monkeypatch.setattr(module, "get_run_logger", lambda: LOG)
+        monkeypatch.setattr(module, "create_markdown_artifact", lambda *_, **__: None)
+    return tmp_path
+
+
+def retraining(arrival: ingest.Arrival) -> Retraining:
+    new: Any = SimpleNamespace()
+    return Retraining(promoted=True, reason="better: it is", run="r", arrival=arrival, champion=new)
+
+
+def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = []
+    monkeypatch.setattr(flows.retrain, "_step", lambda name: lambda function: function)
+    monkeypatch.setattr(champion, "current", lambda _: None)
+    monkeypatch.setattr(ingest, "take", lambda root, name, settings: ingest.Arrival(dataset=name))
+    monkeypatch.setattr(flows.retrain, "_learn", requests.append)
+    monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, arrival: retraining(arrival))
+    flows.retrain.retrain.fn(root)
+    assert [(request.dataset, request.systems) for request in requests] == [("shop_live", ("tfidf_svm",))]
+
+
+@pytest.mark.parametrize(
+    ("file", "labelled", "retrained"), [(None, 9, True), (None, 0, False), ("own.csv", 9, False), ("own.csv", 0, False)]
+)
+def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
+    root: Path, monkeypatch: pytest.MonkeyPatch, file: str | None, labelled: int, retrained: bool
+) -> None:
+    began: list[str] = []
+
+    def retrain(root: Path, dataset: str, **_: Any) -> Any:
+        began.append(dataset)
+        return SimpleNamespace(result=lambda: retraining(ingest.Arrival(dataset=dataset)))
+
+    moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
+    found = Drift(champion=1, texts=9, labelled=labelled, threshold=0.25, measures=(moved,))
+    monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=1, dataset="shop_live"))
+    monkeypatch.setattr(champion, "restore", lambda *_: root)
+    monkeypatch.setattr(drift, "arrived", lambda *_: Texts([], []))
+    monkeypatch.setattr(drift, "measure", lambda *_: found)
+    monkeypatch.setattr(flows.drift, "retrain", retrain)
+    state = flows.drift.drift_check.fn(root, file)
+    assert began == ["shop_live"] * retrained
+    assert state.data.outcome.startswith("promoted: better" if retrained else "to learn from them, label some")
+
+
+def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
+    done.tell({"gather": {"files": {"new.txt": "other"}}})
+    assert anew.make(done.root, "gather", LOG)
+    assert done.journal() == ["gather"]
