@@ -22,7 +22,8 @@ LEFT = {1, 127}  # codes with which libraries end a process; none is ours
 
 LOOK = 10.0  # seconds between two looks at whether the stage asks for memory without end
 FAULTS = 100  # pages between two looks: with fewer it gets no memory
-BUSY = 1 / 3  # of the time in the kernel, and it asks
+BUSY = 1 / 3  # of its processor time in the kernel, and it asks; the machine may be busy with others
+LEAST = 1 / 50  # of the time on a processor; less tells nothing
 
 
 def stand_between() -> None:
@@ -51,14 +52,15 @@ def _wait(child: int) -> tuple[int, bool]:
     """The exit code of the child, negative for a signal, and whether its memory was short; signals are handed on."""
     if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
         os.kill(child, signal.SIGTERM)  # DVC was killed before
-    short, seen = False, (0, 0.0)
+    short, seen = False, (0, 0.0, 0.0)
     while True:
         came = signal.sigtimedwait({*HANDED_ON, signal.SIGCHLD}, LOOK)
         if came and came.si_signo in HANDED_ON:
             os.kill(child, came.si_signo)
         elif came is None and used_up(child):
             before, seen = seen, _asked(child)
-            if seen[0] - before[0] < FAULTS and seen[1] - before[1] > BUSY * LOOK:
+            pages, kernel, user = (now - then for now, then in zip(seen, before, strict=True))
+            if pages < FAULTS and kernel > max(BUSY * (kernel + user), LEAST * LOOK):
                 short = True
                 os.kill(child, signal.SIGKILL)
         scarce = limited(child)
@@ -68,10 +70,11 @@ def _wait(child: int) -> tuple[int, bool]:
             return code, short or (scarce and code in BROKEN | LEFT)
 
 
-def _asked(child: int) -> tuple[int, float]:
-    """Pages that the child was given so far, and its seconds in the kernel."""
+def _asked(child: int) -> tuple[int, float, float]:
+    """Pages that the child was given so far, and its processor seconds in the kernel and outside."""
     fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[7]) + int(fields[9]), int(fields[12]) / os.sysconf("SC_CLK_TCK")
+    tick = os.sysconf("SC_CLK_TCK")
+    return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
 
 
 def _said(code: int, short: bool) -> tuple[int, str]:

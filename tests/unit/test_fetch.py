@@ -111,7 +111,7 @@ def left(folder: Path) -> list[str]:
 def test_a_stumbling_server_is_asked_again(server: Server, tmp_path: Path, trouble: str) -> None:
     server.files["train.csv"] = CONTENT
     server.troubles["train.csv"] = [trouble]
-    fetching = fetcher(tmp_path, timeout=0.3)
+    fetching = fetcher(tmp_path, timeout=2.0)
     assert fetching.fetch(one(server), tmp_path / "raw") == server.address("train.csv")
     assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
     assert len(server.asked) == 2

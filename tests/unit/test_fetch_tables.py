@@ -30,7 +30,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def fetch(url: str, query: str | None, folder: Path) -> Path:
     file = File(path="reviews.parquet", url=url, query=query)
-    Fetcher(folder / "arrivals", DownloadSettings(tries=1, timeout=1.0)).fetch(file, folder / "raw")
+    Fetcher(folder / "arrivals", DownloadSettings(tries=1, timeout=20.0)).fetch(file, folder / "raw")
     return folder / "raw/reviews.parquet"
 
 
