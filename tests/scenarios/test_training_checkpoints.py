@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -143,3 +145,32 @@ def test_of_two_processes_each_takes_every_second_text(monkeypatch: pytest.Monke
         assert (rows.tolist(), weight) == wanted
     [(rows, weight)] = parallel.shares(np.array([10]), torch.nn.Module())
     assert (rows.tolist(), weight) == ([10], 0.0), "a process without a text counts for nothing"
+
+
+def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_path: Path) -> None:
+    folder = tmp_path / "seed-0"
+    folder.mkdir()
+    (folder / "model").write_bytes(b"weights")
+    checkpoint.finish(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
+    note = checkpoint.finished(folder)
+    assert note["about"] == {"score": 0.5}
+    (folder / "model").write_bytes(b"Weights")  # same name and size, another letter
+    assert checkpoint.finished(folder) is None
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("pithy.layers.own", True), ("pithy.encoders.own", True), ("pithy.training.own", True), ("other.layers", False)],
+)
+def test_a_change_of_any_loaded_module_of_ours_gives_another_fingerprint(
+    name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType(name)
+    module.__file__ = str(tmp_path / "own.py")
+    monkeypatch.setitem(sys.modules, name, module)
+    found = []
+    for code in ("x = 1\n", "x = 2\n"):
+        (tmp_path / "own.py").write_text(code)
+        found.append(checkpoint.fingerprint("facts"))
+    assert (found[0] != found[1]) is counts

@@ -79,3 +79,14 @@ def test_a_class_may_lose_exactly_the_margin() -> None:
     assert decide(new, old, LABELS, margin=0.02, **bar).promoted
     refused = decide(new, old, LABELS, margin=0.019, **bar)
     assert not refused.promoted and "class 'c' (50 texts) falls from 62.0 to 60.0, margin 1.9" in refused.reason
+
+
+def test_a_class_that_other_texts_are_taken_for_loses_f1_though_all_of_its_texts_are_right() -> None:
+    """c has 10 texts, all of them right for both models; the challenger takes 10 texts of a for it: F1 1 to 2/3."""
+    gold = np.repeat([0, 1, 2], [100, 100, 10])
+    new, old = gold.copy(), gold.copy()
+    new[:10] = 2
+    old[100:200] = 0
+    first, second = (judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (new, old))
+    found = decide(first, second, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    assert not found.promoted and "the F1 of class 'c' (10 texts) falls from 100.0 to 66.7" in found.reason

@@ -7,6 +7,8 @@ import torch
 
 from pithy.layers.types import Context, Tokens
 from pithy.systems.chance import Chance, ChanceConfig
+from pithy.training.batches import TextBatches
+from pithy.training.chance import fit
 
 TEXTS = 20_000
 FREQUENCY = torch.tensor([0.6, 0.3, 0.1, 0.0])
@@ -65,3 +67,12 @@ def test_token_labels_are_all_as_likely_and_a_hash_of_seed_text_and_place() -> N
 
 def test_without_token_labels_no_token_is_labelled() -> None:
     assert model_of()(texts()).tokens is None
+
+
+def test_of_several_labels_each_is_counted_as_a_share_of_the_texts() -> None:
+    labels = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]])
+    frame = {"prefix": [], "suffix": [], "max_length": 4, "pad_id": 0, "unk_id": 1}
+    train = TextBatches(np.arange(2, 6), np.arange(5), labels=labels, **frame)  # type: ignore[arg-type]
+    model = ChanceConfig().build(Context(vocabulary=9, classes=3, max_length=4, multi=True))
+    fit(model, train, train, seed=0)
+    assert model.frequency.tolist() == [0.75, 0.5, 0.25]

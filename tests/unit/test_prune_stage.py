@@ -80,6 +80,17 @@ def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_
     assert f"* dev accuracy of this seed in training: {accuracy}\n" in (tmp_path / "pruned/card.md").read_text()
 
 
+def test_a_trained_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=1)
+    saved = load(folder)
+    dev = batches_of(view, "dev", saved.frame)
+    predicted = predict(saved.model, dev)
+    right = predicted.logits.argmax(1) == dev.targets(np.arange(len(dev))).numpy()
+    assert right.mean() != predicted.token_score(dev.read_labels())
+    assert read_json(folder / "manifest.json")["dev_accuracy"] == right.mean()
+
+
 BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # weights of a layer: attention, perceptron, two norms
 
 

@@ -1,0 +1,78 @@
+"""Pretraining: which tokens are read and may be hidden, how it is measured, and how it is resumed."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pithy.encoders.pretrained import PretrainedConfig
+from pithy.layers.types import Context
+from pithy.settings import PretrainSettings
+from pithy.systems.saved import TextFrame
+from pithy.training.checkpoint import Checkpoints
+from pithy.training.masked_language import MaskedLanguageModel, Pretrainer
+from pithy.training.masking import Masking
+from pithy.training.shards import Shards, Texts
+
+VOCABULARY, UNKNOWN, MASK = 20, 1, 4
+FRAME = TextFrame(
+    language="en", max_length=6, prefix_ids=[2, 15], suffix_ids=[3], pad_id=0, unk_id=UNKNOWN, mask_id=MASK,
+    vocabulary=VOCABULARY,
+)  # fmt: skip
+
+
+def shards(rows: list[list[int]]) -> Shards:
+    """Texts of whole words, as pretraining reads them."""
+    ids, offsets = np.concatenate([np.array(row) for row in rows]), np.cumsum([0, *map(len, rows)])
+    return Shards(Texts(ids, np.ones(len(ids), dtype=bool), offsets), FRAME, torch.device("cpu"))
+
+
+def test_pieces_leave_room_for_the_prompt_and_no_token_is_lost() -> None:
+    texts = shards([[5, 6, 7, 8, 9, 10, 11], [12]]).shard(0)  # 6 places, 3 of which prompt and [SEP] take
+    assert texts.gather(np.arange(4)).ids.tolist() == [
+        [2, 15, 5, 6, 7, 3],
+        [2, 15, 8, 9, 10, 3],
+        [2, 15, 11, 3, 0, 0],
+        [2, 15, 12, 3, 0, 0],
+    ]
+
+
+def test_an_unknown_token_is_no_word_that_can_be_hidden() -> None:
+    tokens = shards([[5, UNKNOWN, 7]]).shard(0).gather(np.array([0]))
+    assert tokens.labels is not None
+    assert tokens.labels.tolist() == [[-1, -1, 0, -1, 2, -1]]
+
+
+def pretrainer(checkpoints: Checkpoints | None = None) -> Pretrainer:
+    """Pretraining of a tiny encoder on 24 random texts for two epochs of six steps."""
+    torch.manual_seed(0)
+    sizes = {"width": 8, "depth": 1, "heads": 1, "hidden": 8}
+    draw = np.random.default_rng(0)
+    texts = shards([draw.integers(5, 15, 3).tolist() for _ in range(24)])
+    encoder = PretrainedConfig(small=sizes).build(Context(vocabulary=VOCABULARY, classes=2, max_length=6))
+    masking = Masking(share=0.3, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
+    settings = PretrainSettings(epochs=2, batch_size=4, learning_rate=0.01, seed=3)
+    return Pretrainer(MaskedLanguageModel(encoder), texts, texts, masking, settings, checkpoints=checkpoints)
+
+
+def test_every_measurement_hides_the_same_words() -> None:
+    trainer = pretrainer()
+    assert trainer.measure() == trainer.measure()
+
+
+def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole = pretrainer()
+    quality = whole.run()
+    stopped = pretrainer()
+    assert len(list(islice(stopped._epoch(), 4))) == 4
+    state, checkpoints = stopped.state(), Checkpoints(tmp_path)
+    assert state is not None
+    checkpoints.save(4, state)
+    resumed = pretrainer(Checkpoints(tmp_path))
+    assert resumed.run() == quality
+    assert resumed.place.step == whole.place.step == 12
+    for name, weights in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], weights), name

@@ -1,0 +1,46 @@
+"""The fitted weights and biases of the linear SVM, on texts whose solution is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pithy.layers.types import Context
+from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
+from pithy.training.batches import TextBatches
+from pithy.training.linear import fit
+
+
+def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:
+    offsets = np.cumsum([0, *map(len, rows)])
+    ids = np.array([index for row in rows for index in row])
+    frame = {"prefix": [], "suffix": [], "max_length": 8, "pad_id": 0, "unk_id": 1}
+    return TextBatches(ids, offsets, labels=np.array(labels), **frame)  # type: ignore[arg-type]
+
+
+def fitted(rows: list[list[int]], labels: list[int], **config: Any) -> LinearSvm:
+    """A linear SVM of two classes and single tokens."""
+    context, given = Context(vocabulary=20, classes=2, max_length=8), texts(rows, labels)
+    model = LinearSvmConfig(orders=[1], **config).build(context)
+    fit(model, given, given, seed=0)
+    return model
+
+
+@pytest.mark.parametrize("penalty", [0.25, 1.0, 4.0])
+def test_the_weights_are_those_that_minimise_the_penalized_loss(penalty: float) -> None:
+    # Two texts, one token each, so w = (-a, a) and b = 0. The minimum of a² + 2C(1 - a)² is at a = 2C / (1 + 2C).
+    model, a = fitted([[5], [6]], [0, 1], penalty=penalty), 2 * penalty / (1 + 2 * penalty)
+    assert_allclose(model.weight.numpy(), [[a, -a], [-a, a]], atol=1e-3)
+    assert_allclose(model.bias.numpy(), [0, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize("frequent", [0, 1])
+def test_a_text_without_known_tokens_gets_the_more_frequent_of_two_classes(frequent: int) -> None:
+    rows = [[5 + number] for number in range(10)]  # each text has a token of its own
+    model = fitted(rows, [frequent] * 9 + [1 - frequent])
+    [logits] = model(texts([[18]], [0]).gather(np.array([0]))).logits.tolist()
+    assert logits[frequent] > 0.1
+    assert logits[1 - frequent] == pytest.approx(-logits[frequent], abs=1e-5)
