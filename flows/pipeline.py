@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
+from pithy.settings import read_params
 from pithy.values import parsed_yaml
 from tasks import address, overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
@@ -62,6 +63,7 @@ def main(
 def execute(request: Request) -> Run:
     """Check the request, run it through Prefect, return the run. Raises what the run raised."""
     overrides.check(request)
+    _report_unsuited(request)
     publish.free_name(request.root, request.name, "run")
     address.knock(request.ray)
     api = server.start()  # it starts while this process imports what the flow needs
@@ -81,6 +83,14 @@ def execute(request: Request) -> Run:
     if not isinstance(result, Run):
         raise PithyError(f"the flow ended with {result!r:.200} instead of a run")
     return result
+
+
+def _report_unsuited(request: Request) -> None:
+    """Name on stderr the systems of params.yaml that the chosen data set leaves out."""
+    if request.dataset and not request.systems and not request.revision:
+        params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
+        for name in overrides.unsuited(params, request.root):
+            print(f"note: {name} is left out: {request.dataset} has not the labels that it learns", file=sys.stderr)
 
 
 def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 from pithy.corpus.source import load_source
 from pithy.errors import ParameterError
 from pithy.files import atomic_file
-from pithy.settings import View, check_names, load, read_params
-from pithy.values import nearest, shown
+from pithy.settings import System, View, check_names, load, read_params
+from pithy.values import nearest, shown, typed
 from tasks.request import Request
 
 Params = MutableMapping[str, Any]
@@ -85,6 +85,9 @@ def apply(params: Params, request: Request) -> None:
         params["seeds"] = list(request.seeds)
     if request.systems:
         _select_systems(params, request)
+    elif request.dataset:
+        for name in unsuited(params, request.root):
+            del params["systems"][name]
     for key, value in request.changes.items():
         _set(params, key, value)
     for section, instead in SECTIONS.items():
@@ -123,6 +126,36 @@ def _every_system(params: Params, request: Request) -> list[str]:
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
     return [name for name, recipe in RECIPES.items() if suits(recipe, View(**VIEWS[recipe.view]), **kind)]
+
+
+def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
+    """The systems of `params` that need other data than its data set, such as labels of words.
+
+    A system that would fit no data at all is none of them: `check_systems` says what is wrong with it.
+    """
+    _source(params["dataset"], root)
+    source = load_source(params["dataset"], root / "data" / "sources")
+    if source.task != "multi" and source.labels_tokens:
+        return []
+    needs = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
+    left = [
+        name for name in systems if _fits(params, name, multi=False, tokens=True) and not _fits(params, name, **needs)
+    ]
+    return left if len(left) < len(systems) else []
+
+
+def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
+    """Whether the system `name` of `params` can be trained on such data."""
+    from pithy.systems.registry import recipe_of
+    from pithy.training.check import suits
+
+    try:
+        system = typed(System, params["systems"][name])
+        view = typed(View, {**VIEWS, **params["views"]}[system.view])
+        return suits(recipe_of(name, system), view, **kind)
+    except (ParameterError, LookupError, TypeError):
+        return False
 
 
 def _set(params: Params, key: str, value: Any) -> None:

@@ -67,6 +67,7 @@ def _lay_out(main: Path, path: Path, commit: str) -> None:
 
 
 def _share_cache(main: Path, path: Path) -> None:
+    from configobj import ConfigObj
     from dvc.repo import Repo
 
     config = main / ".dvc" / "config.local"
@@ -76,8 +77,10 @@ def _share_cache(main: Path, path: Path) -> None:
             shutil.copyfile(config, temporary)
     with Repo(str(main)) as repo:
         cache = str(Path(repo.cache.local_cache_dir).absolute())
-    with Repo(str(path)) as repo, repo.config.edit("local") as changed:
-        changed["cache"]["dir"] = cache
+    # Not by DVC's own `config.edit`: that writes ASCII alone, and a folder may have any name.
+    settings = ConfigObj(str(path / ".dvc" / "config.local"), encoding="utf-8")
+    settings.setdefault("cache", {})["dir"] = cache
+    settings.write()
 
 
 def _share_local(own: Path, shared: Path) -> None:

@@ -45,6 +45,25 @@ def test_all_is_every_system_that_the_data_can_train(toy: Toy) -> None:
     assert set(RECIPES) - set(plain) == set(left)
 
 
+def test_a_data_set_leaves_out_the_systems_whose_labels_it_has_not(toy: Toy) -> None:
+    path = toy.root / "params.yaml"
+    more = "bert: {view: wordpiece}\n  mhal_joint: {view: token}\n  cnle: {view: token_prompt}\n"
+    views = "wordpiece: {tokenizer: wordpiece}\n  token_prompt: {tokenizer: token, prompt: true}\n"
+    text = path.read_text().replace("bert: {view: wordpiece}\n", more)
+    path.write_text(text.replace("wordpiece: {tokenizer: wordpiece}\n", views))
+    params = {**yaml.safe_load(path.read_text()), "dataset": "other"}
+    assert overrides.unsuited(params, toy.root) == ["mhal_joint"]  # toy has spans, other has not
+    assert overrides.unsuited({**params, "dataset": "toy"}, toy.root) == []
+    assert overrides.unsuited({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == []
+    assert list(written(toy, dataset="other")["systems"]) == ["mlp", "bert", "cnle"]
+
+
+def test_a_system_with_a_wrong_setting_is_not_left_out(toy: Toy) -> None:
+    path = toy.root / "params.yaml"
+    path.write_text(path.read_text().replace("mlp: {view: token}", "mlp: {view: token, head: {kind: nothing}}"))
+    assert list(written(toy, dataset="other")["systems"]) == ["mlp", "bert"]
+
+
 def test_single_keys_are_set_and_comments_stay(toy: Toy) -> None:
     params = written(toy, changes={"prune.threshold": 0.7, "systems.mlp.train.epochs": 2})
     assert params["prune"] == {"threshold": 0.7}

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy import Toy
+from dvc.repo import Repo
+from toy import Toy, copied
 
 from pithy.errors import InputMissingError, TryAgainError
 from pithy.files import atomic_file, atomic_folder
@@ -73,6 +74,18 @@ def test_the_cache_is_shared(toy: Toy) -> None:
     toy.forget()
     toy.shell("dvc", "repro", "--quiet", "--single-item", "gather")
     assert toy.journal() == []
+
+
+def test_a_workspace_shares_the_cache_of_a_folder_of_any_name(
+    pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "épi gram").mkdir()
+    toy = copied(pristine, tmp_path / "épi gram", monkeypatch)
+    (toy.root / ".dvc" / "config.local").write_text("['remote \"größe\"']\n    url = /srv/größe\n", encoding="utf-8")
+    place = opened(toy, dataset="other")
+    with Repo(str(place.path)) as repo:
+        assert Path(repo.cache.local_cache_dir) == toy.root / ".dvc" / "cache"
+        assert repo.config["remote"]["größe"]["url"] == "/srv/größe"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])

@@ -1,0 +1,182 @@
+"""The commands of README and docs, page by page and in order, on fixture data under the printed names.
+
+`pithy` runs as it is. Flows run with the project's own settings until they would start Prefect's server: by then
+arguments, data set, systems and settings are checked. What starts a service, asks a remote or takes long is parsed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from typer.main import get_command
+
+from pithy import cli
+from tasks import overrides
+from tasks.request import Request
+from tests.unit.families import checkpoint
+from tests.unit.linear_models import TRAIN, svm
+
+pytest.importorskip("onnxruntime", reason="an export needs pip install 'pithy[onnx]'")
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```sh" in path.read_text("utf-8")
+]
+PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
+PARSED_MODULES = {"flows.serve", "tasks.diff"}  # a service, and a comparison of commits that a user has
+OTHERS = {"git", "export", ".venv/bin/pip"}  # not ours, and what they change is the user's
+REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
+
+
+class StartedError(Exception):
+    """A flow has passed all its checks."""
+
+
+def commands(page: Path) -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    lines = [re.split(r"\s+#\s", line)[0].strip() for block in blocks for line in block.splitlines()]
+    return [part for line in lines for part in re.split(r" && | \|\| true", line) if part]
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the project's settings and sources, a model, and the files that the pages name."""
+    for name in ("Makefile", "params.yaml", "dvc.yaml", "data/sources"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        copy(ROOT / name, tmp_path / name)
+    checkpoint("bert", tmp_path / "data/local/macbert")
+    (tmp_path / "fitted").mkdir()
+    (tmp_path / "runs").mkdir()
+    svm(tmp_path / "fitted", "zh", TRAIN["zh"]).parent.rename(tmp_path / "runs/latest")
+    rows = "".join(f"{text},{label}\n" for text, label in REVIEWS)
+    (tmp_path / "in.csv").write_text("review,stars\n" + rows, "utf-8")
+    (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text, _ in REVIEWS), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tasks.overrides.check", checked(overrides.check))
+    monkeypatch.setattr("tasks.server.start", stop)
+    monkeypatch.setattr("tasks.address.knock", lambda address: None)
+    return tmp_path
+
+
+def checked(first: Callable[[Request], None]) -> Callable[[Request], None]:
+    """Both checks of a run: of its overrides, and, which the flow does later, of its systems' settings."""
+
+    def check(request: Request) -> None:
+        first(request)
+        params = request.root / "params.yaml"
+        before = params.read_text("utf-8")
+        overrides.write(params, request)
+        overrides.check_systems(params)
+        params.write_text(before, "utf-8")
+
+    return check
+
+
+def stop(*_: object) -> NoReturn:
+    raise StartedError
+
+
+def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run or parse one command; whatever it refuses is an error."""
+    settings, words = {}, shlex.split(command.partition(" > ")[0])
+    while re.match(r"[A-Z_]+=", words[0]):
+        name, _, settings[name] = words.pop(0).partition("=")
+    match words:
+        case ["make", target, *variables]:
+            line = made(target, variables, settings)
+            if target not in PARSED_TARGETS:
+                carry_out(line, monkeypatch)
+        case [".venv/bin/pithy", *arguments]:
+            monkeypatch.setattr("sys.argv", ["pithy", *arguments])
+            cli.app()
+        case [".venv/bin/dvc", *arguments]:
+            from dvc.cli import parse_args
+
+            parse_args(arguments)
+        case [".venv/bin/python" | "python", "-m", module, *arguments]:
+            start(module, arguments, monkeypatch)
+        case [program, *_]:
+            assert program in OTHERS, f"no test knows how to run {program}"
+
+
+def made(target: str, variables: list[str], settings: dict[str, str]) -> str:
+    """What `make` would run; the environment counts as ready."""
+    ready = ["-o", ".venv/.ready", "-o", ".venv/.peers"]
+    done = subprocess.run(
+        ["make", "-n", *ready, target, *variables],
+        env=os.environ | settings, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.replace("\\\n", " ").strip()
+
+
+def start(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    if module.startswith("tests."):
+        assert importlib.util.find_spec(module) is not None
+        return
+    app = importlib.import_module(module).app
+    if module in PARSED_MODULES or "--rollback" in arguments:
+        get_command(app).make_context(module, arguments)
+        return
+    monkeypatch.setenv("PITHY_DEBUG", "1")  # errors are raised, not printed
+    if "--show" in arguments:
+        app(arguments, standalone_mode=False)
+        return
+    with pytest.raises(StartedError):
+        app(arguments, standalone_mode=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_is_carried_out(
+    page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands(page)
+    for command in commands(page):
+        with pytest.MonkeyPatch.context() as patch:
+            try:
+                carry_out(command, patch)
+            except (Exception, SystemExit) as error:
+                raise AssertionError(f"{page.name}: {command}\n{error!r}\n{capsys.readouterr().err}") from error
+
+
+def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in commands(ROOT / "README.md"):
+        if command.startswith(".venv/bin/pithy"):
+            carry_out(command, monkeypatch)
+    header, *rows = (clone / "out.csv").read_text("utf-8").splitlines()
+    assert header == "review,stars,label,probability" and len(rows) == len(REVIEWS)
+    assert {path.name for path in (clone / "exported").iterdir()} >= {"model.onnx", "ngrams.json"}
+    assert (clone / "data/sources/reviews.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make run DATASET=mrs",
+        "make run SYSTEMS=transformr",
+        'make run SET="train.epoch=5"',
+        ".venv/bin/pithy predict runs/latest/model in.csv --txt review --out out.csv",
+        ".venv/bin/python -m flows.sweep --over datset=mr",
+        ".venv/bin/python -m flows.retrain --roll-back",
+        ".venv/bin/dvc push --runcache",
+        "make srve",
+        "cargo build",
+    ],
+)
+def test_a_command_with_a_slip_does_not_pass(
+    command: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BaseException) as failed:
+        carry_out(command, monkeypatch)
+    assert not isinstance(failed.value, StartedError)
