@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,26 +19,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-COMMANDS = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
-def test_make_knows_the_target(command: str) -> None:
-    # -n prints what would run; the environment counts as ready
-    words = command.replace('"', "").split()
-    subprocess.run(["make", "-n", "-o", ".venv/.ready", words[1]], cwd=ROOT, capture_output=True, check=True)
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith(".venv/bin/pithy")])
-def test_pithy_knows_the_command_and_its_options(command: str) -> None:
-    words = command.split()
-    shown = subprocess.run(
-        [sys.executable, "-m", "pithy.cli", words[1], "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    for option in (word for word in words if word.startswith("--")):
-        assert option in shown
 
 
 def test_the_recipe_builds() -> None:
