@@ -19,7 +19,7 @@ class FirstFailure:
     """Run the tests of `ranks` alone, in the order of their ranks, and note the first that fails in `file`."""
 
     def __init__(self, ranks: dict[str, int], file: Path) -> None:
-        self.ranks, self.file, self.passed = ranks, file, 0
+        self.ranks, self.file = ranks, file
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Select and order."""
@@ -31,8 +31,7 @@ class FirstFailure:
             self._note(report.nodeid, report.longreprtext)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Note a failure, or count a pass."""
-        self.passed += report.when == "call" and report.passed
+        """Note a failure."""
         if report.failed:
             self._note(report.nodeid, report.longreprtext)
 

@@ -18,7 +18,7 @@ from tests.mutation.tree import Tree
 
 RESULTS = STORE / "results.jsonl"
 GRACE = 60.0  # seconds for the start of a child, and for what the tests of a file compute once
-NO_TESTS = 5  # pytest's exit code
+PASSED = {0, 5}  # pytest's exit codes: no test failed, or none of them exists any more
 
 Outcome = dict[str, Any]
 
@@ -64,7 +64,7 @@ class Runner:
                 outcome = {"status": "error", "reason": "time limit without the mutant too"}
             if test not in self.map.seconds or test in self.reliable:
                 break
-            if (yield self._job(tree, [test])) == 0:
+            if (yield self._job(tree, [test])) in PASSED:
                 self.reliable.add(test)
                 break
             print(f"left out, failed without a mutant: {test}", flush=True)
@@ -86,11 +86,11 @@ class Runner:
         with tree.applied(mutant):
             for batch in batches(tests - passed, self.map.alone):
                 code = yield self._job(tree, batch)
-                if code in {BROKEN, NO_TESTS}:
-                    return {"status": "error", "reason": f"exit code {code}: see {_log(tree)}"}
+                if code == BROKEN:
+                    return {"status": "error", "reason": f"the tests did not run: see {_log(tree)}"}
                 if code == LATE:
                     return {"status": "killed", "reason": "time limit", "late": batch}
-                if code != 0:
+                if code not in PASSED:
                     return {"status": "killed"} | _failure(tree, code)
                 passed.update(batch)
         return {"status": "survived" if tests else "not covered"}
@@ -119,8 +119,7 @@ def _run_tests(batch: Batch, note: Path) -> int:
 
     chosen = FirstFailure({test: rank for rank, test in enumerate(batch)}, note)
     files = dict.fromkeys(file_of(test) for test in batch)
-    code = int(pytest.main([*OPTIONS, "-x", f"--basetemp={note.parent}/tmp", *files], plugins=[chosen]))
-    return NO_TESTS if code == 0 and chosen.passed < len(batch) else code
+    return int(pytest.main([*OPTIONS, "-x", f"--basetemp={note.parent}/tmp", *files], plugins=[chosen]))
 
 
 def _failure(tree: Tree, code: int) -> Outcome:
