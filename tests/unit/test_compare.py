@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from evaluation_samples import corpus, cost, folders, system
 from rich.console import Console
 
@@ -189,6 +190,38 @@ def test_a_summary_with_the_speeds_of_a_run_shows_them(four):
     timed = replace(four, rows=[replace(row, ms_per_text=1.25, texts_per_second=800.0) for row in four.rows])
     assert "1.25" in printed(timed, 80)
     assert "1.25" in comparison_markdown(timed)
+
+
+@pytest.mark.parametrize(("alpha", "outcome"), [(0.05, "worse"), (0.02, "tie")])
+def test_the_stage_judges_ties_at_the_alpha_of_the_settings(alpha, outcome, tmp_path, monkeypatch):
+    """Six rows of dev are wrong for one system alone: McNemar's p is 2 / 2⁶ = 0.031."""
+    monkeypatch.chdir(tmp_path)
+    arguments = folders(tmp_path, [system("good", wrong(0), wrong(0)), system("close", wrong(6), wrong(0))])
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    Path("params.yaml").write_text(yaml.safe_dump({**params, "compare": {"alpha": alpha}}))
+    main(arguments)
+    _, row = read_summary(Path(arguments[-1]) / "summary.json").rows
+    assert row.p_dev == pytest.approx(2 / 2**6)
+    assert (row.system, row.outcome) == ("close", outcome)
+
+
+def test_the_spread_over_the_seeds_is_the_standard_deviation_of_each_split():
+    dev, test = ([set(range(count)) for count in counts] for counts in ((2, 7, 12), (20, 22, 24)))
+    (row,) = compared(system("one", dev, test)).rows
+    assert (row.dev_std, row.test_std) == (pytest.approx(0.05), pytest.approx(0.02))
+    assert (row.dev_score, row.test_score) == (pytest.approx(0.93), pytest.approx(0.78))
+    assert 0.65 < row.test_low < 0.78 < row.test_high < 0.90  # dev's interval lies above
+
+
+def test_each_split_has_its_own_p_value_in_markdown():
+    summary = compared(system("good", wrong(1), wrong(9)), system("bad", wrong(40), wrong(9)))
+    heads, _, _, cells = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in comparison_markdown(summary).splitlines()
+        if line.startswith("|")
+    )
+    said = dict(zip(heads, cells, strict=True))
+    assert (said["system"], said["p (dev)"], float(said["p (test)"])) == ("bad", "< 0.001", 1.0)
 
 
 def test_the_stage_twice_gives_the_same_bytes(stage):

@@ -56,6 +56,8 @@ def test_the_numbers_are_the_summary_s(written: Path) -> None:
     for row in scores:
         assert metrics["systems"][row["system"]]["test_score"] == row["test"]
         assert row["low"] <= row["test"] <= row["high"]
+    shown = {row["system"]: row["test"] for row in scores}
+    assert shown == {"svm": pytest.approx((0.6 + 0.99) / 2), "cnn": pytest.approx(0.99)}
     assert metrics["chosen"]["system"] in metrics["systems"]
     assert "depth_pruned" not in metrics["systems"]["svm"]
 

@@ -137,6 +137,19 @@ def test_the_stage_reports_coverage_and_notional_share(tmp_path: Path, language:
     assert sum(about["rows_by_source"].values()) == about["rows"] == load(tmp_path / "pos").frame.height
 
 
+def test_the_stage_learns_the_words_of_train_alone_and_covers_them(tmp_path: Path) -> None:
+    rows = {split: [(text, label) for label in ("pos", "neg")] for split, text in NEW.items()}
+    validated(tmp_path / "validated", "en", rows)
+    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "pos")
+    entries = set(load(tmp_path / "pos").frame.filter(language="en")["entry"])
+    assert entries & set(NEW.values()) == {NEW["train"]}
+    about = json.loads((tmp_path / "pos" / "about.json").read_text(encoding="utf-8"))
+    assert [about["coverage"][split]["covered"] for split in NEW] == [1.0, 0.0, 0.0]
+
+
+NEW = {"train": "blorfing", "dev": "zorpling", "test": "quindling"}
+
+
 def test_a_missing_or_broken_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match=r"about\.json"):
         load(tmp_path)

@@ -132,6 +132,19 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
     assert on_meta == on_cpu
 
 
+def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its_old_ones(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = [(text, [label]) for text, label, *_ in rows(32, 0)]
+    view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
+    monkeypatch.setattr(stage, "thresholds_of", lambda model, *_: [model.depth / 10, 0.9])
+    for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
+        stage.prune_seed("mine", view, folder, settings, tmp_path / name)
+    assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]
+    assert load(tmp_path / "whole").thresholds == load(folder).thresholds != [0.1, 0.9]
+
+
 @pytest.mark.parametrize("head", [{"kind": "linear"}, {"kind": "layer_ensemble", "mode": "ensemble"}])
 def test_a_run_in_float32_is_judged_in_it(
     head: dict[str, Any], tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
