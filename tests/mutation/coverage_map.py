@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import tempfile
+import shutil
 import time
 from collections import defaultdict
 from functools import cache, partial
@@ -62,7 +62,9 @@ def _map(name: str, tree: Tree) -> Steps:
 
 def _job(tree: Tree, name: str) -> Job:
     """A child that runs the test file `name` and writes its map."""
-    folder = Path(tempfile.mkdtemp(prefix="mutation-map-"))
+    folder = tree.work / "coverage"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     env = {"MUTATION_COVERAGE": str(folder), "MUTATION_CONTEXT": ""}
     MAPS.mkdir(parents=True, exist_ok=True)
     out = _map_of(name)

@@ -59,15 +59,15 @@ class Job:
         """Return the exit code, LATE if the time was up, or None while the child runs."""
         late = time.monotonic() - self.started > BUSY * self.seconds
         if late:
-            self._kill()
+            self.kill()
         pid, status = os.waitpid(self.pid, 0 if late else os.WNOHANG)
         if pid == 0:
             return None
-        self._kill()
+        self.kill()
         code = os.waitstatus_to_exitcode(status)
         return LATE if late or code == -signal.SIGXCPU else code % 256
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         """End the child and all that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -23,8 +23,17 @@ def trees(count: int) -> Iterator[list[Tree]]:
 
 def work(tasks: Iterable[Callable[[Tree], Steps]], places: list[Tree]) -> None:
     """Do all tasks; each tree runs one at a time."""
-    waiting = iter(tasks)
     running: dict[int, tuple[Steps, Job]] = {}
+    try:
+        _work(iter(tasks), places, running)
+    finally:
+        for _, job in running.values():
+            job.kill()
+
+
+def _work(
+    waiting: Iterator[Callable[[Tree], Steps]], places: list[Tree], running: dict[int, tuple[Steps, Job]]
+) -> None:
     while True:
         for index, tree in enumerate(places):
             while index not in running and (task := next(waiting, None)):
