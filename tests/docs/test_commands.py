@@ -54,6 +54,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tmp_path / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tmp_path / name)
+    (tmp_path / "data/sources/reviews.yaml").unlink(missing_ok=True)  # who has followed the README has it
     checkpoint("bert", tmp_path / "data/local/macbert")
     (tmp_path / "fitted").mkdir()
     (tmp_path / "runs").mkdir()

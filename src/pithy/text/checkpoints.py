@@ -47,8 +47,8 @@ def read_checkpoint(name: str) -> Checkpoint:
 
 def _places(config: dict[str, Any]) -> Any:
     """How many tokens the model of `config` has positions for, as far as `config` says."""
-    rows = config.get("max_position_embeddings")
-    if not isinstance(rows, int) or config.get("model_type") not in BEHIND_PADDING:
+    rows, family = config.get("max_position_embeddings"), config.get("model_type")
+    if not isinstance(rows, int) or not isinstance(family, str) or family not in BEHIND_PADDING:
         return rows
     padding = config.get("pad_token_id")
     return rows - 1 - (padding if isinstance(padding, int) else 1)
