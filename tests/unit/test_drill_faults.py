@@ -45,7 +45,7 @@ def with_child(name: str, then: str, seconds: float = 30) -> str:
     return f"(exec -a '{name}' sleep {seconds}) & wait $!; {then}"
 
 
-STAGE, SERVER = "pithy.stages.x", "prefect.server.api.server"
+STAGE, SERVER = "pithy.stages.x", "tasks.prefect_app"
 KILLED = "echo 'x, exited with -9'; exit 255"
 RETRIED = "echo 'x Retrying 1.0'"
 
