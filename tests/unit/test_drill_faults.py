@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ BUSY = "echo 'ERROR: Unable to acquire lock'; exit 255"
 NO_MEMORY = "sleep 0.1; echo 'error: memory ran out: free some and run it again'; exit 75"
 STATE = ".pithy/state/train/x/f/seed-0-steps/step-00000001"
 CHECKPOINT = f"mkdir -p {STATE}; echo '{{}}' > {STATE}/state.json; {EPOCH}{AT_WORK}"
-ASKS = f"""exec {sys.executable} -c "
+ASKS = f"""exec {shlex.quote(sys.executable)} -c "
 import os, time, urllib.request
 urllib.request.urlopen(os.environ['PITHY_MIRROR'])
 print('ready', flush=True)
