@@ -1,4 +1,4 @@
-"""One thread a process: tests run side by side, and threads that outnumber the cores wait for each other."""
+"""What every test starts from, however the suite was started."""
 
 from __future__ import annotations
 
@@ -6,4 +6,8 @@ import os
 
 from tests.fuzz.counting import pytest_terminal_summary  # noqa: F401  a hook
 
+# Tests run side by side, and threads that outnumber the cores wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# `make test` hands these to a make that a test starts, which then prints the folders it enters.
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(name, None)
