@@ -29,9 +29,9 @@ import atexit, os, sys, time
 if any(part.startswith("pithy.stages.") for part in sys.orig_argv):
     fields = open("/proc/self/stat").read().rpartition(")")[2].split()
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    start, leave, written = time.time() - age, os._exit, []
-    def write():  # once: at the interpreter's end, or before os._exit, which may follow it
-        if written:
+    start, leave, written, own = time.time() - age, os._exit, [], os.getpid()
+    def write():  # once: at the interpreter's end, or before os._exit, which may follow it; a forked child does not
+        if written or os.getpid() != own:
             return
         written.append(True)
         with open({file!r}, "a") as file:

@@ -2,7 +2,8 @@
 
 Layers are 72 wide: those of 72 × 72 weights are packed for oneDNN. bfloat16 keeps 8 bits, so that each sum is off by up
 to 2⁻⁹ of itself. The logits are off by more, since a model has several layers: by up to 3.3 · 2⁻⁸ of their spread here.
-Six times 2⁻⁸, 2.3%, is allowed. What a method leaves out or turns around changes the logits by far more.
+Six times 2⁻⁸, 2.3%, is allowed. What a method leaves out or turns around changes the logits by far more. VDCNN divides
+by the deviation of a few positions eight times in a row, with statistics that were taken in float64: three times that.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def test_answers_with_packed_weights(method: str) -> None:
     assert bool(large) is (method not in WITHOUT_LARGE)
     with torch.inference_mode(), products("bf16", CPU):
         logits = model(whole.tokens).logits
-    np.testing.assert_allclose(whole.answered(logits), whole.logits, atol=tolerance(whole))
+    allowed = (3 if method == "vdcnn" else 1) * tolerance(whole)
+    np.testing.assert_allclose(whole.answered(logits), whole.logits, atol=allowed)
 
 
 # Attention alone, where a sum is off by its own rounding only: by up to 2.9 · 2⁻⁸ of the largest output here.

@@ -31,7 +31,7 @@ from tests.parity.reference import pta as pta_paper
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import scores, weighted
 from tests.parity.reference.batches import Module, padded_ids, pair, scattered
-from tests.parity.reference.common import Array, cross_entropy, linear, relu, softmax
+from tests.parity.reference.common import Array, cross_entropy, layer_norm, linear, relu, softmax
 from tests.parity.reference.weights import array
 
 VOCABULARY, CLASSES, MASK = 13, 3, 4
@@ -349,6 +349,47 @@ def att_blstm(width: int) -> Whole:
     return plain(model, read)
 
 
+def vdcnn(width: int) -> Whole:
+    """The running statistics are those of the batch, so that the model answers in eval mode as in training mode."""
+    sizes = {"embedding": width, "filters": [width] * 4, "k": 2, "hidden": width, "dropout": 0.0}
+    model: Any = built({"kind": "vdcnn", **sizes}, {"kind": "linear", "pool": "first"}, gain=1.5)
+    encoder = model.encoder
+    rows = [baseline_paper.convolution(words(model, ids), *baselines.filters(encoder.first)) for ids in IDS]
+    for number, group in enumerate(encoder.groups):
+        rows = [baseline_paper.halved(x) for x in rows] if number else rows
+        for convolution, norm in zip(group[0].convolutions, group[0].norms, strict=True):
+            weight = array(convolution.product.weight).reshape(width, 3, width).transpose(0, 2, 1)
+            rows = [baseline_paper.convolution(x, weight, np.zeros(width)) for x in rows]
+            everything = np.concatenate(rows)
+            norm.running_mean[:] = torch.from_numpy(everything.mean(axis=0))
+            norm.running_var[:] = torch.from_numpy(everything.var(axis=0))
+            rows = [relu(x) for x in baseline_paper.batch_norm(rows, *pair(norm))]
+    hidden = [pair(encoder.hidden[0]), pair(encoder.hidden[3])]
+    read = [baseline_paper.k_max(x, 2).T.ravel() for x in rows]
+    for layer in hidden:
+        read = [relu(linear(x, *layer)) for x in read]
+    return plain(model, read)
+
+
+def universal_transformer(width: int) -> Whole:
+    sizes = {"width": width, "hidden": width, "depth": 4, "heads": 2, "dropout": 0.0, "ponder": 0.5}
+    model: Any = built({"kind": "universal_transformer", **sizes}, {"kind": "linear"})
+    encoder = model.encoder
+    chance, bias = pair(encoder.halting.chance)
+    read = [
+        baseline_paper.universal(
+            layer_norm(words(model, ids), *pair(encoder.embedding.norm)),
+            lambda state: baselines.step_reading(encoder.blocks[0], state),
+            lambda state: 1 / (1 + np.exp(-(state @ chance[0] + bias[0]))),
+            4,
+            0.01,
+        )
+        for ids in IDS
+    ]
+    whole = plain(model, [x.mean(axis=0) for x, _ in read])
+    return replace(whole, loss=whole.loss + 0.5 * float(np.mean([cost for _, cost in read])))
+
+
 def leam(width: int) -> Whole:
     head = {"kind": "label_attention", "radius": 2, "hidden": width, "anchor": 0.7}
     model: Any = built({"kind": "embedding", "width": width}, head)
@@ -385,7 +426,9 @@ METHODS: dict[str, Callable[[int], Whole]] = {
     "fast_text": fast_text,
     "dpcnn": dpcnn,
     "textcnn": textcnn,
+    "vdcnn": vdcnn,
     "att_blstm": att_blstm,
+    "universal_transformer": universal_transformer,
     "leam": leam,
     "exam": exam,
 }

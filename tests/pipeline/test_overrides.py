@@ -34,6 +34,8 @@ def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
     path = toy.root / "params.yaml"
     path.write_text(path.read_text().replace("mlp: {view: token}", "mlp: {view: wordpiece, train: {epochs: 3}}"))
     assert written(toy, systems=("mlp",))["systems"] == {"mlp": {"view": "wordpiece", "train": {"epochs": 3}}}
+    beside = written(toy, systems=("bert_pta", "mlp"))["systems"]  # params.yaml lacks bert_pta
+    assert beside == {"bert_pta": {"view": "wordpiece_prompt"}, "mlp": {"view": "wordpiece", "train": {"epochs": 3}}}
 
 
 def test_all_is_every_system_that_the_data_can_train(toy: Toy) -> None:

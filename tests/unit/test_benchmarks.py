@@ -327,14 +327,16 @@ def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> N
     stages.mkdir(parents=True)
     for package in (stages, stages.parent):
         (package / "__init__.py").touch()
-    for name, end in (("quick", "pass"), ("leaving", "import atexit, os; atexit._run_exitfuncs(); os._exit(0)")):
+    ends = {
+        "quick": "pass",
+        "leaving": "import atexit, os; atexit._run_exitfuncs(); os._exit(0)",
+        "forking": "import os; (child := os.fork()) and os.waitpid(child, 0)",
+    }
+    for name, end in ends.items():
         (stages / f"{name}.py").write_text(f"import time; time.sleep(0.3); {end}")
     changes, spans = pipeline.hooked(tmp_path / "hook", tmp_path / "code")
-    walls = [
-        process(["-m", f"pithy.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"]
-        for name in ("quick", "leaving")
-    ]
+    walls = [process(["-m", f"pithy.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"] for name in ends]
     process(["-c", "pass"], tmp_path, tmp_path / "code", changes)
     count, seconds = pipeline.worked(spans)
-    assert count == 2
-    assert 0.6 < seconds < sum(walls) + 0.05
+    assert count == 3
+    assert 0.9 < seconds < sum(walls) + 0.05
