@@ -17,7 +17,7 @@ import typer
 
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import read_params
-from pithy.values import parsed_yaml
+from pithy.values import parsed_yaml, shown
 from tasks import address, overrides, publish, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
@@ -51,7 +51,7 @@ def main(
         dataset=dataset or None,
         systems=tuple(listed(systems)),
         seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=dict(map(change, set_ or [])),
+        changes=changes(set_ or []),
         max_parallel=max_parallel,
         name=name or None,
         ray=ray or None,
@@ -153,6 +153,16 @@ def number(option: str, text: str) -> int:
     return int(text)
 
 
+def changes(texts: list[str]) -> dict[str, Any]:
+    """The values of --set by their keys. Raises ParameterError, for a repeated key too."""
+    found: dict[str, Any] = {}
+    for key, value in map(change, texts):
+        if key in found:
+            raise ParameterError(f"--set {key} is given twice: remove one")
+        found[key] = value
+    return found
+
+
 def change(text: str) -> tuple[str, Any]:
     """A key of params.yaml and its new value. Raises ParameterError."""
     key, equals, value = text.partition("=")
@@ -160,8 +170,8 @@ def change(text: str) -> tuple[str, Any]:
         raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")
     try:
         return key, parsed_yaml(value)
-    except ValueError:
-        raise ParameterError(f"--set {key}: {value!r} is not a YAML value") from None
+    except ValueError as error:
+        raise ParameterError(f"--set {key}: {shown(repr(value))} is not a YAML value ({error})") from None
 
 
 if __name__ == "__main__":

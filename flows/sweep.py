@@ -20,7 +20,7 @@ from prefect.futures import wait
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.pipeline import WIDTH, change, ended, listed, number
+from flows.pipeline import WIDTH, changes, ended, listed, number
 from pithy.errors import ParameterError, guarded, started
 from pithy.values import parsed_yaml
 from tasks import address, cluster, markdown, overrides, publish, server
@@ -62,7 +62,7 @@ def main(
         dataset=dataset or None,
         systems=tuple(listed(systems)),
         seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=dict(map(change, set_ or [])),
+        changes=changes(set_ or []),
         max_parallel=1,
     )
     prefix = publish.free_name(root, name or None, "sweep")

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
 
+from pithy import yaml_nodes
 from pithy.errors import ParameterError
 
 T = TypeVar("T")
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
-MOST_VALUES = 100_000  # of a YAML file
 NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
 BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
 MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
@@ -154,27 +154,25 @@ def read_yaml(path: Path) -> Any:
 
 
 def parsed_yaml(text: str) -> Any:
-    """The value of a YAML text, plain values only. Raises ValueError, in one line."""
+    """The value of a YAML text, plain values only. Raises ValueError, in one printable line."""
     import yaml
 
     try:
-        value = yaml.safe_load(text)
+        value = yaml_nodes.parse(text)
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None  # no date, no number, no key …
+        reason = " ".join(str(error).split())[:300]  # no date, no number, no key …
+        raise ValueError(reason if reason.isprintable() else repr(reason)[1:-1]) from None
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    _small(value)
+    _encodable(value)
     return value
 
 
-def _small(value: Any) -> None:
-    """Refuse what aliases blow up, or lead back into itself: whoever prints it would never end."""
-    left, found = [value], 0
+def _encodable(value: Any) -> None:
+    """Raise ValueError where a string holds half a character."""
+    left = [value]
     while left:
         each = left.pop()
-        found += 1
-        if found > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
         if isinstance(each, dict):
             left += [*each, *each.values()]
         elif isinstance(each, (list, set, tuple)):

@@ -1,0 +1,58 @@
+"""Check the nodes of a YAML text before values are built: their number with aliases expanded, and repeated keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+MOST_VALUES = 100_000  # of a YAML text
+MERGE = "tag:yaml.org,2002:merge"
+
+
+def parse(text: str) -> Any:
+    """The value of a YAML text, plain values only.
+
+    Raises ValueError for a repeated key and for too many values, before they are built, and what PyYAML raises.
+    """
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check(node, loader, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _check(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int]) -> int:
+    """The number of values that `node` expands to. `sizes` holds those of nodes by id, 0 while one is being counted."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 0
+        sizes[id(node)] = 1 + sum(_check(child, loader, sizes) for child in _children(node, loader))
+    size = sizes[id(node)]
+    if not size or size > MOST_VALUES:
+        raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
+    return size
+
+
+def _children(node: yaml.Node, loader: yaml.SafeLoader) -> list[yaml.Node]:
+    """Keys and values of a mapping, items of a list. Raises ValueError for a repeated key."""
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    seen = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            name = MERGE if key.tag == MERGE else loader.construct_object(key)
+            if name in seen:
+                raise ValueError(f"line {key.start_mark.line + 1}: the key {key.value!r} is repeated: remove one")
+            seen.add(name)
+    return [each for pair in node.value for each in pair]

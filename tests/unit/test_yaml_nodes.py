@@ -1,0 +1,78 @@
+"""YAML from elsewhere: what aliases and merge keys expand to is counted before it is built; no key is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.pipeline import change, changes
+from pithy import yaml_nodes
+from pithy.corpus.source import read_source
+from pithy.errors import ParameterError
+from pithy.settings import load
+from pithy.values import parsed_yaml
+
+
+def doubled(levels: int) -> str:
+    """A mapping of one key that each level merges twice: 2 ** levels pairs before PyYAML drops equal keys."""
+    lines = ["a0: &a0 {k: 1}"]
+    lines += [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, levels + 1)]
+    return "\n".join(lines)
+
+
+def test_merge_keys_are_counted_before_they_are_expanded(tmp_path: Path) -> None:
+    text = doubled(24)
+    assert len(text) < 900
+    with pytest.raises(ValueError, match="holds more than"):
+        parsed_yaml(text)
+    (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: it holds more than"):
+        load(tmp_path / "params.yaml")
+    flow = "{a0: &a0 {k: 1}, " + ", ".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 25))
+    with pytest.raises(ParameterError, match=r"--set train: .* is not a YAML value \(it holds more than"):
+        change(f"train={flow}}}")
+
+
+def test_a_few_merge_keys_work() -> None:
+    assert parsed_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: {<<: [*a, {z: 4}]}") == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 1, "y": 3},
+        "c": {"x": 1, "y": 2, "z": 4},
+    }
+
+
+def test_the_limit_is_that_of_the_expanded_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mapping, two keys, the list with three items and its alias, expanded, make 11 values."""
+    monkeypatch.setattr(yaml_nodes, "MOST_VALUES", 11)
+    assert parsed_yaml("a: &a [1, 2, 3]\nb: *a") == {"a": [1, 2, 3], "b": [1, 2, 3]}
+    with pytest.raises(ValueError, match="holds more than 11 values"):
+        parsed_yaml("a: [1, 2, 3]\nb: [1, 2, 3, 4]")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 1\nb: 2\na: 3", 3),
+        ("a:\n  b: 1\n  c: 2\n  b: 1", 4),
+        ("- {x: 1, x: 1}", 1),
+        ("yes: 1\ntrue: 2", 2),
+        ("1: a\n0x1: b", 2),
+        ("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a", 4),
+    ],
+)
+def test_a_repeated_key_is_refused(text: str, line: int) -> None:
+    with pytest.raises(ValueError, match=rf"line {line}: the key .* is repeated"):
+        parsed_yaml(text)
+
+
+def test_a_repeated_key_is_named_wherever_yaml_is_read(tmp_path: Path) -> None:
+    for name, read in (("params.yaml", load), ("toy.yaml", read_source)):
+        (tmp_path / name).write_text("name: toy\nname: other\n")
+        with pytest.raises(ParameterError, match=rf"{name} is not valid YAML: line 2: the key 'name' is repeated"):
+            read(tmp_path / name)  # type: ignore[operator]
+    with pytest.raises(ParameterError, match=r"--set train: .*the key 'epochs' is repeated"):
+        change("train={epochs: 1, epochs: 2}")
+    with pytest.raises(ParameterError, match=r"--set train\.epochs is given twice"):
+        changes(["train.epochs=1", "seeds=[0]", "train.epochs=2"])
+    assert changes(["train.epochs=1", "seeds=[0]"]) == {"train.epochs": 1, "seeds": [0]}
