@@ -3,7 +3,8 @@
 AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
 pipeline("text-classification", folder)
 
-Answers are those of `pithy predict`. Nothing of the folder is run as code.
+Answers are those of `pithy predict`. Nothing of the folder is run as code. Config, tokenizer and model refuse a folder
+with a file that is changed, missing or not in the manifest.
 """
 
 from __future__ import annotations
@@ -30,16 +31,35 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from pithy.errors import ParameterError
 from pithy.files import read_json
 from pithy.layers.types import Tokens
+from pithy.systems.manifest import verify
 from pithy.systems.saved import Saved, TextFrame, load
 from pithy.text import tokenizers
 
 Folder = str | PathLike[str]
+SETTINGS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # of config.json
 
 
 class PithyConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """config.json of a saved model."""
 
     model_type = "pithy"
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
+        """Return the config with the library's `options`, for AutoConfig once the folder is verified.
+
+        Of config.json only the settings of pithy are used: the library would act on its own, as attn_implementation.
+        """
+        if "name_or_path" in options:  # the folder that AutoConfig reads, or is told to read another file of
+            folder = Path(options["name_or_path"])
+            verify(folder)
+            config_dict = read_json(folder / "config.json")
+        return super().from_dict({name: config_dict[name] for name in SETTINGS if name in config_dict}, **options)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> Any:
+        """Read a saved model's folder; what else the library's own loader takes has no effect."""
+        return cls.from_dict({}, name_or_path=str(pretrained_model_name_or_path))
 
 
 class PithyTokenizer(PreTrainedTokenizerFast):
@@ -54,6 +74,7 @@ class PithyTokenizer(PreTrainedTokenizerFast):
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> PithyTokenizer:
         """Read a saved model's folder; what else the library's own loader takes has no effect."""
         path = Path(pretrained_model_name_or_path)
+        verify(path)
         frame = TextFrame(**read_json(path / "config.json")["frame"])
         tokenizer = tokenizers.load(path / "tokenizer.json")
         tokenizer.normalizer = stripping(tokenizer)
@@ -115,7 +136,7 @@ class PithyForSequenceClassification(PreTrainedModel):  # type: ignore[no-untype
             raise ParameterError(
                 f"{folder} reads the letters of tokens, which the library's tokenizers do not give: use pithy predict"
             )
-        config = PithyConfig.from_pretrained(folder)
+        config = PithyConfig.from_dict(read_json(folder / "config.json"))
         config.id2label = dict(enumerate(saved.labels))
         config.label2id = {label: number for number, label in enumerate(saved.labels)}
         config.problem_type = "multi_label_classification" if saved.model.multi else "single_label_classification"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from pithy import cli
 from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.files import sha256
 from pithy.inference import quantize
 from pithy.inference.export import PACKAGES, export
 from pithy.inference.ngram_runtime import open_graph
@@ -24,6 +26,7 @@ from pithy.text.tokenizers import SPECIALS, by_word
 from pithy.training.linear import fit
 from pithy.training.predict import predict
 from tests.contract.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
+from tests.fuzz.model_seeds import sealed
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")
@@ -184,6 +187,31 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
         file.write(b"\0")
     with pytest.raises(DataError, match=r"model\.onnx is not the file that the model was saved with"):
         Predictor(out)
+
+
+def test_weights_next_to_a_graph_are_refused(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    out = Path(shutil.copytree(exported[1], tmp_path / "out"))
+    graph = onnx.load(out / "model.onnx")
+    onnx.save_model(
+        graph, out / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
+    )  # fmt: skip
+    assert (out / "weights.bin").stat().st_size > 1_000
+    sealed(out)
+    with pytest.raises(DataError, match=r"weights\.bin is not listed in manifest\.json"):
+        Predictor(out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["sha256"]["weights.bin"] = sha256(out / "weights.bin")
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"manifest\.json lists other files than a model has"):
+        Predictor(out)
+
+
+def test_the_manifest_of_an_export_lists_every_file(exported: tuple[Path, Path]) -> None:
+    out = exported[1]
+    files = {path.name for path in out.iterdir()}
+    assert files == {"card.md", "config.json", "labels.json", "manifest.json", "model.onnx", "tokenizer.json"}
+    assert set(json.loads((out / "manifest.json").read_text())["sha256"]) == files - {"manifest.json"}
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def of_stages(folder: Path) -> list[Format]:
     ]
 
 
-def saved_model(folder: Path) -> None:
+def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> None:
     """A model of three kinds of weights with labels of words, as training saves one."""
     import torch
 
@@ -153,7 +153,10 @@ def saved_model(folder: Path) -> None:
     )
     context = Context(vocabulary=len(WORDS), classes=2, max_length=12, pos_weight=torch.ones(len(WORDS)))
     model = recipe.build(context)
-    save(folder, model, recipe=recipe, frame=frame, labels=["bad", "good"], tokenizer=tokenizer, facts={"seed": 0})
+    save(
+        folder, model, recipe=recipe, frame=frame, labels=["bad", "good"], tokenizer=tokenizer, facts={"seed": 0},
+        history=history,
+    )  # fmt: skip
 
 
 def sealed(folder: Path) -> None:

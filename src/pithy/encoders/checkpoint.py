@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from pithy.encoders.bert import Bert, BertConfig
+from pithy.encoders.config_check import check_config
+from pithy.errors import DataError
 from pithy.files import read_json
+from pithy.values import fits, shown
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -21,9 +24,12 @@ Named = tuple[str, Callable[[], Tensor]]  # a weight is read when it is called
 def bert_in(folder: Path) -> Bert | None:
     """The encoder of `folder` with its weights; None where it is none of `BertConfig`, or is not whole.
 
-    Raises ValueError as `filled` does, and what the file's own reader raises.
+    Raises ValueError as `filled` does, DataError for a config or an index that is refused, and what the file's own
+    reader raises.
     """
     values = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
+    if isinstance(values, dict):
+        check_config(values, f"{folder}/config.json")
     config = BertConfig.of(values) if isinstance(values, dict) else None
     files = _files(folder)
     return None if config is None or not files else filled(config, _tensors(files))
@@ -60,9 +66,27 @@ def _files(folder: Path) -> list[Path]:
     """The files that hold the weights: one, or those of an index; none where there are others than safetensors."""
     if (folder / WHOLE).is_file():
         return [folder / WHOLE]
+    return [folder / name for name in shards(folder)]
+
+
+def shards(folder: Path) -> list[str]:
+    """Return the weight files that the index of `folder` lists, none where it has no index.
+
+    Raises DataError for an index that lists anything but safetensors files of the folder itself.
+    """
     if not (folder / INDEX).is_file():
         return []
-    return [folder / name for name in sorted(set(read_json(folder / INDEX)["weight_map"].values()))]
+    index = read_json(folder / INDEX)
+    listed = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(listed, dict) or not fits(listed, dict[str, str]):
+        raise DataError(f"{folder}/{INDEX} has no weight_map of names: download the checkpoint again")
+    names = sorted(set(listed.values()))
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise DataError(
+                f"{folder}/{INDEX} lists {shown(name)}; expected the name of a safetensors file of the same folder"
+            )
+    return names
 
 
 def _tensors(files: list[Path]) -> Iterator[Named]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from pithy.encoders.config_check import check_config
 from pithy.errors import DataError, InputMissingError
 from pithy.files import read_json
 
@@ -39,6 +40,7 @@ def outlined(checkpoint: str) -> Outline | None:
             f"{folder}/config.json is not that of an encoder of the transformers library (model_type, hidden_size, "
             "num_attention_heads): set the view's checkpoint to the folder of one"
         )
+    check_config(told, f"{folder}/config.json")
     if not any(folder.glob("model*.safetensors")):
         raise InputMissingError(
             f"checkpoint {checkpoint!r} has no model.safetensors: the model's save_pretrained writes one; "

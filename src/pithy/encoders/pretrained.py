@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from pithy.encoders.attention import FAMILIES, install, plug, refuse_others
-from pithy.encoders.bert import Bert, BertConfig, fresh
-from pithy.encoders.checkpoint import bert_in, filled
+from pithy.encoders.bert import Bert
 from pithy.encoders.families import SMALL, Family, Small, sized, small_config
+from pithy.encoders.library import from_checkpoint, from_config
 from pithy.encoders.outline import Outline, outlined
 from pithy.encoders.transformer import TransformerConfig
 from pithy.encoders.warm_start import settings_of, start
-from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+from pithy.errors import DataError
 from pithy.layers.dropout import Dropout, replaced
 from pithy.layers.encoder import Encoder
 from pithy.layers.head_to_head import Site
@@ -47,9 +45,9 @@ class PretrainedConfig(Strict):
     def build(self, context: Context) -> Encoder:
         """The checkpoint's encoder with its weights, a saved model's encoder without, or the small one."""
         if self.backbone is not None:
-            return PretrainedEncoder(self, _from_config(self.backbone), context)
+            return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
-            backbone = _from_checkpoint(context.checkpoint)
+            backbone = from_checkpoint(context.checkpoint)
             self._check(backbone.config.model_type, context.checkpoint)
             return PretrainedEncoder(self, backbone, context)
         if context.pretrained is not None:
@@ -58,7 +56,7 @@ class PretrainedConfig(Strict):
         small = self._small()
         if self.family is None:
             return small.build(context)
-        return PretrainedEncoder(self, _from_config(small_config(self.family, self.small, context)), context)
+        return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
 
     def sketch(self, context: Context) -> TransformerConfig:
         """A Transformer of this encoder's width: by it one can tell whether a head fits, with nothing loaded.
@@ -112,43 +110,6 @@ class PretrainedConfig(Strict):
                 f"the view's checkpoint {checkpoint!r} is of the family {family}, and {self.family} is needed "
                 "(encoder.family): give the system a view of such a checkpoint, or take bert, which reads any"
             )
-
-
-def _from_config(values: dict[str, Any]) -> Any:
-    own = BertConfig.of(values)
-    if own is not None:
-        return fresh(own)
-    from transformers import AutoConfig, AutoModel
-
-    config = AutoConfig.for_model(**values)
-    return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
-
-
-def _from_checkpoint(checkpoint: str) -> Any:
-    """Raises SourceUnavailableError where the hub cannot be reached, DataError for a folder that is not whole."""
-    from safetensors import SafetensorError
-
-    folder = Path(checkpoint).expanduser()
-    name = str(folder) if folder.is_dir() else checkpoint
-    if name.startswith((".", "/", "~")) and not folder.is_dir():
-        raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
-    try:
-        return (bert_in(folder) if folder.is_dir() else None) or _by_library(name)
-    except (OSError, ValueError, SafetensorError) as error:
-        reason = str(error).partition("\n")[0]
-        kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
-        raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
-
-
-def _by_library(name: str) -> Any:
-    """The encoder of a folder or a name of the hub, by the transformers library; a BERT becomes our own."""
-    from transformers import AutoModel
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    model = AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-    own = BertConfig.of(model.config.to_dict())
-    return model if own is None else filled(own, ((n, w.detach) for n, w in model.state_dict().items()))
 
 
 class PretrainedEncoder(Encoder):

@@ -14,13 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.files import atomic_folder, read_json, sha256, write_json, write_text
+from pithy.files import atomic_folder, read_json, write_text
 from pithy.inference import graph, ngram_graph
 from pithy.inference.graph import refusal
 from pithy.inference.quantize import quantize
+from pithy.systems import manifest
 from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.model import parameters
-from pithy.systems.saved import CHECKED, GRAPH, NGRAMS, Saved, load
+from pithy.systems.saved import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 REFUSED = {  # kinds of encoder and head
@@ -81,5 +82,4 @@ def _complete(new: Path, folder: Path, precision: str) -> None:
         shutil.copyfile(folder / name, new / name)
     card = (folder / "card.md").read_text(encoding="utf-8")
     write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
-    digests = {name: sha256(new / name) for name in (GRAPH, NGRAMS, *copied) if (new / name).exists()}
-    write_json(new / "manifest.json", {**read_json(folder / "manifest.json"), "graph": precision, "sha256": digests})
+    manifest.write(new, {**manifest.facts_of(folder), "graph": precision})

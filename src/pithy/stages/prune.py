@@ -61,7 +61,6 @@ def _write(saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, out
     if pruned.accepted:
         thresholds = thresholds_of(pruned.model, view, saved.frame, config.precision)
         save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_accuracy}, thresholds)
-        shutil.copyfile(saved.folder / "history.json", out / "history.json")
     else:
         shutil.copytree(saved.folder, out)
 

@@ -15,7 +15,7 @@ import torch
 
 from pithy.encoders.warm_start import found
 from pithy.errors import arguments, guarded, through
-from pithy.files import atomic_folder, sha256, write_json
+from pithy.files import atomic_folder, sha256
 from pithy.settings import select
 from pithy.systems.recipe import Recipe
 from pithy.systems.registry import recipe_of
@@ -71,8 +71,8 @@ def train_seed(
         tokenizer=view.tokenizer_json,
         facts=facts,
         thresholds=thresholds_of(trained.model, view, frame, config.precision),
+        history=trained.history,
     )
-    write_json(out / "history.json", trained.history)
     finish(out, checkpoints)
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 

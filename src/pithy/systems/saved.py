@@ -1,8 +1,9 @@
 """A saved model: a folder with config, weights, tokenizer, labels, card and manifest. No pickle anywhere.
 
-config.json  model.safetensors  tokenizer.json  labels.json  card.md  manifest.json
+config.json  model.safetensors  tokenizer.json  labels.json  card.md  history.json  manifest.json
 
-An exported model has model.onnx in place of model.safetensors; an exported linear SVM has ngrams.json too.
+The manifest lists all other files; a folder with a further file is refused. An exported model has model.onnx in place
+of model.safetensors and no history; an exported linear SVM has ngrams.json too.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any, get_type_hints
 import torch
 from torch import nn
 
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import atomic_folder, read_json, sha256, write_json, write_tensors, write_text
+from pithy.errors import DataError, ParameterError
+from pithy.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from pithy.layers.types import Context
 from pithy.memory import used_up
+from pithy.systems import manifest
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 from pithy.values import fits, shown
@@ -28,6 +30,8 @@ FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
+HISTORY = "history.json"
+DOCUMENTS = {"card.md", HISTORY}  # for people: no model needs them
 EXPORTED = {GRAPH, *CHECKED} - {"model.safetensors"}
 WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # the files of a model, of an exported one, of an exported SVM
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
@@ -77,10 +81,11 @@ def save(
     tokenizer: Path,
     facts: dict[str, Any],
     thresholds: list[float] | None = None,
+    history: list[dict[str, Any]] | None = None,
 ) -> None:
     """Write the model's folder, whole or not at all; `facts` (data hash, seed, dev score …) go to card and manifest.
 
-    `thresholds` (C,) are those tuned on dev where a text may have several labels.
+    `thresholds` (C,) are those tuned on dev where a text may have several labels. `history` has a row for each epoch.
     """
     config = {
         "model_type": "pithy",
@@ -100,16 +105,17 @@ def save(
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         write_tensors(new / "model.safetensors", state)
         write_text(new / "card.md", card(recipe, model, frame, labels, facts))
-        write_json(new / "manifest.json", {**facts, "sha256": {name: sha256(new / name) for name in CHECKED}})
+        if history is not None:
+            write_json(new / HISTORY, history)
+        manifest.write(new, facts)
 
 
 def save_again(
     folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any], thresholds: list[float] | None = None
 ) -> None:
     """Write a changed `model` (a pruned one) and its `thresholds` with all else of the folder that it came from."""
-    config, manifest = read_json(saved.folder / "config.json"), read_json(saved.folder / "manifest.json")
+    config, history = read_json(saved.folder / "config.json"), saved.folder / HISTORY
     recipe = Recipe(name=saved.system, about=config["about"], paper=config["paper"], view="", **config["parts"])
-    del manifest["sha256"]
     save(
         folder,
         model,
@@ -117,8 +123,9 @@ def save_again(
         frame=saved.frame,
         labels=saved.labels,
         tokenizer=saved.folder / "tokenizer.json",
-        facts={**manifest, **facts},
+        facts={**manifest.facts_of(saved.folder), **facts},
         thresholds=thresholds,
+        history=read_json(history) if history.exists() else None,
     )
 
 
@@ -174,24 +181,11 @@ def _frame(values: Any) -> TextFrame:
 
 
 def _check(folder: Path) -> set[str]:
-    """The files that the folder was saved with: it must be whole and every one of them as it was."""
-    if not folder.is_dir():
-        raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
-    for name in ("config.json", "manifest.json"):
-        if not (folder / name).is_file():
-            raise InputMissingError(f"{folder} is not a saved model, or not whole: it has no {name}")
-    manifest = read_json(folder / "manifest.json")
-    digests = manifest.get("sha256") if isinstance(manifest, dict) else None
-    if not isinstance(digests, dict):
-        raise DataError(f"{folder}/manifest.json names no checksums: restore the folder")
-    if set(digests) not in WHOLE:
-        raise DataError(f"{folder}/manifest.json has no checksum of one of its files, or too many: restore the folder")
-    for name, digest in digests.items():
-        if not (folder / name).is_file():
-            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
-        if sha256(folder / name) != digest:
-            raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
-    return set(digests)
+    """The files of a model's folder, which must all be there, unchanged."""
+    names = manifest.verify(folder)
+    if names - DOCUMENTS not in WHOLE:
+        raise DataError(f"{folder}/manifest.json lists other files than a model has: restore the folder")
+    return names
 
 
 def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[str]) -> nn.Module:

@@ -1,0 +1,58 @@
+"""Encoders of the transformers library: from a config, from a checkpoint's folder or from the hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pithy.encoders.bert import BertConfig, fresh
+from pithy.encoders.checkpoint import bert_in, filled
+from pithy.encoders.config_check import check_config
+from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+
+
+def from_config(values: dict[str, Any]) -> Any:
+    """Build the encoder of a saved model's config, with random weights. Raises DataError for one that is refused."""
+    check_config(values, "config.json")
+    own = BertConfig.of(values)
+    if own is not None:
+        return fresh(own)
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.for_model(**values)
+    return AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]
+
+
+def from_checkpoint(checkpoint: str) -> Any:
+    """Load the encoder of a folder or of a name of the hub.
+
+    Raises SourceUnavailableError where the hub cannot be reached, DataError for a checkpoint that is not whole or that
+    is refused.
+    """
+    from safetensors import SafetensorError
+
+    folder = Path(checkpoint).expanduser()
+    name = str(folder) if folder.is_dir() else checkpoint
+    if name.startswith((".", "/", "~")) and not folder.is_dir():
+        raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
+    try:
+        return (bert_in(folder) if folder.is_dir() else None) or _by_library(name)
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).partition("\n")[0]
+        kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
+        raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
+
+
+def _by_library(name: str) -> Any:
+    """The encoder of a folder or a name of the hub, by the transformers library; a BERT becomes our own."""
+    from transformers import AutoModel, PreTrainedConfig
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    config, _ = PreTrainedConfig.get_config_dict(name)
+    check_config(config, f"config.json of checkpoint {name!r}")
+    model = AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+    own = BertConfig.of(model.config.to_dict())
+    return model if own is None else filled(own, ((n, w.detach) for n, w in model.state_dict().items()))

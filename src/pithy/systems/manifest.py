@@ -1,0 +1,59 @@
+"""manifest.json of a model's folder: facts about the model, and the SHA-256 of every other file of the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pithy.errors import DataError, InputMissingError
+from pithy.files import read_json, sha256, write_json
+from pithy.values import fits, shown
+
+MANIFEST = "manifest.json"
+
+
+def write(folder: Path, facts: dict[str, Any]) -> None:
+    """Write the manifest of a complete `folder`: `facts`, and the checksums of all its files."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
+    write_json(folder / MANIFEST, {**facts, "sha256": {name: sha256(folder / name) for name in names}})
+
+
+def facts_of(folder: Path) -> dict[str, Any]:
+    """Return the facts of the manifest, without the checksums."""
+    return {name: value for name, value in read_json(folder / MANIFEST).items() if name != "sha256"}
+
+
+def verify(folder: Path) -> set[str]:
+    """Return the files that the manifest lists. The folder must hold them unchanged, and nothing else.
+
+    A file that is not listed has no checksum, and a library could read it without being asked. Raises
+    InputMissingError for a missing file, DataError for a changed or unlisted one.
+    """
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
+    for name in ("config.json", MANIFEST):
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder} is not a saved model, or not whole: it has no {name}")
+    digests = _digests(folder)
+    for name, digest in digests.items():
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
+        if sha256(folder / name) != digest:
+            raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
+    return set(digests)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """The checksums by file name; every name is that of an entry of the folder, or of a missing file."""
+    manifest = read_json(folder / MANIFEST)
+    digests = manifest.get("sha256") if isinstance(manifest, dict) else None
+    if not isinstance(digests, dict) or not fits(digests, dict[str, str]):
+        raise DataError(f"{folder}/{MANIFEST} names no checksums: restore the folder")
+    found = {path.name for path in folder.iterdir()} - {MANIFEST}
+    if unlisted := sorted(found - digests.keys()):
+        name = shown(unlisted[0])
+        raise DataError(f"{folder}/{name} is not listed in {MANIFEST}: remove it, or train the model again")
+    for name in digests:
+        if Path(name).name != name:
+            raise DataError(f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name: restore the folder")
+    return dict(digests)
