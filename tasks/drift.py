@@ -121,7 +121,7 @@ def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> 
 
 def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
     files = sorted(ingest.arrived(root, settings), key=lambda file: file.stat().st_mtime, reverse=True)
-    return [*files, *ingest.asked(settings, scratch)]
+    return [*files, *ingest.asked(root, settings, scratch)]
 
 
 def _read(files: Sequence[Path], source: Source, window: int) -> Texts:

@@ -54,7 +54,7 @@ def take(root: Path, dataset: str, settings: Settings) -> Arrival:
     _begin(root, base, rows, described, settings)
     source, files = stream(root, name), waiting(root, settings.retrain)
     with TemporaryDirectory() as scratch:
-        tables = [*files, *asked(settings.retrain, Path(scratch))]
+        tables = [*files, *asked(root, settings.retrain, Path(scratch))]
         arrival = _append(rows, tables, source, settings.validate) if tables else Arrival(dataset=name)
     for file in files:
         _put_away(file)
@@ -89,14 +89,14 @@ def arrived(root: Path, settings: RetrainSettings) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
-def asked(settings: RetrainSettings, scratch: Path) -> list[Path]:
+def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
     """The table that the database answers with, written to `scratch`; nothing where it has no rows."""
     if settings.database is None:
         return []
     from pithy.corpus.queries import write_table
 
     try:
-        write_table(settings.database.url, settings.database.query, scratch / TABLE)
+        write_table(settings.database.url, settings.database.query, scratch / TABLE, root)
     except DataError:  # an empty answer
         return []
     return [scratch / TABLE]

@@ -21,6 +21,7 @@ class DownloadSettings(Strict):
 
     tries: Positive = 4
     timeout: Annotated[float, Range(gt=0.0)] = 30.0  # seconds without a byte
+    min_rate: Count = 1_000  # bytes a second, in each `timeout` seconds of a transfer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,6 @@ NAMES = st.lists(
     min_size=1,
     max_size=5,
 )
-LIMIT = archives.Limits()
 
 
 def key(text: str) -> str:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.pipeline import change
-from pithy.corpus.source import Source, hidden, read_source
+from pithy.corpus.access import hidden
+from pithy.corpus.source import Source, read_source
 from pithy.errors import ParameterError, PithyError
 from pithy.settings import Settings, check_names, load
 from pithy.values import fits, nearest, parsed_json, parsed_yaml, shown, typed
@@ -242,10 +243,12 @@ def test_no_secret_of_an_address_is_shown(scheme: str, before: str, after: str, 
         f"{scheme}://user:{before}{SECRET}{after}@host/{path}",
         f"{scheme}://host/{path.replace('@', '')}?{before}{SECRET}{after}",
         f"{scheme}://:{SECRET}@host/{path}?token={SECRET}",
+        f"{scheme}://host/{path.replace('@', '')}#token={SECRET}",
     ]
     for address in addresses:
         assert SECRET not in hidden(address)
-    assert hidden(f"https://host/x@1/{path.replace('?', '')}") == f"https://host/x@1/{path.replace('?', '')}"
+    plain = path.replace("?", "").replace("#", "")
+    assert hidden(f"https://host/x@1/{plain}") == f"https://host/x@1/{plain}"
 
 
 @cases(550)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pithy.corpus import archives
-from pithy.corpus.archives import Limits
+from pithy.corpus.limits import Limits
 from pithy.errors import DataError
 
 

@@ -7,87 +7,29 @@ import hashlib
 import io
 import socket
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pithy.corpus.access import hidden
 from pithy.corpus.fetch import Fetcher
-from pithy.corpus.source import Archive, File, hidden
+from pithy.corpus.source import Archive, File
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from pithy.settings import DownloadSettings
+from tests.unit.file_server import Server, serving
 
 CONTENT = bytes(range(256)) * 400
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
-class Server(ThreadingHTTPServer):
-    """Serves `files`; each request of a path first uses up one of its `troubles`."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files: dict[str, bytes] = {}
-        self.troubles: dict[str, list[str]] = {}
-        self.asked: list[tuple[str, str | None]] = []
-        self.done = threading.Event()
-
-    def address(self, path: str = "") -> str:
-        return f"http://127.0.0.1:{self.server_port}/{path}"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no news."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        path = self.path.lstrip("/")
-        self.server.asked.append((path, self.headers.get("Range")))
-        waiting = self.server.troubles.get(path, [])
-        trouble = waiting.pop(0) if waiting else "none"
-        if trouble.isdigit():
-            return self.send_error(int(trouble))
-        if trouble == "hang":
-            self.server.done.wait(5)
-            return None
-        if path not in self.server.files:
-            return self.send_error(404)
-        return self.answer(self.server.files[path], trouble)
-
-    def answer(self, content: bytes, trouble: str) -> None:
-        start = 0 if trouble == "no range" else int((self.headers.get("Range") or "bytes=0-")[6:-1])
-        if start >= len(content):
-            return self.send_error(416)
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - start))
-        self.end_headers()
-        half = start + (len(content) - start) // 2
-        self.wfile.write(content[start : half if trouble in {"cut", "reset"} else len(content)])
-        if trouble == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        return None
-
-    def log_message(self, format: str, *values: Any) -> None:
-        """Quiet."""
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as running:
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    with serving() as running:
         yield running
-        running.done.set()
-        running.shutdown()
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +38,7 @@ def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fetcher(folder: Path, *, tries: int = 3, timeout: float = 5.0) -> Fetcher:
-    return Fetcher(folder / "arrivals", DownloadSettings(tries=tries, timeout=timeout), pause=0.01)
+    return Fetcher(folder / "arrivals", DownloadSettings(tries=tries, timeout=timeout, min_rate=0), pause=0.01)
 
 
 def one(server: Server, **changes: Any) -> File:
@@ -146,6 +88,24 @@ def test_a_file_that_changed_between_two_runs_is_fetched_whole(server: Server, t
         server.files["train.csv"] = shorter
         fetcher(tmp_path).fetch(one(server, sha256=hashlib.sha256(shorter).hexdigest()), tmp_path / "raw")
         assert (tmp_path / "raw/train.csv").read_bytes() == shorter
+
+
+def test_a_file_without_a_checksum_is_of_one_version(server: Server, tmp_path: Path) -> None:
+    file = one(server, sha256=None)
+    server.files["train.csv"], server.troubles["train.csv"] = CONTENT, ["cut"]
+    with pytest.raises(SourceUnavailableError):
+        fetcher(tmp_path, tries=1).fetch(file, tmp_path / "raw")
+    server.files["train.csv"] = CONTENT[::-1]
+    fetcher(tmp_path).fetch(file, tmp_path / "raw")
+    assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT[::-1]
+
+
+def test_the_declared_size_is_the_limit(server: Server, tmp_path: Path) -> None:
+    server.files["train.csv"] = CONTENT
+    with pytest.raises(DataError, match="larger than 102,399 bytes"):
+        fetcher(tmp_path).fetch(one(server, max_bytes=len(CONTENT) - 1), tmp_path / "raw")
+    fetcher(tmp_path).fetch(one(server, max_bytes=len(CONTENT)), tmp_path / "raw")
+    assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("trouble", ["500", "cut", "reset", "hang"])

@@ -44,6 +44,7 @@ def test_a_query_becomes_a_parquet_file(database: str, tmp_path: Path) -> None:
 def test_the_address_may_stand_in_the_environment(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "REVIEWS,FOLDER")
     with pytest.raises(ParameterError, match="variable REVIEWS is not set"):
         fetch("${REVIEWS}", ALL, tmp_path)
     monkeypatch.setenv("REVIEWS", database)
@@ -64,6 +65,7 @@ def test_faults_of_a_database(database: str, tmp_path: Path) -> None:
 
 def test_no_message_shows_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2")
+    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "PASSWORD")
     for url in ("postgresql://me:hunter2@127.0.0.1:1/db", "postgresql://me:${PASSWORD}@127.0.0.1:1/db"):
         with pytest.raises(SourceUnavailableError, match=r"127\.0\.0\.1") as caught:
             fetch(url, "SELECT 1", tmp_path)

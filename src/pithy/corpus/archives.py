@@ -8,6 +8,7 @@ import io
 import shutil
 import struct
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from pithy.corpus.limits import LIMITS, Limits
 from pithy.errors import DataError
 from pithy.values import shown
 
@@ -26,24 +28,19 @@ BROKEN = (
 
 
 ZIPPED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What an archive may hold; beyond it, it is taken for a bomb."""
-
-    members: int = 300_000
-    unpacked: int = 8 << 30  # bytes of the whole archive
-    taken: int = 1 << 30  # bytes of the members that are wanted
-    ratio: int = 200  # unpacked bytes to packed ones
-    free: int = 64 << 20  # unpacked bytes that no ratio is asked of
+EXTENDED = {
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+}
+OTHERS = (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # how bzip2, xz and zstd begin: they are not read
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that gives `limit` bytes and fails over the next, before it makes room for it."""
+    """A stream that gives `limit` bytes and fails over the next, before it makes room for it, or after `seconds`."""
 
-    def __init__(self, stream: IO[bytes], limit: int, name: str) -> None:
+    def __init__(self, stream: IO[bytes], limit: int, name: str, seconds: float = LIMITS.seconds) -> None:
         self.stream, self.left, self.name = stream, limit, name
+        self.end = time.monotonic() + seconds
 
     def readable(self) -> bool:
         return True
@@ -53,6 +50,8 @@ class _Bounded(io.RawIOBase):
         self.left -= len(data)
         if self.left < 0:
             raise DataError(f"{self.name} unpacks to more than it may: it looks like an archive bomb")
+        if time.monotonic() > self.end:
+            raise DataError(f"{self.name} takes too long to unpack: it looks like an archive bomb")
         return data
 
 
@@ -62,10 +61,6 @@ class Member:
 
     path: PurePosixPath
     stream: IO[bytes]
-
-
-def _allowance(archive: Path, limits: Limits) -> int:
-    return min(limits.unpacked, max(limits.free, limits.ratio * archive.stat().st_size))
 
 
 @contextmanager
@@ -91,14 +86,18 @@ def _safe(name: str, archive: Path) -> PurePosixPath:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip, a tar or a tar.gz archive."""
+    """Whether a file is an archive by its signature: zip, tar, tar.gz, or one that is not read (bzip2, xz, zstd)."""
     try:
-        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+        if _begins(path, OTHERS) or zipfile.is_zipfile(path):
+            return True
+        with _opened(path) as stream:
+            tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), tarfile.ENCODING, "surrogateescape")
     except BROKEN:
         return False
+    return True
 
 
-def members(archive: Path, limits: Limits = Limits()) -> Iterator[Member]:
+def members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
     """The regular files of a tar, tar.gz or zip archive, one after the other.
 
     Raises DataError for links, devices, paths out of the folder, bombs and broken archives.
@@ -108,39 +107,79 @@ def members(archive: Path, limits: Limits = Limits()) -> Iterator[Member]:
         for number, member in enumerate(walk(archive, limits), start=1):
             if number > limits.members:
                 raise DataError(f"{archive.name} has more than {limits.members} members: it looks like an archive bomb")
-            yield member
+            if member is not None:
+                yield member
 
 
-def _tar_members(archive: Path, limits: Limits) -> Iterator[Member]:
+def _tar_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
+    """The regular files; None for a folder."""
+    size = archive.stat().st_size
     with _opened(archive) as packed:
-        bounded = cast("IO[bytes]", _Bounded(packed, _allowance(archive, limits), archive.name))
-        with tarfile.open(fileobj=bounded, mode="r|") as tar:
-            for item in tar:
+        bounded = cast("IO[bytes]", _Bounded(packed, limits.allowance(size), archive.name, limits.seconds))
+        with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_headers(archive, limits)) as tar:
+            while (item := tar.next()) is not None:
+                cast("Any", tar).members.clear()  # which would keep every header in memory
                 path = _safe(item.name, archive)
-                if item.isdir():
-                    continue
-                if not item.isreg() or item.issparse():
-                    raise DataError(f"{archive.name} has the member {item.name!r}, which is no plain file")
-                yield Member(path, cast("IO[bytes]", tar.extractfile(item)))
+                if not item.isdir() and (not item.isreg() or item.issparse()):
+                    raise _no_plain_file(archive, item.name)
+                yield None if item.isdir() else Member(path, cast("IO[bytes]", tar.extractfile(item)))
+
+
+def _headers(archive: Path, limits: Limits) -> type[tarfile.TarInfo]:
+    """The headers of one tar, which fail over long extended headers before tarfile reads and parses them.
+
+    tarfile reads an extended header whole, and older versions parse it in quadratic time.
+    """
+    left = max(limits.headers, limits.header_ratio * archive.stat().st_size)
+
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+            nonlocal left
+            header = super().frombuf(buf, encoding, errors)
+            if header.type == tarfile.GNUTYPE_SPARSE:
+                raise _no_plain_file(archive, header.name)
+            if header.type in EXTENDED:
+                left -= header.size
+                if left < 0 or header.size > limits.header:
+                    raise DataError(f"{archive.name} has too long extended headers: it looks like an archive bomb")
+            return header
+
+        def _proc_gnusparse_10(self, *_: object) -> None:
+            raise _no_plain_file(archive, self.name)
+
+    return Header
+
+
+def _no_plain_file(archive: Path, name: str) -> DataError:
+    return DataError(f"{archive.name} has the member {name!r}, which is no plain file")
 
 
 def _opened(archive: Path) -> IO[bytes]:
-    with archive.open("rb") as file:
-        gzipped = file.read(2) == b"\x1f\x8b"
-    return cast("IO[bytes]", gzip.open(archive)) if gzipped else archive.open("rb")
+    if _begins(archive, OTHERS):
+        raise DataError(f"{archive.name} is packed with bzip2, xz or zstd: zip, tar and tar.gz are read, pack it anew")
+    return cast("IO[bytes]", gzip.open(archive)) if _begins(archive, (b"\x1f\x8b",)) else archive.open("rb")
 
 
-def _zip_members(archive: Path, limits: Limits) -> Iterator[Member]:
-    left = _allowance(archive, limits)
+def _begins(path: Path, signatures: tuple[bytes, ...]) -> bool:
+    with path.open("rb") as file:
+        return file.read(8).startswith(signatures)
+
+
+def _zip_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
+    """The regular files; None for a folder."""
+    left = limits.allowance(archive.stat().st_size)
+    end = time.monotonic() + limits.seconds
     with zipfile.ZipFile(archive) as packed:
         for item in packed.infolist():
             path = _safe(item.filename, archive)
             if item.is_dir():
+                yield None
                 continue
             if item.external_attr >> 16 & 0o170000 not in {0, 0o100000} or item.compress_type not in ZIPPED:
-                raise DataError(f"{archive.name} has the member {item.filename!r}, which is no plain file")
+                raise _no_plain_file(archive, item.filename)
             with packed.open(item) as stream:
-                bounded = _Bounded(stream, left, archive.name)
+                bounded = _Bounded(stream, left, archive.name, end - time.monotonic())
                 yield Member(path, cast("IO[bytes]", bounded))
                 left = bounded.left
 
@@ -153,7 +192,7 @@ def _tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | None:
     return None
 
 
-def matching(archive: Path, patterns: list[str], limits: Limits = Limits()) -> Iterator[Member]:
+def matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[Member]:
     """The members whose last parts match a pattern, under those parts as their path.
 
     Raises DataError, also where nothing matches or two members come to the same path.
@@ -171,7 +210,7 @@ def matching(archive: Path, patterns: list[str], limits: Limits = Limits()) -> I
         raise DataError(f"{archive.name} has no member like {', '.join(patterns)}")
 
 
-def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = Limits()) -> None:
+def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
     """Write the matching members to the plain tar `target`: sorted, without dates or owners, so always the same bytes.
 
     Thousands of small files stay one file, which every later step reads faster than a folder. Raises DataError.
@@ -189,7 +228,7 @@ def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = Li
             tar.addfile(item, io.BytesIO(contents[name]))
 
 
-def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits = Limits()) -> None:
+def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
     """Write the one matching member to `target`. Raises DataError where there are several."""
     for index, member in enumerate(matching(archive, patterns, limits)):
         if index:
@@ -198,14 +237,15 @@ def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits 
             shutil.copyfileobj(member.stream, file)
 
 
-def names(archive: Path, target: Path, patterns: list[str], limits: Limits = Limits()) -> None:
+def names(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
     """Write the file names of the matching members to `target`, sorted, one a line. Raises DataError."""
     found = sorted(member.path.name for member in matching(archive, patterns, limits))
     target.write_text("".join(f"{name}\n" for name in found), encoding="utf-8")
 
 
-def gunzip(packed: Path, target: Path, limits: Limits = Limits()) -> None:
+def gunzip(packed: Path, target: Path, limits: Limits = LIMITS) -> None:
     """Unpack one .gz file. Raises DataError."""
     with gzip.open(packed) as stream, target.open("wb") as file, whole(packed):
-        bounded: Any = _Bounded(cast("IO[bytes]", stream), _allowance(packed, limits), packed.name)
+        allowed = limits.allowance(packed.stat().st_size)
+        bounded: Any = _Bounded(cast("IO[bytes]", stream), allowed, packed.name, limits.seconds)
         shutil.copyfileobj(bounded, file)

@@ -11,9 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pithy.corpus import archives
+from pithy.corpus.access import hidden
+from pithy.corpus.partial import part_of
 from pithy.corpus.queries import is_table, write_table
-from pithy.corpus.source import File, hidden
-from pithy.corpus.transport import download, part_of
+from pithy.corpus.source import File
+from pithy.corpus.transport import download
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from pithy.files import sha256
 from pithy.settings import DownloadSettings
@@ -67,9 +69,11 @@ class Fetcher:
         """What an earlier run left may be out of date: if its checksum is wrong, it is fetched anew, once."""
         arrival = self.arrivals / hashlib.sha256(address.encode()).hexdigest()[:16] / _name(address)
         earlier = arrival.exists() or part_of(arrival).exists()
+        mirrored = address not in file.addresses
         self.used.append(arrival)
         if not arrival.exists():
-            download(address, arrival, self.settings, self.pause)
+            checked = file.sha256 is not None or (mirrored and file.mirror_sha256 is not None)
+            download(address, arrival, self.settings, self.pause, max_bytes=file.max_bytes, checked=checked)
         try:
             _settle(arrival, address, file, target)
         except DataError:
@@ -120,8 +124,13 @@ def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
 
 
 def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
-    """What the source wants of `arrival`, called `name` where it comes from, as `target`."""
-    if file.archive is not None and _is_archive(arrival, name, file):
+    """Write what the source wants of `arrival`, called `name` where it comes from, to `target`.
+
+    A mirror may hold the one file that an archive elsewhere has it in, which may be an archive itself.
+    """
+    if file.sha256 is not None and sha256(arrival) == file.sha256:
+        shutil.copyfile(arrival, target)  # as it is: nothing of it is opened
+    elif file.archive is not None and _is_archive(arrival, name):
         {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
             arrival, target, file.archive.members
         )
@@ -131,13 +140,10 @@ def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
         shutil.copyfile(arrival, target)
 
 
-def _is_archive(arrival: Path, name: str, file: File) -> bool:
-    """By content, and by name where an archive is too damaged to be known by its content.
-
-    A mirror may hold the one file that an archive elsewhere has it in, which may be an archive itself.
-    """
+def _is_archive(arrival: Path, name: str) -> bool:
+    """By content, and by name where an archive is too damaged to be known by its content."""
     named = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name  # GitHub's …/tar.gz/COMMIT
-    return (named or archives.is_archive(arrival)) and (file.sha256 is None or sha256(arrival) != file.sha256)
+    return named or archives.is_archive(arrival)
 
 
 def _verify(path: Path, expected: str | None, name: str, address: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from pithy.corpus.access import contained, hidden
+from pithy.corpus.limits import MAX_BYTES
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import read_json, stands_in
-from pithy.values import Strict, nearest, read_yaml, typed
+from pithy.values import Positive, Strict, nearest, read_yaml, typed
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")
@@ -50,6 +51,7 @@ class File(Declared):
     sha256: str | None = None
     mirror: str | None = None  # path below PITHY_MIRROR; .gz and .tar.gz are unpacked on arrival
     mirror_sha256: str | None = None  # of the mirror's file as it arrives
+    max_bytes: Positive = MAX_BYTES  # of what is fetched; a larger file is refused
     read: dict[str, Any] = field(default_factory=dict)  # what differs from the source's `read` for this file
 
     @property
@@ -90,16 +92,6 @@ class Source(Declared):
         """Whether the tokens of its texts have labels."""
         options = [self.read, *(file.read for file in self.files)]
         return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
-
-
-def hidden(address: str) -> str:
-    """An address without user, password and query, which may be secret."""
-    scheme, mark, rest = address.partition("://")
-    host = re.split(r"[/?#]", rest)[0]
-    named = "@" in host or ":" in host  # what looks like a port may be a password's beginning, up to its /
-    if named and "@" in rest and scheme != "hf":  # where @ is a revision
-        rest = f"***@{rest.rpartition('@')[2]}"
-    return scheme + mark + rest.partition("?")[0]
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
@@ -155,9 +147,10 @@ def _check(source: Source, path: Path) -> None:
 
 
 def _check_file(file: File, where: str) -> None:
-    inner = PurePosixPath(file.path)
-    if inner.is_absolute() or ".." in inner.parts or not inner.parts or inner.parts[0] == "source.json":
+    if not contained(file.path) or Path(file.path).parts[0] == "source.json":
         raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
+    if file.mirror is not None and not contained(file.mirror):
+        raise ParameterError(f"{where}.mirror was {file.mirror!r}: a path below the mirror's folder is needed")
     if bool(file.local) == bool(file.addresses or file.mirror):
         raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
     for address in file.addresses:

@@ -8,11 +8,12 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
+from pithy.corpus.access import contained
 from pithy.corpus.archives import members, whole
 from pithy.corpus.readers.decoding import decode, lines
 from pithy.corpus.source import Declared
-from pithy.errors import DataError, InputMissingError
-from pithy.values import parsed_json
+from pithy.errors import DataError, InputMissingError, ParameterError
+from pithy.values import parsed_json, shown
 
 COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for name in ("file", "line", "text", "label")})
 
@@ -56,10 +57,13 @@ def read_posts(path: Path, options: Posts) -> pl.DataFrame:
 def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
     """file, line, text, label, in the order of the paths.
 
-    Raises DataError for a file that is no JSON object with the text, or that stands in no list or in two.
+    Raises DataError for a file that is no JSON object with the text, or that stands in no list or in two,
+    ParameterError for a list that is not below the source's folder.
     """
     labels: dict[str, str] = {}
     for label, name in options.lists.items():
+        if not contained(name):
+            raise ParameterError(f"read.lists.{shown(label)} was {name!r}: name a file of the source")
         for listed in lines(path.parent / name)["text"]:
             if listed in labels:
                 raise DataError(f"{path.parent / name} lists {listed}, which is listed as {labels[listed]!r} too")

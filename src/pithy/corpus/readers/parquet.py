@@ -9,11 +9,13 @@ from pathlib import Path
 import polars as pl
 import polars.selectors as cs
 
+from pithy.corpus.limits import LIMITS
 from pithy.corpus.readers.columns import Columns, map_columns
 from pithy.corpus.readers.decoding import readable
-from pithy.errors import InputMissingError
+from pithy.errors import DataError, InputMissingError
 
 BATCH = 50_000  # rows
+CELL = 16  # bytes that polars keeps of a string beside its characters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,7 @@ class Parquet(Columns):
 
 
 def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
-    """Read the columns that are needed. Raises DataError for a broken file or a missing column."""
+    """Read the columns that are needed. Raises DataError for a broken file, a bomb or a missing column."""
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
     with readable(path):
@@ -30,8 +32,24 @@ def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
         empty = pl.DataFrame(schema=there)
         yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # says which column is missing
         wanted = [name for name in there if name in {*options.needed(), *options.keep}]
+        left = _memory_left(path, len(wanted))
         scan = pl.scan_parquet(path, glob=False).select(cs.by_name(wanted))
         for table in scan.collect_batches(chunk_size=BATCH, maintain_order=True):
             lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
             rows += table.height
+            left -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
+            _check_left(left, path)
             yield map_columns(table, options, path, lines)
+
+
+def _memory_left(path: Path, columns: int) -> int:
+    """Bytes that the strings of the file may have, by its size; its number of rows stands at its end."""
+    rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+    left: int = LIMITS.allowance(path.stat().st_size) - rows * columns * CELL
+    _check_left(left, path)
+    return left
+
+
+def _check_left(left: int, path: Path) -> None:
+    if left < 0:
+        raise DataError(f"{path} unpacks to more than a file of its size may: it looks like a bomb")

@@ -1,0 +1,148 @@
+"""What a source may reach: files below a folder, environment variables that the user allows, redirects; no secrets."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pithy.errors import ParameterError, SourceUnavailableError
+from pithy.files import stands_in
+from pithy.values import shown
+
+ALLOWED = "PITHY_SOURCE_VARIABLES"
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+OWN = ("PG", "HF_")  # variables that PostgreSQL's driver and the hub's reader look for by themselves
+FILES = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
+NEAREST = 2  # zones: 0 public, 1 private, 2 this machine and its link
+
+
+def contained(name: str) -> bool:
+    """Whether `name` is a relative path that stays below the folder it is joined to."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and name.isprintable()
+
+
+def hidden(address: str) -> str:
+    """An address without user, password, query and fragment, which may be secret."""
+    scheme, mark, rest = address.partition("://") if "://" in address else ("", "", address)
+    host = re.split(r"[/?#]", rest)[0]
+    named = "@" in host or ":" in host  # what looks like a port may be a password's beginning, up to its /
+    if named and "@" in rest:
+        rest = f"***@{rest.rpartition('@')[2]}"
+    return scheme + mark + re.split(r"[?#]", rest)[0]
+
+
+def masked(words: str, address: str) -> str:
+    """`words` without what is secret in an address, as it stands there and as it is meant."""
+    beyond = address.partition("://")[2]
+    user, _, password = beyond.rpartition("@")[0].partition(":")
+    values = [value for part in re.split(r"[?#]", beyond)[1:] for _, value in parse_qsl(part)]
+    for secret in (password, user, *values):
+        for each in filter(None, (secret, unquote(secret))):
+            words = words.replace(each, "***")
+    return words
+
+
+def expanded(address: str) -> str:
+    """The address of a database with each ${VARIABLE} replaced. Raises ParameterError."""
+    return VARIABLE.sub(_value, address)
+
+
+def _value(variable: re.Match[str]) -> str:
+    name = variable[1]
+    if name not in _allowed():
+        raise ParameterError(
+            f"a source asks for the environment variable {name}, which it may not read: if you trust the source, set "
+            f"{ALLOWED}={','.join([*sorted(_allowed()), name])} in your environment"
+        )
+    if (value := os.environ.get(name)) is None:
+        raise ParameterError(f"the environment variable {name} is not set, and a database address needs it")
+    return value
+
+
+def _allowed() -> set[str]:
+    """The environment variables that sources may use."""
+    return {name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()}
+
+
+@contextmanager
+def only_allowed_variables() -> Iterator[None]:
+    """Hide from drivers the variables that they read by themselves, such as PGPASSWORD and HF_TOKEN, unless allowed.
+
+    Where HF_TOKEN is not allowed, the token that `hf auth login` stored is not read either.
+    """
+    before = {name: value for name, value in os.environ.items() if name.startswith(OWN) and name not in _allowed()}
+    for name in before:
+        del os.environ[name]
+    if without_token := not _allowed() & {"HF_TOKEN", "HF_HOME"}:
+        os.environ["HF_HOME"] = os.devnull
+    try:
+        yield
+    finally:
+        if without_token:
+            del os.environ["HF_HOME"]
+        os.environ.update(before)
+
+
+def check_parameters(address: str) -> None:
+    """Refuse parameters of a PostgreSQL address that name files, such as sslkey; one from a variable is the user's.
+
+    Raises ParameterError.
+    """
+    if found := FILES & {name.lower() for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)}:
+        raise ParameterError(
+            f"{hidden(address)} names a local file ({', '.join(sorted(found))}): put the whole address into an "
+            f"environment variable and name it in {ALLOWED}"
+        )
+
+
+def sqlite_file(address: str, full: str, root: Path) -> Path:
+    """The file of an SQLite address, which is `full` with its variables replaced: below the project's folder `root`.
+
+    Where the whole address is a variable, any file. Raises ParameterError.
+    """
+    file = Path(unquote(full.removeprefix("sqlite://").partition("?")[0]).removeprefix("/"))
+    if VARIABLE.fullmatch(address) or stands_in(file, root):
+        return file
+    raise ParameterError(
+        f"{hidden(address)} is outside the project: put the file below data/local, or the whole address into an "
+        f"environment variable and name it in {ALLOWED}"
+    )
+
+
+def check_redirect(named: str, target: str) -> None:
+    """Refuse a redirect to a network nearer than that of the `named` address: from public to private or loopback.
+
+    A host that cannot be resolved here counts as public. Raises SourceUnavailableError.
+    """
+    if zone(urlsplit(target).hostname or "") > zone(urlsplit(named).hostname or ""):
+        raise SourceUnavailableError(
+            f"{hidden(named)} redirects to the private address {shown(hidden(target))}, which is refused: "
+            "if you trust it, name that address in the source"
+        )
+
+
+def zone(host: str) -> int:
+    """0 for a public host, 1 for one of a private network, 2 for this machine and its link; the nearest address."""
+    return max(map(_zone_of, _resolved(host)), default=0)
+
+
+def _resolved(host: str) -> set[str]:
+    try:
+        return {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return set()
+
+
+def _zone_of(address: str) -> int:
+    ip = ipaddress.ip_address(address)
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
+        return NEAREST
+    return 0 if ip.is_global else 1

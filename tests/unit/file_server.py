@@ -1,0 +1,102 @@
+"""A server of files on this machine whose answers go wrong on demand."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files` with `headers`; each request of a path first uses up one of its `troubles`."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, bytes] = {}
+        self.headers: dict[str, dict[str, str]] = {}
+        self.redirects: dict[str, str] = {}
+        self.troubles: dict[str, list[str]] = {}
+        self.asked: list[tuple[str, str | None]] = []  # paths and ranges
+        self.conditions: list[str | None] = []  # If-Range of each request
+        self.done = threading.Event()
+
+    def address(self, path: str = "", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.server_port}/{path}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no news."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        path = self.path.lstrip("/")
+        self.server.asked.append((path, self.headers.get("Range")))
+        self.server.conditions.append(self.headers.get("If-Range"))
+        waiting = self.server.troubles.get(path, [])
+        trouble = waiting.pop(0) if waiting else "none"
+        if trouble.isdigit():
+            return self.send_error(int(trouble))
+        if trouble == "hang":
+            self.server.done.wait(5)
+            return None
+        if path in self.server.redirects:
+            return self.redirect(self.server.redirects[path])
+        if path not in self.server.files:
+            return self.send_error(404)
+        return self.answer(self.server.files[path], self.server.headers.get(path, {}), trouble)
+
+    def redirect(self, location: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", location)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def answer(self, content: bytes, headers: dict[str, str], trouble: str) -> None:
+        condition = self.headers.get("If-Range")
+        changed = condition is not None and condition not in headers.values() and trouble != "ignore If-Range"
+        start = 0 if trouble == "no range" or changed else int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        if start >= len(content):
+            return self.send_error(416)
+        self.send_response(206 if start or trouble == "unasked range" else 200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if start or trouble == "unasked range":
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if trouble != "no length":
+            self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        half = start + (len(content) - start) // 2
+        self.wfile.write(content[start : half if trouble in {"cut", "reset", "drip"} else len(content)])
+        if trouble == "drip":
+            self.drip(content[half:])
+        if trouble == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        return None
+
+    def drip(self, content: bytes) -> None:
+        """Ten bytes each 20 ms: 500 a second."""
+        for place in range(0, len(content), 10):
+            self.wfile.write(content[place : place + 10])
+            self.wfile.flush()
+            time.sleep(0.02)
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """A server that runs until the block ends."""
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield running
+        running.done.set()
+        running.shutdown()
