@@ -18,6 +18,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.retrain import called, retrain
+from pithy.display import echo
 from pithy.errors import InputMissingError, guarded, started
 from pithy.evaluation.drift import MEASURES
 from pithy.files import write_json
@@ -76,8 +77,8 @@ def main(
     if found is None:
         raise InputMissingError(NO_CHAMPION)
     if found.measures:
-        print(table(found))
-    print(found)
+        echo(table(found))
+    echo(found)
 
 
 if __name__ == "__main__":

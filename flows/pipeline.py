@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pithy.display import echo
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import read_params
 from pithy.values import parsed_yaml, shown
@@ -90,7 +91,7 @@ def _report_unsuited(request: Request) -> None:
     if request.dataset and not request.systems and not request.revision:
         params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
         for name in overrides.unsuited(params, request.root):
-            print(f"note: {name} is left out: {request.dataset} has not the labels that it learns", file=sys.stderr)
+            echo(f"note: {name} is left out: {request.dataset} has not the labels that it learns", file=sys.stderr)
 
 
 def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
@@ -120,17 +121,17 @@ def report(run: Run, root: Path) -> int:
     """Print the comparison and where the report is, or what failed; the exit code."""
     folder = (root / "runs" / run.name).relative_to(root)
     if run.code:
-        print(_failure(run), file=sys.stderr)
+        echo(_failure(run), file=sys.stderr)
         return run.code
-    print(f"{run.executed} of {len(run.stages)} stages executed in {run.wall_seconds:.1f} s")
+    echo(f"{run.executed} of {len(run.stages)} stages executed in {run.wall_seconds:.1f} s")
     if run.summary:
         from rich.console import Console
 
         from pithy.evaluation.terminal import comparison_table
 
         Console(width=None if sys.stdout.isatty() else WIDTH).print(comparison_table(run.summary))
-        print(f"report: {folder / 'report.html'}")
-        print(f'model:  {folder / "model"}  (try it: pithy predict {folder / "model"} "a text")')
+        echo(f"report: {folder / 'report.html'}")
+        echo(f'model:  {folder / "model"}  (try it: pithy predict {folder / "model"} "a text")')
     return 0
 
 

@@ -22,6 +22,7 @@ from prefect.states import Completed
 
 from flows.dag import pipeline
 from flows.pipeline import ended, report
+from pithy.display import echo, escape_markdown
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import load
 from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
@@ -102,7 +103,10 @@ def _challenge(request: Request, run: Run, arrival: Arrival) -> Retraining:
 
 def _page(result: Retraining) -> str:
     what = "Promoted" if result.promoted else "Refused"
-    return f"**{what}**: {result.reason}\n\n* {result.arrival}\n* run: {result.run}\n* {result.champion}\n"
+    reason, *facts = map(
+        escape_markdown, (result.reason, str(result.arrival), f"run: {result.run}", str(result.champion))
+    )
+    return "\n".join([f"**{what}**: {reason}", "", *(f"* {fact}" for fact in facts), ""])
 
 
 def called(this: Any, root: Path, *arguments: Any) -> Any:
@@ -131,18 +135,18 @@ def main(
         raise ParameterError("--rollback and --show were given: one of them is allowed")
     if rollback:
         with champion.held(root):
-            print(champion.rollback(root))
+            echo(champion.rollback(root))
     elif show:
-        print("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
+        echo("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
     else:
         _retrain(root, dataset)
 
 
 def _retrain(root: Path, dataset: str) -> None:
     result: Retraining = called(retrain, root, dataset or None)
-    print(result.arrival)
-    print(f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
-    print(f"{result.champion}\nmodel:  runs/champion/model")
+    echo(result.arrival)
+    echo(f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
+    echo(f"{result.champion}\nmodel:  runs/champion/model")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from pithy.display import echo
 from pithy.errors import guarded, started
 from tasks import served, service
 
@@ -30,7 +31,7 @@ def main(
     """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C."""
     if stop:
         ended = served.stop()
-        print(f"process {ended.process} has ended" if ended else "nothing is served here")
+        echo(f"process {ended.process} has ended" if ended else "nothing is served here")
         return
     for number in (signal.SIGINT, signal.SIGTERM):  # one way to stop; a shell's background has Ctrl-C switched off
         signal.signal(number, signal.default_int_handler)
@@ -43,7 +44,7 @@ def main(
 
 def _announce(url: str, note: Callable[[str], None]) -> None:
     note(url)
-    print(f"dashboard: {url} (Ctrl-C stops it, and so does make stop)", flush=True)
+    echo(f"dashboard: {url} (Ctrl-C stops it, and so does make stop)", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.pipeline import WIDTH, changes, ended, listed, number
+from pithy.display import echo
 from pithy.errors import ParameterError, guarded, started
 from pithy.values import parsed_yaml
 from tasks import address, cluster, markdown, overrides, publish, server
@@ -91,10 +92,10 @@ def _report(results: list[Result]) -> int:
 
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table(results))
     for chosen in best(results):
-        print(f"best on dev: {chosen.told()}\nreport: runs/{chosen.run}/report.html")
+        echo(f"best on dev: {chosen.told()}\nreport: runs/{chosen.run}/report.html")
     for result in results:
         if result.code:
-            print(f"error: {result.run}: {result.message}", file=sys.stderr)
+            echo(f"error: {result.run}: {result.message}", file=sys.stderr)
     return next((result.code for result in results if result.code), 0)
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pithy.display import echo
 from pithy.errors import InputMissingError, guarded, started
 from pithy.evaluation.difference import Change, render_difference
 from pithy.files import write_text
@@ -39,7 +40,7 @@ def main(
     plots = _plots(root, [rev, new], _ask(root, "plots", revisions))
     metrics, params = (_changes(_ask(root, what, revisions)) for what in ("metrics", "params"))
     write_text(root / PAGE, render_difference(rev, new, metrics, params, plots))
-    print(f"{len(metrics)} metrics and {len(params)} parameters differ: {PAGE}")
+    echo(f"{len(metrics)} metrics and {len(params)} parameters differ: {PAGE}")
 
 
 def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:

@@ -1,10 +1,15 @@
-"""What Prefect's dashboard shows of a run, as Markdown. Its pages are narrow: tables have few columns."""
+"""What Prefect's dashboard shows of a run, as Markdown. Its pages are narrow: tables have few columns.
+
+Names, labels and notes come from the data: they are escaped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pithy.display import escape_markdown
 
 if TYPE_CHECKING:
     from pithy.evaluation.summary import Summary
@@ -18,7 +23,7 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
     head = ["system", "", f"dev {SCORE_NAMES[summary.score]}", f"test, {level(summary.confidence)} interval"]
     rows = [
         [
-            row.system,
+            escape_markdown(row.system),
             MARK[row.outcome],
             percent(row.dev_score),
             NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
@@ -28,25 +33,34 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
         for row in summary.rows
     ]
     table = _table([*head, "parameters", "ms a text"], "llrrrr", rows)
-    return _page(summary.dataset, summary.verdict, table, _list(summary.notes), *pictures)
+    return _page(summary.dataset, escape_markdown(summary.verdict), table, _list(summary.notes), *pictures)
 
 
 def corpus(about: dict[str, Any]) -> str:
     """The data set's labels, the rows of its splits, what was found in them."""
-    labels = ", ".join(map(str, about["labels"][:50]))
-    table = _table(["split", "rows"], "lr", [[split, f"{number:,}"] for split, number in about["rows"].items()])
+    labels = escape_markdown(", ".join(map(str, about["labels"][:50])))
+    rows = [[escape_markdown(split), f"{number:,}"] for split, number in about["rows"].items()]
+    table = _table(["split", "rows"], "lr", rows)
     return _page(about["name"], f"{len(about['labels'])} labels: {labels}", table, _list(about["notes"]))
 
 
 def sweep(head: Sequence[str], rows: Sequence[Sequence[str]], verdicts: Iterable[str]) -> str:
     """The runs of a sweep, and the best on dev of each data set."""
-    return _page("sweep", _table(head, "l" * (len(head) - 1) + "r", rows), _list(verdicts))
+    cells = [list(map(escape_markdown, row)) for row in rows]
+    return _page("sweep", _table(list(map(escape_markdown, head)), "l" * (len(head) - 1) + "r", cells), _list(verdicts))
 
 
 def report(name: str, verdict: str, folder: Path) -> str:
     """Where the report is, as text: a browser follows no link from a page that came by HTTP to a file."""
     page, model = f"    {folder / 'report.html'}", f"    {folder / 'model'}"
-    return _page(name, verdict, "The whole report, one page that opens offline:", page, "The chosen model:", model)
+    return _page(
+        name,
+        escape_markdown(verdict),
+        "The whole report, one page that opens offline:",
+        page,
+        "The chosen model:",
+        model,
+    )
 
 
 def picture(title: str, svg: str) -> str:
@@ -54,18 +68,18 @@ def picture(title: str, svg: str) -> str:
     from base64 import b64encode
 
     white = svg.replace("<svg ", '<svg style="background:white" ', 1)
-    return f"### {title}\n\n![{title}](data:image/svg+xml;base64,{b64encode(white.encode()).decode()})"
+    name = escape_markdown(title)
+    return f"### {name}\n\n![{name}](data:image/svg+xml;base64,{b64encode(white.encode()).decode()})"
 
 
 def _page(title: str, *parts: str) -> str:
-    return "\n\n".join([f"# {title}", *filter(None, parts)]) + "\n"
+    return "\n\n".join([f"# {escape_markdown(title)}", *filter(None, parts)]) + "\n"
 
 
 def _list(notes: Iterable[str]) -> str:
-    return "\n".join(f"* {note}" for note in notes)
+    return "\n".join(f"* {escape_markdown(note)}" for note in notes)
 
 
 def _table(head: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> str:
     rules = [{"l": "---", "r": "---:"}[side] for side in sides]
-    lines = [head, rules, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, rules, *rows])

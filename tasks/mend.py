@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pithy.display import echo
+
 OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a file of the cache, its folder's included
 KEPT = Path(".pithy/dvc.lock.damaged")
 
@@ -56,7 +58,7 @@ def main() -> None:
     done += [f"{out}: its copy in DVC's cache was damaged, both are removed" for out in damaged(root, _entries(root))]
     removed = _remove_damaged(_every(cache_of(root)))
     done += [f"{path.parent.name}{path.name}: damaged in DVC's cache, removed" for path in removed]
-    print("\n".join([*done, "run dvc repro: what is missing is made again" if done else "nothing is damaged"]))
+    echo("\n".join([*done, "run dvc repro: what is missing is made again" if done else "nothing is damaged"]))
 
 
 def _mend_locks(root: Path) -> str:

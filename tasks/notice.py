@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
+from pithy.display import echo
 from pithy.errors import ParameterError
 
 LONGEST = 4_000  # bytes of a notice
@@ -70,4 +71,4 @@ def _send(address: str, text: str) -> None:
         if answer.is_success:
             return
         why = f"HTTP {answer.status_code}"
-    print(f"a notice could not be sent to PITHY_WEBHOOK: {why}", file=sys.stderr, flush=True)
+    echo(f"a notice could not be sent to PITHY_WEBHOOK: {why}", file=sys.stderr, flush=True)

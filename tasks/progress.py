@@ -45,11 +45,12 @@ class Gauge:
 
         if self._broken:
             return
+        plain = line.replace("`", "'")
         try:
             if self._artifact is None:
-                self._artifact = cast(UUID, create_progress_artifact(done, key=self.key, description=f"`{line}`"))
+                self._artifact = cast(UUID, create_progress_artifact(done, key=self.key, description=f"`{plain}`"))
             else:
-                update_progress_artifact(self._artifact, done, description=f"`{line}`")
+                update_progress_artifact(self._artifact, done, description=f"`{plain}`")
         except Exception as error:  # whatever a server in trouble answers
             self._broken = True
             log.warning("no more progress of %s in the dashboard: %s", self.key, error)

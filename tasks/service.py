@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import httpx
 
+from pithy.display import echo
 from pithy.errors import TryAgainError
 from tasks import database, deployments, leash, notice, server
 
@@ -41,7 +42,7 @@ class Kept:
         said = f"the {self.name} ended (exit {code}): see {_log(self.name)}"
         if self.short > ACCIDENTS:
             raise TryAgainError(said)
-        print(f"{said}; it is started again", file=sys.stderr, flush=True)
+        echo(f"{said}; it is started again", file=sys.stderr, flush=True)
         self.child, self.began = self.start(), time.monotonic()
 
     def end(self) -> None:
@@ -71,7 +72,7 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
         deployments.deploy(root, wanted)
         stack.callback(_bury)
         worker = _keep(stack, "worker", _worker)
-        print(f"scheduled: {', '.join(wanted)} ({deployments.FILE})", flush=True)
+        echo(f"scheduled: {', '.join(wanted)} ({deployments.FILE})", flush=True)
         while True:
             api.look()
             worker.look()

@@ -15,6 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
+from pithy.display import printable
 from pithy.errors import ParameterError, PithyError, TryAgainError
 from pithy.files import read_json
 from tasks import leash
@@ -176,8 +177,10 @@ def table(results: Sequence[Result]) -> Table:
     from rich.text import Text
 
     heads, rows = cells(results)
-    shown = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in heads:
+        shown.add_column(Text(printable(head)))
     chosen = {result.run for result in best(results)}
     for row in rows:
-        shown.add_row(*map(Text, row), style="bold green" if row[0] in chosen else "")
+        shown.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if row[0] in chosen else "")
     return shown

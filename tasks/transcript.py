@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from pithy.display import printable
 from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 
 PROGRESS = "\x1e"  # a line that starts with it replaces the one before
@@ -50,7 +51,8 @@ class Transcript:
 
     def read(self, line: str) -> str:
         """Take in one line; what of it is worth showing, or the empty string."""
-        line = line.rstrip()
+        mark = PROGRESS if line.startswith(PROGRESS) else ""
+        line = f"{mark}{printable(line.removeprefix(PROGRESS))}".rstrip()
         if self.state == "Cached":
             if line == self._began:
                 self.state = "Completed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
+from pithy.display import echo, json_text
 from pithy.errors import InputMissingError, ParameterError, guarded, through
 from pithy.inference.texts import TABLES, decoded
 
@@ -59,7 +59,7 @@ def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) 
 
     predictor = Predictor(model)
     counts = predict_table(predictor, table, out, text=text, force=force)
-    print(f"{out}: {counts.rows:,} rows")
+    echo(f"{out}: {counts.rows:,} rows")
     _note(counts.empty, counts.truncated, predictor.room)
 
 
@@ -75,9 +75,9 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
             if as_json:
                 shown = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
-                print(json.dumps(shown | words, ensure_ascii=False))
+                echo(json_text(shown | words))
             else:
-                print(f"{answer.label}\t{answer.probability:.3f}\t{marked(text, answer.words, default)}")
+                echo(f"{answer.label}\t{answer.probability:.3f}\t{marked(text, answer.words, default)}")
             empty += not text.strip()
             truncated += answer.truncated
     _note(empty, truncated, predictor.room)
@@ -95,9 +95,9 @@ def _lines(file: Path | None) -> Iterator[str]:
 def _note(empty: int, truncated: int, room: int) -> None:
     """Report on stderr what a user may not expect of the predictions."""
     if empty:
-        print(f"note: {_counted(empty)} empty", file=sys.stderr)
+        echo(f"note: {_counted(empty)} empty", file=sys.stderr)
     if truncated:
-        print(f"note: {_counted(truncated)} truncated: the model reads {room} tokens of a text", file=sys.stderr)
+        echo(f"note: {_counted(truncated)} truncated: the model reads {room} tokens of a text", file=sys.stderr)
 
 
 def _counted(texts: int) -> str:
@@ -115,7 +115,7 @@ def export(
 
     write(model, out, int8=int8)
     size = sum(file.stat().st_size for file in out.iterdir()) / 1e6
-    print(f"{out}: ready ({size:.1f} MB); answer with  pithy predict {out} TEXT")
+    echo(f"{out}: ready ({size:.1f} MB); answer with  pithy predict {out} TEXT")
 
 
 @cli.command()
@@ -129,7 +129,7 @@ def systems(
     rows = list(listed())
     gc.freeze()
     if as_json:
-        print(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
+        echo(json_text([asdict(row) for row in rows], indent=2))
         return
     from rich.console import Console
     from rich.table import Table
@@ -163,7 +163,7 @@ def add(
     found = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks as plain characters" if source.read.get("quote", "") is None else ""
-    print(f"{path}: ready ({found}{encoding}{quote}); train on it with  make run DATASET={source.name}")
+    echo(f"{path}: ready ({found}{encoding}{quote}); train on it with  make run DATASET={source.name}")
 
 
 @guarded

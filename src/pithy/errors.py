@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import ClassVar, NoReturn, ParamSpec
 
+from pithy.display import echo
 from pithy.memory import used_up
 
 P = ParamSpec("P")
@@ -198,7 +199,7 @@ def held_back() -> Iterator[Callable[[], int]]:
 
 def say(error: BaseException) -> int:
     """Print the line about `error` on stderr; gives the exit code."""
-    print(f"error: {message(error)}", file=sys.stderr)
+    echo(f"error: {message(error)}", file=sys.stderr)
     return exit_code(error)
 
 

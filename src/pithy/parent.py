@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+from pithy.display import echo
 from pithy.errors import Terminated, TryAgainError, exit_code, leave, message
 from pithy.memory import limited, used_up
 
@@ -34,7 +35,7 @@ def stand_between() -> None:
     if child := os.fork():
         code, line = _said(*_wait(child))
         if line:
-            print(f"error: {line}", file=sys.stderr)
+            echo(f"error: {line}", file=sys.stderr)
         leave(code)
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop who writes from behind (`stty tostop`)

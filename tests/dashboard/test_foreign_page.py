@@ -7,8 +7,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 
+from tasks.markdown import corpus
 from tests.dashboard.conftest import Server
 
 # Ways in which a page can send a flow's name to the API; `opaque` or an error is all that it may learn.
@@ -57,3 +59,25 @@ def test_a_page_of_another_site_creates_nothing(browser: Any, server: Server, el
     names = {flow["name"] for flow in server.ask("flows")}
     assert "own-0" in names
     assert not {name for name in names if name.startswith("foreign")}
+
+
+def asked(browser: Any, server: Server, markdown: str) -> set[str]:
+    """The addresses elsewhere that the dashboard's page of an artifact asks."""
+    body = {"key": "attack", "type": "markdown", "data": f"{markdown}\n\nthe end"}
+    artifact = httpx.post(f"{server.url}/api/artifacts/", json=body).raise_for_status().json()["id"]
+    context, found = browser.new_context(), set[str]()
+    context.route(lambda url: not url.startswith(server.url), lambda route: route.abort())
+    tab = context.new_page()
+    tab.on("request", lambda request: found.add(request.url))
+    tab.goto(f"{server.url}/artifacts/artifact/{artifact}")
+    tab.get_by_text("the end").first.wait_for()
+    tab.wait_for_timeout(300)
+    context.close()
+    return {url for url in found if "/evil" in url}
+
+
+def test_a_label_makes_the_dashboard_load_no_image(browser: Any, server: Server, elsewhere: str) -> None:
+    labels = [f"![x]({elsewhere}/evil1.png)", f'<img src="{elsewhere}/evil2.png">']
+    assert asked(browser, server, "\n\n".join(labels)) == {f"{elsewhere}/evil{number}.png" for number in (1, 2)}
+    data = {"name": labels[0], "labels": labels, "rows": {labels[1]: 1}, "notes": labels}
+    assert asked(browser, server, corpus(data)) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,3 +64,15 @@ def test_the_export_command_asks_for_the_precision_that_the_user_asks_for(
     monkeypatch.setattr("pithy.inference.export.export", write)
     run("export", tmp_path / "model", tmp_path / "out", *options)
     assert asked == [(tmp_path / "model", tmp_path / "out", bool(options))]
+
+
+def test_control_characters_of_a_text_are_not_printed_and_json_keeps_them(
+    model: Path, run: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "large\x1b]0;owned\x07 \x9b31mroom\x7f"
+    run("predict", model, text)
+    assert capsys.readouterr().out.split("\t")[2] == "large room\n"
+    run("predict", "--json", model, text)
+    out = capsys.readouterr().out
+    assert json.loads(out)["text"] == text
+    assert not {"\x1b", "\x07", "\x9b", "\x7f"} & set(out)

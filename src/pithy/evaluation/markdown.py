@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pithy.display import escape_markdown
 from pithy.evaluation.formats import (
     NO_TOKENS,
     SCORE_NAMES,
@@ -32,17 +33,17 @@ def comparison_markdown(summary: Summary) -> str:
         "p (dev)",
         "p (test)",
     ]
-    lines = [f"# {_plain(summary.dataset)}", "", _plain(summary.verdict), ""]
+    lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
     lines += [_line(head), _line(["---", *["---:"] * (6 + len(summary.further)), "---", *["---:"] * 2])]
     lines += [_line(_cells(row, summary)) for row in summary.rows]
     lines += ["", "p: Holm-corrected p-value of the difference from the chosen system."]
-    lines += [f"* {_plain(note)}" for note in summary.notes]
+    lines += [f"* {escape_markdown(note)}" for note in summary.notes]
     return "\n".join(lines) + "\n"
 
 
 def _cells(row: Row, summary: Summary) -> list[str]:
     return [
-        row.system,
+        escape_markdown(row.system),
         str(len(row.seeds)),
         percent(row.dev_score),
         NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
@@ -57,8 +58,4 @@ def _cells(row: Row, summary: Summary) -> list[str]:
 
 
 def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
+    return f"| {' | '.join(cells)} |"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
+from pithy.display import echo
 from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, write_json, write_text
 from pithy.settings import AugmentSettings, select
@@ -26,7 +27,7 @@ def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     with atomic_folder(out) as folder:
         write_json(folder / "prompt.json", made)
         write_text(folder / "preview.txt", "".join(f"{made['prefix']}{text}\n" for text in islice(first, SHOWN)))
-    print(f"prompt: {made['prefix']}")
+    echo(f"prompt: {made['prefix']}")
 
 
 @guarded

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from pithy.display import echo
 from pithy.errors import InputMissingError, ParameterError, arguments, guarded, through
 from pithy.evaluation.comparison import compare
 from pithy.evaluation.markdown import comparison_markdown
@@ -38,7 +39,7 @@ def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out:
         write_text(temporary / "report.html", render(summary, systems, prunings, data_page))
         write_plots(temporary, summary, systems, pruned)
         _copy_model(pruned / summary.chosen_system / f"seed-{summary.chosen_seed}", temporary / "chosen")
-    print(summary.verdict)
+    echo(summary.verdict)
 
 
 def _evaluations(evaluated: Path, settings: Settings) -> list[Evaluation]:

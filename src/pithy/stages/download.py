@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pithy import errors, settings
+from pithy.display import echo
 from pithy.files import atomic_folder, write_json
 
 PARAMS = ("download",)
@@ -23,7 +24,7 @@ def main() -> None:
     fetcher = Fetcher(ARRIVALS, settings.select(PARAMS).download)
     with atomic_folder(out) as folder:
         for file in source.files:
-            print(f"{file.path} from {fetcher.fetch(file, folder)}")
+            echo(f"{file.path} from {fetcher.fetch(file, folder)}")
         write_json(folder / "source.json", asdict(source.public))
     fetcher.clear()
 

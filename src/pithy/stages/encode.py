@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pithy.display import echo
 from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder
 from pithy.settings import EncodeSettings, View, select
@@ -34,9 +35,9 @@ def run(
         written = write_view(folder, name, view, corpus, read, table, vectors)
     for split, tally in written.tallies.items():
         unknown = f"{100 * tally.unknown_share:.2f}% unknown"
-        print(f"{name} {split}: {tally.tokens:,} tokens, {unknown}, {tally.truncated:,} texts cut short")
+        echo(f"{name} {split}: {tally.tokens:,} tokens, {unknown}, {tally.truncated:,} texts cut short")
     if written.vectors is not None:
-        print(
+        echo(
             "{0} vectors of {file}: {found:,} of {of:,} entries, {tokens:.2%} of train".format(name, **written.vectors)
         )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from pithy.display import echo
 from pithy.errors import DataError, InputMissingError, arguments, guarded, through
 from pithy.evaluation.measure import measure, together
 from pithy.evaluation.record import write
@@ -101,7 +102,7 @@ def main() -> None:
     speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
-    print(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
+    echo(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pithy.display import echo
 from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder
 from pithy.settings import PosTableSettings, select
@@ -38,8 +39,8 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     with atomic_folder(out) as folder:
         save(table, folder, about)
     dev = covered["dev"]
-    print(f"{table.frame.height:,} rows; {tagger.name} read {len(samples['train']):,} texts of train;", end=" ")
-    print(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
+    echo(f"{table.frame.height:,} rows; {tagger.name} read {len(samples['train']):,} texts of train;", end=" ")
+    echo(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
 
 
 @guarded

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from pithy.display import echo
 from pithy.encoders.warm_start import found
 from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, sha256
@@ -89,7 +90,7 @@ def main() -> None:
     start = found(Path(pretrained), view.tokenizer_json)
     frame = frame_of(view, config.max_length)
     if cut := cut_short(view, frame, "train"):
-        print(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
+        echo(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
     facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
     with parallel.joined(), kept("train", name, *facts) as folder:
         for seed in settings.seeds:

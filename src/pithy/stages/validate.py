@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from pithy import errors, settings
+from pithy.display import echo
 from pithy.files import atomic_folder, write_json
 
 PARAMS = ("validate",)
@@ -32,7 +33,7 @@ def main() -> None:
             write_json(folder / f"{name}.json", value)
         (folder / "report.html").write_text(page(result.report), encoding="utf-8")
     for note in result.corpus["notes"]:
-        print(note)
+        echo(note)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 import torch
 from torch import nn
 
+from pithy.display import escape_markdown
 from pithy.errors import DataError, ParameterError
 from pithy.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from pithy.layers.types import Context
@@ -224,13 +225,15 @@ def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], 
     """The model's card: what it is, what it was trained on, how to use it."""
     score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
     named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
-    shown = "\n".join(f"* {name}: {value}" for name, value in named.items() if not isinstance(value, dict))
-    return f"""# {recipe.name}
+    shown = "\n".join(
+        f"* {name}: {escape_markdown(str(value))}" for name, value in named.items() if not isinstance(value, dict)
+    )
+    return f"""# {escape_markdown(recipe.name)}
 
 {recipe.about} ({recipe.paper}).
 
 * language: {frame.language}
-* labels: {", ".join(labels)}
+* labels: {escape_markdown(", ".join(labels))}
 * parameters: {parameters(model):,}
 * reads up to {frame.max_length} tokens of a text
 {shown}

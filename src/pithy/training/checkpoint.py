@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from pithy.display import echo
 from pithy.errors import ParameterError, PithyError, interrupt, is_out_of_memory
 from pithy.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
 from pithy.training import parallel
@@ -127,7 +128,7 @@ def _discard_others(folder: Path, state: Path) -> None:
     for path in others:
         shutil.rmtree(path, ignore_errors=True)
     if others:
-        print(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
+        echo(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
 
 
 def _forget_halves(state: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from pithy.display import echo
 from pithy.training.record import Progress
 
 MARK = "\x1e"  # record separator: what follows replaces the line before it
@@ -39,13 +40,21 @@ class Printer:
         text, now = line(progress, self.label), time.monotonic()
         if self.marked or self.terminal:
             if now - self.last >= 0.2:
-                print(f"{MARK}{text}\n" if self.marked else f"\r{text}\x1b[K", end="", flush=True)
+                self._replace(text, "\n" if self.marked else "")
                 self.last = now
         elif progress.epoch > self.epoch:
-            print(text, flush=True)
+            echo(text, flush=True)
             self.epoch = progress.epoch
         return None
 
     def close(self, text: str) -> None:
         """End the bar with one plain line."""
-        print(f"\r{text}\x1b[K" if self.terminal and not self.marked else text, flush=True)
+        if self.terminal and not self.marked:
+            self._replace(text, "\n")
+        else:
+            echo(text, flush=True)
+
+    def _replace(self, text: str, end: str) -> None:
+        """Print `text` in the place of the line before."""
+        before, clear = (MARK, "") if self.marked else ("\r", "\x1b[K")
+        echo(text, before=before, end=f"{clear}{end}", flush=True)
