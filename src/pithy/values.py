@@ -46,6 +46,7 @@ class Range:
 Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
+Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # what every random generator takes
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 
 
@@ -110,6 +111,22 @@ def _names_at(kind: Any, parts: list[str]) -> list[str]:
         kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
     kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # a section that may be absent
     return list(getattr(kind, "__dataclass_fields__", {}))
+
+
+def number_of(name: str) -> int | None:
+    """The whole number that a name such as a label is, None for any other and for one of more than 1,000 digits."""
+    return int(name) if name.isdecimal() and len(name) <= 1_000 else None  # Python itself reads 4,300 digits
+
+
+def is_web_address(text: str) -> bool:
+    """Whether `text` is an http or https address with a host and, where it names a port, a port that there is."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # of brackets and ports
+        return False
 
 
 def parsed_json(text: str) -> Any:
@@ -179,3 +196,5 @@ def _encodable(value: Any) -> None:
             left += each
         elif isinstance(each, str):
             each.encode()
+            if "\0" in each:
+                raise ValueError(f"{shown(each)!r} has a NUL character")

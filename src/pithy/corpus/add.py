@@ -14,9 +14,10 @@ from pithy.corpus.quotes import read_forgiving
 from pithy.corpus.readers import READERS
 from pithy.corpus.readers.decoding import guess_encoding
 from pithy.corpus.readers.splitting import USUAL
-from pithy.corpus.source import SOURCES
+from pithy.corpus.source import CONTROL, SOURCES
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_file, sha256, write_text
+from pithy.values import number_of, shown
 
 LOCAL = Path("data/local")
 KINDS: dict[str, dict[str, Any]] = {
@@ -101,9 +102,11 @@ def _labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
     found = [label for label in each.drop_nulls().str.strip_chars().unique() if label]
     if len(found) < 2:
         raise DataError(f"{file} has {frame.height} rows and the labels {found} in {column!r}: two labels are needed")
+    if unfit := sorted(label for label in found if CONTROL.search(label)):
+        raise DataError(f"{file} has the label {shown(repr(unfit[0]))}: control characters are not allowed in a label")
     if len(found) > 20 and len(found) * 2 > frame.height:
         raise ParameterError(f"label was {column!r}: {file} has {len(found)} different values in {frame.height} rows")
-    return sorted(found, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
+    return sorted(found, key=lambda label: ((number := number_of(label)) is None, number or 0, label))
 
 
 def _splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:

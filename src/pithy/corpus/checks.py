@@ -17,7 +17,7 @@ from pithy.corpus.survey import Survey
 from pithy.corpus.token_labels import each_token_label
 from pithy.settings import Action
 
-LABEL_RULES = (faults.NO_LABEL, faults.UNKNOWN_LABEL, faults.UNKNOWN_SPLIT)
+LABEL_RULES = (faults.NO_LABEL, faults.CONTROL, faults.UNKNOWN_LABEL, faults.UNKNOWN_SPLIT)
 
 
 @dataclass(frozen=True)

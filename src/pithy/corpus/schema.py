@@ -15,6 +15,8 @@ from pithy.corpus.keys import SPLITS
 # white space, separators, control and format characters (zero-width space, byte order mark) cannot be read
 VISIBLE = r"[^\s\p{Z}\p{Cc}\p{Cf}]"
 
+CONTROL = r"\p{Cc}"  # what charts, terminals and tables cannot show
+
 STRINGS = pl.List(pl.String)
 NULL_RULES = {"text": faults.EMPTY, "label": faults.NO_LABEL, "labels": faults.NO_LABEL}
 
@@ -44,13 +46,21 @@ def _label(labels: Sequence[str]) -> pa.Column:
     label = pl.col("label")
     blank = label.str.strip_chars() == ""
     known = [_rule(faults.UNKNOWN_LABEL, label.is_in(labels) | blank)] if labels else []
-    return pa.Column(pl.String, [_rule(faults.NO_LABEL, ~blank), *known])
+    plain = _rule(faults.CONTROL, ~label.str.contains(CONTROL))
+    return pa.Column(pl.String, [_rule(faults.NO_LABEL, ~blank), plain, *known])
 
 
 def _labels(labels: Sequence[str]) -> pa.Column:
     known = pl.element().is_in(labels) if labels else pl.element().str.strip_chars() != ""
     every = pl.col("labels").list.eval(known.fill_null(False)).list.all()
-    return pa.Column(STRINGS, _rule(faults.UNKNOWN_LABEL if labels else faults.NO_LABEL, every))
+    checks = [_rule(faults.UNKNOWN_LABEL if labels else faults.NO_LABEL, every), _plain("labels")]
+    return pa.Column(STRINGS, checks)
+
+
+def _plain(column: str) -> pa.Check:
+    """The rule that no label of a list has a control character."""
+    plain = ~pl.element().str.contains(CONTROL).fill_null(False)
+    return _rule(faults.CONTROL, pl.col(column).list.eval(plain).list.all())
 
 
 def _token_columns() -> dict[str, pa.Column]:
@@ -60,7 +70,7 @@ def _token_columns() -> dict[str, pa.Column]:
     there = pl.col("tokens").list.eval(pl.element().is_not_null()).list.all()
     inked = pl.col("tokens").list.join("").str.replace_all(r"\s", "")
     spelled = pl.col("tokens").list.len().fill_null(0).eq(0) | (inked == pl.col("text").str.replace_all(r"\s", ""))
-    checks = [_rule(faults.TOKENS, paired), _rule(faults.NO_TOKEN_LABEL, named)]
+    checks = [_rule(faults.TOKENS, paired), _rule(faults.NO_TOKEN_LABEL, named), _plain("token_labels")]
     return {
         "tokens": pa.Column(STRINGS, [_rule(faults.NO_TOKEN, there), _rule(faults.MISSPELLED, spelled)], nullable=True),
         "token_labels": pa.Column(STRINGS, checks, nullable=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,17 +11,19 @@ from pithy.corpus.access import contained, hidden
 from pithy.corpus.limits import MAX_BYTES
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import read_json, stands_in
-from pithy.values import Positive, Strict, nearest, read_yaml, typed
+from pithy.values import Positive, Strict, is_web_address, nearest, read_yaml, shown, typed
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")
 QUERIED = (*DATABASES, "${")  # an environment variable holds a database's address
-FETCHED = ("https://", "http://", "hf://", *QUERIED)
+WEB = ("https://", "http://")
+FETCHED = (*WEB, "hf://", *QUERIED)
 
 TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}  # readers, and options of others
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
 TAKEN = {*ROLES, "spans", "row", "in_train"}  # and those that come and go on its way, or that validation adds
 WATCHED = (Path("data/local"), Path("data/pocket"))  # where the pipeline sees that a file has changed
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]
 
@@ -140,6 +143,10 @@ def _check(source: Source, path: Path) -> None:
     for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
         if repeated := {name for name in listed if listed.count(name) > 1}:
             raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
+    if unfit := [label for label in source.labels if CONTROL.search(label)]:
+        raise ParameterError(
+            f"{path}: labels has {shown(repr(unfit[0]))}: control characters are not allowed in a label"
+        )
     if source.task == "tokens" and source.labels:
         raise ParameterError(f"{path}: labels are those of texts, and task: tokens infers them: leave labels out")
     if taken := set(source.keep) & TAKEN:
@@ -154,6 +161,8 @@ def _check_file(file: File, where: str) -> None:
     if bool(file.local) == bool(file.addresses or file.mirror):
         raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
     for address in file.addresses:
+        if address.startswith(WEB) and not is_web_address(address):
+            raise ParameterError(f"{where}.url was {shown(hidden(address))!r}, which is not a valid http address")
         if not address.startswith(FETCHED):
             known = ", ".join(FETCHED[:-1])
             raise ParameterError(f"{where}.url was {hidden(address)!r}: {known} are known; a file is `local`")

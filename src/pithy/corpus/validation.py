@@ -28,6 +28,7 @@ from pithy.corpus.token_labels import (
 )
 from pithy.errors import DataError, ParameterError
 from pithy.settings import Action, ValidateSettings
+from pithy.values import number_of
 
 if TYPE_CHECKING:
     from pithy.corpus.source import Source
@@ -111,7 +112,7 @@ def _refuse_unfit(rows: Rows, source: Source) -> None:
 def _sorted_labels(labels: Values) -> list[str]:
     """All labels in order, numbers by their value."""
     names = {name for names in labels.lists for name in names if name.strip()}
-    return sorted(names, key=lambda name: (int(name) if name.isdecimal() else -1, name))
+    return sorted(names, key=lambda name: (-1 if (number := number_of(name)) is None else number, name))
 
 
 def _parts(frame: pl.DataFrame, split: Split) -> dict[str, pl.DataFrame]:

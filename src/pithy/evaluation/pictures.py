@@ -17,6 +17,7 @@ from pithy.evaluation.tradeoff import Pruning
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
 COLOURS = {"ink": INK, "muted": MUTED, "line": LINE, "accent": ACCENT, "second": SECOND}
 FONT = "system-ui, sans-serif"
+CLIPPED = 60  # characters of a label, more than an axis has room for
 CELLS_WITH_NUMBERS = 20  # labels up to which a confusion matrix prints its shares
 AXIS = {"labelColor": INK, "titleColor": MUTED, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE}
 TEXT = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 12}
@@ -28,25 +29,27 @@ Spec = dict[str, Any]  # of Vega-Lite, or a part of one
 
 def confusion(metrics: Metrics) -> str:
     """Heat map of the confusion matrix: the share of a gold label's rows (y) that are predicted as a label (x)."""
-    size = min(72, max(12, 420 // len(metrics.labels)))
+    size, names = min(72, max(12, 420 // len(metrics.labels))), [label[:CLIPPED] for label in metrics.labels]
     cells = [
-        {"gold": gold, "predicted": said, "rows": count, "share": count / max(sum(counts), 1)}
-        for gold, counts in zip(metrics.labels, metrics.confusion, strict=True)
-        for said, count in zip(metrics.labels, counts, strict=True)
+        {"gold": y, "predicted": x, "share": count / max(sum(counts), 1), "pair": f"{names[y]} as {names[x]}"}
+        for y, counts in enumerate(metrics.confusion)
+        for x, count in enumerate(counts)
     ]
-    plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False}
-    x = plain | {"labelAngle": -90 if max(map(len, metrics.labels)) * 8 > size else 0}
+    plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False, "labelExpr": "labels[datum.value]"}
+    x = plain | {"labelAngle": -90 if max(map(len, names)) * 8 > size else 0}
     # Opacity, not colour, carries the share: it reads on a light and on a dark page.
     opacity = number("share", scale={"domain": [0, 1], "range": [0.04, 0.72]}, legend=None)
     numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
     return svg(
         data={"values": cells},
+        # Scales of numbers: Vega cannot keep a label such as "constructor" apart from its own names.
+        params=[{"name": "labels", "value": names}],
         encoding={
-            "x": name("predicted", sort=metrics.labels, axis=x, title="predicted"),
-            "y": name("gold", sort=metrics.labels, axis=plain | {"labelAngle": 0}, title="gold"),
+            "x": {"field": "predicted", "type": "ordinal", "axis": x, "title": "predicted"},
+            "y": {"field": "gold", "type": "ordinal", "axis": plain | {"labelAngle": 0}, "title": "gold"},
         },
         layer=[
-            mark("rect", {"opacity": opacity}, fill=ACCENT, stroke=None),
+            mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None),
             *([numbers] if len(metrics.labels) <= CELLS_WITH_NUMBERS else []),
         ],
         width={"step": size},
