@@ -27,6 +27,7 @@ from tasks.server import Server
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
+DIGITS = 10  # of a whole number on the command line
 WIDTH = 120  # characters of the comparison where it does not go to a terminal
 IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
 
@@ -149,8 +150,9 @@ def listed(text: str) -> list[str]:
 
 def number(option: str, text: str) -> int:
     """A whole number of an option. Raises ParameterError."""
-    if not text.isdecimal():
-        raise ParameterError(f"{option} had {text!r}: whole numbers with commas between are allowed, as in 0,1,2")
+    if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
+        said = shown(repr(text))
+        raise ParameterError(f"{option} had {said}: whole numbers with commas between are allowed, as in 0,1,2")
     return int(text)
 
 

@@ -18,6 +18,7 @@ import typer
 from pithy.display import echo
 from pithy.errors import guarded, started
 from tasks import served, service
+from tasks.address import PORTS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -25,7 +26,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @app.command()
 @guarded
 def main(
-    port: Annotated[int, typer.Option(help="Of the dashboard, on this machine only; 0 for any.")] = 4200,
+    port: Annotated[
+        int, typer.Option(min=0, max=PORTS, help="Of the dashboard, on this machine only; 0 for any.")
+    ] = 4200,
     stop: Annotated[bool, typer.Option("--stop", help="End what is served here, and everything it runs.")] = False,
 ) -> None:
     """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C."""

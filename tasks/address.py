@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 
 from pithy.errors import ParameterError, TryAgainError
+from pithy.values import shown
 
 LOCAL = "local"  # a cluster of this machine's own processors, for one flow
 PATIENCE = 10.0  # seconds
+PORTS = 65_535
 
 
 def knock(address: str | None) -> None:
@@ -18,9 +20,15 @@ def knock(address: str | None) -> None:
     if address is None or address in {LOCAL, "auto"}:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        raise ParameterError(f"--ray was {address!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
+    if not host or not _is_port(port):
+        raise ParameterError(f"--ray was {shown(address)!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()
-    except (OSError, OverflowError) as error:
+    except UnicodeError:  # a host's name that no name server takes
+        raise ParameterError(f"--ray was {shown(address)!r}: its host is not a name or an address") from None
+    except OSError as error:
         raise TryAgainError(f"no Ray cluster answers at {address}: {error}") from None
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(PORTS)) and 0 < int(text) <= PORTS

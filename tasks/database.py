@@ -6,8 +6,13 @@ import asyncio
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pithy.errors import InputMissingError, ParameterError, SourceUnavailableError
+from pithy.values import shown
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 DRIVER = "postgresql+asyncpg"
 PATIENCE = 10.0  # seconds for an answer
@@ -45,22 +50,27 @@ def checked(address: str) -> str:
         raise ParameterError(
             f"DATABASE began with {url.drivername}: {DRIVER}://user:password@host/name is allowed"
         ) from None
-    asyncio.run(_ask(address, f"{url.host or url.query.get('host', 'localhost')}, {url.database}"))
+    asyncio.run(_ask(url, f"{url.host or url.query.get('host', 'localhost')}, {url.database}"))
     return address
 
 
-async def _ask(address: str, where: str) -> None:
+async def _ask(url: URL, where: str) -> None:
     import asyncpg
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import create_async_engine
 
     try:
-        engine = create_async_engine(address, connect_args={"timeout": PATIENCE})
+        engine = create_async_engine(url, connect_args={"timeout": PATIENCE})
         async with engine.connect():
             pass
         await engine.dispose()
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         raise ParameterError(f"DATABASE ({where}) is refused: {error}") from None
+    except (ArgumentError, TypeError, ValueError, OverflowError):  # of the driver, whose words may hold a password
+        options = f", options {', '.join(map(shown, sorted(url.query)))}" if url.query else ""
+        raise ParameterError(
+            f"DATABASE ({where}{options}): an option is unknown, or it or the port has a value that is not allowed"
+        ) from None
     except (OSError, asyncpg.PostgresError, SQLAlchemyError) as error:  # TimeoutError is an OSError
         why = str(error).partition("\n")[0] or type(error).__name__
         raise SourceUnavailableError(f"DATABASE ({where}) does not answer: {why}: is it running?") from None

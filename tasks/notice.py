@@ -17,10 +17,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
-from urllib.parse import urlsplit
 
 from pithy.display import echo
 from pithy.errors import ParameterError
+from pithy.values import is_web_address
 
 LONGEST = 4_000  # bytes of a notice
 DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
@@ -33,7 +33,7 @@ def door(address: str) -> Iterator[str]:
 
     Raises ParameterError where `address` is none of http or https.
     """
-    if urlsplit(address).scheme not in {"http", "https"} or not urlsplit(address).netloc:
+    if not is_web_address(address):
         raise ParameterError("PITHY_WEBHOOK is no address: http://… or https://… is allowed")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # below, it writes every address that it asks
     path = f"/{secrets.token_urlsafe()}"

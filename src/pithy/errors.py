@@ -97,6 +97,7 @@ class Terminated(KeyboardInterrupt):
 
 def exit_code(error: BaseException) -> int:
     """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 75 for no memory, 70 for ours."""
+    error = _named(error)
     if isinstance(error, PithyError):
         return error.code
     if isinstance(error, Terminated):
@@ -113,6 +114,7 @@ def exit_code(error: BaseException) -> int:
 
 def message(error: BaseException) -> str:
     """What the user reads about `error`: our own errors speak for themselves, others are named."""
+    error = _named(error)
     if isinstance(error, PithyError):
         return str(error)
     if isinstance(error, Terminated):
@@ -133,6 +135,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, of a GPU or of the machine: libraries say it in words only, or as any other error."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
     return named or any(words in str(error) for words in NO_MEMORY) or used_up()
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust panicked, for which PyO3 has an exception that is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+def _named(error: BaseException) -> BaseException:
+    """ParameterError where a path or a name cannot be passed to the system, else `error`."""
+    if isinstance(error, ValueError) and str(error).startswith("embedded null"):
+        return ParameterError("a path or a name has a NUL character: remove it")
+    return error
 
 
 def _errno(error: BaseException) -> int | None:

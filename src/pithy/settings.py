@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.values import Count, OpenShare, Positive, Range, Share, Strict, nearest, read_yaml, shown, typed
+from pithy.values import Count, OpenShare, Positive, Range, Seed, Share, Strict, nearest, read_yaml, shown, typed
 
 Action = Literal["report", "drop", "fail"]
 NAME = re.compile(r"\w[\w.-]*")  # what a path and a shell's command line can hold as it is
@@ -36,7 +36,7 @@ class ValidateSettings(Strict):
     min_per_class: Positive = 2
     dev: OpenShare = 0.1
     test: OpenShare = 0.1
-    split_seed: Count = 0
+    split_seed: Seed = 0
     max_train_rows: Annotated[int | None, Range(ge=1)] = None
 
 
@@ -83,7 +83,7 @@ class PretrainSettings(Strict):
     epochs: Positive = 20
     batch_size: Positive = 64  # texts
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
-    seed: Count = 0
+    seed: Seed = 0
     threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
 
 
@@ -172,7 +172,7 @@ class Settings(Strict):
     """All of params.yaml."""
 
     dataset: str
-    seeds: list[Count]
+    seeds: list[Seed]
     views: dict[str, View]
     systems: dict[str, System]
     download: DownloadSettings = field(default_factory=DownloadSettings)

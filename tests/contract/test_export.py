@@ -207,6 +207,29 @@ def test_weights_next_to_a_graph_are_refused(exported: tuple[Path, Path], tmp_pa
         Predictor(out)
 
 
+def test_a_graph_with_more_logits_than_labels_is_refused(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    out = Path(shutil.copytree(exported[1], tmp_path / "out"))
+    (out / "labels.json").write_text(json.dumps(LABELS[:2]))
+    sealed(out)
+    predictor = Predictor(out)
+    for ask in (predictor.answer, predictor.probabilities):
+        with pytest.raises(DataError, match="out has 2 labels, and its model tells 3 apart: restore the folder"):
+            ask(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [np.zeros(2, np.float32), np.zeros((3, 3), np.float32), np.zeros((2, 3), np.int64), [0.0], np.array([["a"]] * 2)],
+)
+def test_a_graph_whose_output_is_no_table_of_logits_is_refused(
+    exported: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, logits: Any
+) -> None:
+    predictor = Predictor(exported[1])
+    monkeypatch.setattr(predictor.saved.model, "session", SimpleNamespace(run=lambda *_: [logits]))
+    with pytest.raises(DataError, match=r"model\.onnx gives logits of another shape or type than a model"):
+        predictor.answer(["a text", "another"])
+
+
 def test_the_manifest_of_an_export_lists_every_file(exported: tuple[Path, Path]) -> None:
     out = exported[1]
     files = {path.name for path in out.iterdir()}

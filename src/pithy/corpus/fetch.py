@@ -19,6 +19,7 @@ from pithy.corpus.transport import download
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from pithy.files import sha256
 from pithy.settings import DownloadSettings
+from pithy.values import is_web_address
 
 MIRROR = "PITHY_MIRROR"
 
@@ -86,7 +87,7 @@ class Fetcher:
 def _places(file: File) -> Iterator[str]:
     """Where the file may be, in the order in which to look."""
     if (mirror := os.environ.get(MIRROR)) and file.mirror is not None:
-        if mirror.startswith(("http://", "https://")):
+        if is_web_address(mirror):
             yield f"{mirror.rstrip('/')}/{file.mirror}"
         elif Path(mirror).is_dir():
             yield str(Path(mirror) / file.mirror)

@@ -22,7 +22,7 @@ from pithy.text.tokenizers import vocabulary_of
 from pithy.text.words import Located
 from pithy.training.batches import TextBatches
 from pithy.training.precision import lowered
-from pithy.training.predict import predict
+from pithy.training.predict import Predicted, predict
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Predictor:
         """Probabilities (N, C) of `texts`, columns in the order of the model's labels."""
         if not texts:
             return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
-        return predict(self.saved.model, self.batches(texts)).probabilities
+        return self._predicted(self.batches(texts)).probabilities
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text; its words have their places in the text as it is given."""
@@ -78,7 +78,7 @@ class Predictor:
         labels = self.saved.labels
         read = [bare(text) for text in texts]
         batches, tokens, truncated = self._read(read)
-        predicted = predict(self.saved.model, batches)
+        predicted = self._predicted(batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
             tokens = self.encoder.locate(read, self.room + 1) if tokens is None else tokens
@@ -87,6 +87,17 @@ class Predictor:
             Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut)
             for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
         ]
+
+    def _predicted(self, batches: TextBatches) -> Predicted:
+        """Run the model. Raises DataError for a graph with another number of classes than the folder has labels."""
+        predicted, saved = predict(self.saved.model, batches), self.saved
+        for found, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
+            if found is not None and found.shape[1] != len(labels):
+                raise DataError(
+                    f"{saved.folder} has {len(labels)} labels, and its model tells {found.shape[1]} apart: "
+                    "restore the folder"
+                )
+        return predicted
 
     def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
         """Bare `texts` as the model reads them, their tokens' places if it spells them, and which are truncated.

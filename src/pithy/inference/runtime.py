@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -60,7 +61,15 @@ class OnnxModel:
             raise DataError(
                 f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
             ) from None
+        self._check(found, tokens)
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, found, strict=True)})
+
+    def _check(self, found: list[Any], tokens: Tokens) -> None:
+        """Raise DataError for outputs that are not numbers of each text, or of each token."""
+        shapes = {"logits": tuple(tokens.ids.shape[:1]), "tokens": tuple(tokens.ids.shape)}
+        for name, out in zip(self.outputs, found, strict=True):
+            if not isinstance(out, np.ndarray) or out.dtype != np.float32 or out.shape[:-1] != shapes[name]:
+                raise DataError(f"{self.path} gives {name} of another shape or type than a model: export it again")
 
     def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
         """The graph's inputs for a batch."""

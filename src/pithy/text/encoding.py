@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pithy.errors import DataError
+from pithy.errors import DataError, is_out_of_memory, is_panic
 from pithy.text.characters import code_points, lookup_table
 from pithy.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
 from pithy.text.words import Located, Whole, by_library, by_table, lengths, located
+from pithy.values import shown
 
 CHARACTERS_AT_ONCE = 1_000_000  # bounds the memory that the library's results take
 
@@ -42,9 +43,9 @@ class TextEncoder:
         """The first `max_length` tokens of each text, without prompt or special tokens.
 
         A text with no token at all becomes one unknown token, so that no model meets an empty row.
-        Raises DataError for a text that is not valid Unicode (a lone surrogate).
+        Raises DataError for a text that is not valid Unicode (a lone surrogate), and for a tokenizer that fails on one.
         """
-        with _unicode():
+        with _readable():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
         ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
         counts = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
@@ -54,7 +55,7 @@ class TextEncoder:
 
     def locate(self, texts: Sequence[str], max_length: int) -> Located:
         """The same tokens as `encode`, each with its word and its place in the text; slower."""
-        with _unicode():
+        with _readable():
             parts = [self._whole(texts[start:stop]) for start, stop in _chunks(texts)]
         return located(parts, max_length, self.unk_id)
 
@@ -86,11 +87,17 @@ def encode_texts(
 
 
 @contextmanager
-def _unicode() -> Iterator[None]:
+def _readable() -> Iterator[None]:
+    """Raise DataError for a text that is not valid Unicode, and where the tokenizer fails on a text."""
     try:
         yield
     except UnicodeEncodeError as error:
         raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
+    except BaseException as error:
+        if is_out_of_memory(error) or not (type(error) is Exception or is_panic(error)):  # as the library raises them
+            raise
+        reason = shown(str(error).partition("\n")[0])
+        raise DataError(f"the tokenizer fails on a text ({reason}): its tokenizer.json is damaged") from None
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:

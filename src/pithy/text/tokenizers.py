@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, is_panic
 from pithy.values import shown
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -102,7 +102,9 @@ def load(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
         tokenizer.encode(RARE)  # a model without its unknown token fails over the first one
-    except Exception as error:  # the library raises a bare Exception
+    except BaseException as error:  # the library raises a bare Exception, or panics
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
     return plain(tokenizer)
 
