@@ -1,63 +1,65 @@
-"""Run the drill: python -m tests.drill --faults 200 --seed 0 [--only NAME] [--write]
+"""Run the drill: python -m tests.drill --faults 100 --seed 0 1 2 3 4 [--only NAME] [--minutes M] [--write]
 
-It needs mounts of its own for full disks and read-only folders: as root, or where users may have name spaces.
+It needs mounts of its own for full disks and read-only folders: as root, or where users may have name spaces. Results
+go to .pithy/drill.jsonl: the same command goes on where the last one of the same commit was cut off.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import queue
-import random
+import re
 import subprocess
 import sys
 import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.drill import damage, disks, kills, limits, races, sources  # noqa: F401  they register their faults
-from tests.drill.bench import Bench
+from tests.drill import damage, disks, inbox, kills, limits, names, promotion, races, sources  # noqa: F401  they register
 from tests.drill.faults import FAULTS, Fault
-from tests.drill.reference import prepare
+from tests.drill.lanes import inject, lanes
+from tests.drill.plan import plan
 from tests.drill.report import about, table, write
+from tests.drill.results import Results
 from tests.drill.server import serving
-from tests.drill.trial import Trial, run
 
 INSIDE = "PITHY_DRILL_MOUNTS"  # 1 in a name space of our own, 0 where there can be none
-SIDE_BY_SIDE = 2
 
 
 def main() -> int:
-    """Inject the faults, print a line a trial and the table; 1 where anything was lost."""
+    """Inject the faults that have no result yet, print a line a trial and the table; 1 where anything was lost."""
     options = _options()
     _own_mounts()
     mounted = os.environ[INSIDE] == "1"
-    known = [fault for fault in FAULTS.values() if options.only in fault.name]
-    plan = _plan(known, options.faults, random.Random(options.seed), mounted=mounted)
-    tested, began = about(options.seed, _left_out(known, mounted=mounted)), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="drill-") as folder, serving(Path(folder) / "prefect") as server:
-        reference = prepare(Path(folder), server)
-        print(f"reference run: {sum(reference.seconds.values()):.0f} s by dvc; {len(plan)} faults", flush=True)
-        benches = [Bench(Path(folder) / f"bench-{n}", reference, server, mounted=mounted) for n in range(SIDE_BY_SIDE)]
-        try:
-            trials = _inject(plan, benches, options.seed)
-        finally:
-            for bench in benches:
-                bench.close()
-    text = table(trials, time.monotonic() - began, tested)
+    known = [fault for fault in FAULTS.values() if re.search(options.only, fault.name)]
+    planned = [each for seed in options.seed for each in plan(known, options.faults, seed, mounted=mounted)]
+    tested = about(_left_out(known, mounted=mounted))
+    results = Results(tested.commit, f"{options.faults} {options.only}".strip())
+    left = results.left(planned)
+    print(f"commit {tested.commit}: {len(left)} of {len(planned)} faults to inject", flush=True)
+    if left:
+        with (
+            tempfile.TemporaryDirectory(prefix="drill-") as folder,
+            serving(Path(folder) / "prefect") as server,
+            lanes(Path(folder), server, [each.fault for each in left], mounted=mounted) as ready,
+        ):
+            inject(left, ready, results, options.minutes)
+    found = results.read()
+    text = table(found, tested)
     print(f"\n{text}")
     if options.write:
         write(text)
-    return int(any(trial.losses for trial in trials))
+    return int(any(result.trial.losses for result in found))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
-    parser.add_argument("--faults", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="faults whose name has this in it")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
+    parser.add_argument("--faults", type=int, default=200, help="faults for each seed; with 0 and --write, none")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
+    parser.add_argument("--only", default="", help="faults whose name matches this regular expression")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no fault after so many minutes")
+    parser.add_argument(
+        "--write", action="store_true", help="put the table of all parts of this commit into docs/reliability.md"
+    )
     return parser.parse_args()
 
 
@@ -73,45 +75,9 @@ def _own_mounts() -> None:
         os.execvp(wrapper[0], [*wrapper, *command])
 
 
-def _plan(known: list[Fault], count: int, rng: random.Random, *, mounted: bool) -> list[Fault]:
-    """So many faults in random order: each once before any is drawn again, by its weight."""
-    usable = [fault for fault in known if not fault.left_out(mounted=mounted)]
-    drawn = rng.choices(usable, [fault.weight for fault in usable], k=count)
-    plan = [*rng.sample(usable, len(usable)), *drawn][:count]
-    rng.shuffle(plan)
-    return plan
-
-
 def _left_out(known: list[Fault], *, mounted: bool) -> list[str]:
     """The faults that cannot be injected here, and why."""
     return [f"{fault.name} ({why})" for fault in known if (why := fault.left_out(mounted=mounted))]
-
-
-def _inject(plan: list[Fault], benches: list[Bench], seed: int) -> list[Trial]:
-    """Every fault of the plan once, on whichever bench is free; after Ctrl-C, what was found until then."""
-    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
-    for bench in benches:
-        free.put(bench)
-
-    def inject(number: int, fault: Fault) -> Trial:
-        bench = free.get()
-        try:
-            return run(bench, number, fault, f"{seed}-{number}")
-        finally:
-            free.put(bench)
-
-    trials: list[Trial] = []
-    with ThreadPoolExecutor(len(benches)) as pool:
-        waiting = [pool.submit(inject, number, fault) for number, fault in enumerate(plan, 1)]
-        try:
-            for done in as_completed(waiting):
-                trials.append(done.result())
-                print(trials[-1], flush=True)
-        except KeyboardInterrupt:
-            print("stopped: the trials at work still end", flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return trials
 
 
 if __name__ == "__main__":

@@ -2,73 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from tests.drill.reference import Reference, cache_files, environment, lock_of
+from tests.drill.place import Place, Running
+from tests.drill.reference import Reference, cache_files, lock_of
 
 STAGE = "pithy.stages."  # in the command of a stage
-MARK = "PITHY_DRILL"  # in the environment of every process of a trial
-SIZE = 256  # MB of a bench's file system
-GRACE = 20.0  # seconds until what a command started must be gone
-LIMIT = 240.0  # seconds after which a command hangs
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a command did: exit code (negative for a signal), what it said, whether it had to be stopped."""
-
-    code: int
-    said: str
-    hung: bool = False
-
-
-@dataclass(frozen=True)
-class Process:
-    """A running process of a trial."""
-
-    pid: int
-    command: str
-
-
-class Bench:
-    """A place for trials, one at a time; `mounted` says whether it is a small file system of its own."""
+class Bench(Place):
+    """A place whose repository is that of the reference run."""
 
     def __init__(self, folder: Path, reference: Reference, server: str, *, mounted: bool) -> None:
-        self.folder, self.reference, self.server, self.mounted = folder, reference, server, mounted
-        self.repo, self.room = folder / "disk" / "repo", folder / "disk"
-        self.mark, self.mirror = "", str(reference.mirror)
-        self.outputs: list[Path] = []
-        self.room.mkdir(parents=True)
-        if mounted:
-            mount("-t", "tmpfs", "-o", f"size={SIZE}m", "drill", str(self.room))
+        super().__init__(folder, server, mounted=mounted)
+        self.reference, self.mirror = reference, str(reference.mirror)
+        self.forgotten: frozenset[str] = frozenset()
 
     def restore(self, mark: str) -> None:
         """Begin a trial: the repository as the reference left it."""
-        self.mark, self.mirror = f"{self.folder}:{mark}", str(self.reference.mirror)
-        for old in self.room.iterdir():
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        self.clear(mark)
+        self.mirror = str(self.reference.mirror)
         shutil.copytree(self.reference.repo, self.repo, symlinks=True)
         shutil.copytree(self.reference.tmp, self.room / "tmp")
         (self.room / "site").mkdir()
-        for path in self.outputs:
-            path.unlink(missing_ok=True)
-        self.outputs.clear()
+
+    def settings(self) -> dict[str, str]:
+        """What the environment of a trial's commands has besides a user's."""
+        return super().settings() | {"PITHY_MIRROR": self.mirror}
 
     def forget(self, stages: set[str], *, thoroughly: bool = False) -> None:
         """Undo stages: their outputs and entries in dvc.lock; `thoroughly`, also what DVC's cache has of them."""
+        self.forgotten = frozenset(stages)
         lock = lock_of(self.repo)
         kept = {name: entry for name, entry in lock.items() if name not in stages}
         (self.repo / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": kept}, sort_keys=False))
@@ -109,140 +78,3 @@ class Bench:
     def mend(self) -> Running:
         """Start what `make mend` runs."""
         return self.start(sys.executable, "-m", "tasks.mend")
-
-    def start(self, *command: str, **env: str) -> Running:
-        """Start a command of the trial in a session of its own."""
-        output = self.folder / f"output-{len(self.outputs)}.txt"
-        self.outputs.append(output)
-        own = {MARK: self.mark, "PITHY_MIRROR": self.mirror, "TMPDIR": str(self.room / "tmp")}
-        with output.open("w") as file:
-            child = subprocess.Popen(
-                command,
-                cwd=self.repo,
-                env=environment(self.repo, **own, **env),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        return Running(self, child, output)
-
-    def processes(self) -> list[Process]:
-        """What runs of this trial."""
-        wanted, found = f"{MARK}={self.mark}".encode(), []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal():
-                with contextlib.suppress(OSError):
-                    words = (folder / "cmdline").read_bytes().split(b"\0")
-                    if any(words) and wanted in (folder / "environ").read_bytes().split(b"\0"):
-                        found.append(Process(int(folder.name), b" ".join(words).decode(errors="replace").strip()))
-        return found
-
-    def find(self, part: str, running: Running, seconds: float = 60.0) -> int | None:
-        """The process whose command contains `part`, as soon as there is one; None where the run ends before."""
-        end = time.monotonic() + seconds
-        while running.child.poll() is None and time.monotonic() < end:
-            # The shell, the leash and the stage's parent have the same words, and start first.
-            pids = [each.pid for each in self.processes() if part in each.command and not _between(each.command)]
-            if pids:
-                return pids[-1]
-            time.sleep(0.03)
-        return None
-
-    def wait_until_idle(self) -> list[Process]:
-        """Wait until no process of the trial runs; those that still do after some time."""
-        end = time.monotonic() + GRACE
-        while (left := self.processes()) and time.monotonic() < end:
-            time.sleep(0.05)
-        return left
-
-    def orphans(self) -> list[Process]:
-        """What still runs some time after the trial's commands have ended; it is stopped."""
-        left = self.wait_until_idle()
-        for process in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        return left
-
-    @contextlib.contextmanager
-    def full(self, left: int) -> Iterator[None]:
-        """Leave `left` bytes on the file system."""
-        filler = self.room / "filler"
-        free = os.statvfs(self.room)
-        with filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left))
-        try:
-            yield
-        finally:
-            filler.unlink()
-
-    @contextlib.contextmanager
-    def read_only(self, folder: Path) -> Iterator[None]:
-        """Make a folder read-only."""
-        mount("--bind", str(folder), str(folder))
-        mount("-o", "remount,bind,ro", str(folder))
-        try:
-            yield
-        finally:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-    def close(self) -> None:
-        """Give the file system back."""
-        if self.mounted:
-            subprocess.run(["umount", "--lazy", str(self.room)], check=False)
-
-
-class Running:
-    """A command of a trial."""
-
-    def __init__(self, bench: Bench, child: subprocess.Popen[bytes], output: Path) -> None:
-        self.bench, self.child, self.output = bench, child, output
-
-    def after(self, seconds: float) -> bool:
-        """Let the command work so long; whether it still does."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.child.wait(seconds)
-        return self.child.poll() is None
-
-    def until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> bool:
-        """Wait until what the command has said meets the condition; False where it ends before."""
-        end = time.monotonic() + seconds
-        while self.child.poll() is None and time.monotonic() < end:
-            if condition(self.output.read_text(errors="replace")):
-                return True
-            time.sleep(0.03)
-        return False
-
-    def send(self, number: signal.Signals, *, group: bool = False) -> bool:
-        """Send a signal to the command, or as a terminal does to its whole group; whether the command was alive."""
-        if self.child.poll() is not None:
-            return False
-        (os.killpg if group else os.kill)(self.child.pid, number)  # not reaped: the process id is still its own
-        return True
-
-    def kill(self) -> None:
-        """Kill the command alone, and wait for it."""
-        self.send(signal.SIGKILL)
-        self.child.wait()
-
-    def wait(self) -> Ended:
-        """Wait for the end; a command that hangs is stopped with all of its group."""
-        hung = self.after(LIMIT)
-        if hung:
-            self.send(signal.SIGKILL, group=True)
-            self.child.wait()
-        return Ended(self.child.returncode, self.output.read_text(errors="replace"), hung)
-
-
-def mount(*arguments: str) -> None:
-    """Mount something, in the drill's own name space."""
-    subprocess.run(["mount", *arguments], check=True, capture_output=True)
-
-
-def moment(rng: random.Random, seconds: float) -> float:
-    """A random time within so many seconds."""
-    return rng.uniform(0.0, seconds)
-
-
-def _between(command: str) -> bool:
-    return "tasks/leash.py" in command or " -c " in f" {command} "

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.drill.bench import Bench, Ended
+from tests.drill.bench import Bench
+from tests.drill.place import Ended, Place
 from tests.drill.reference import digests, lock_of
 
 TRACEBACK = "Traceback (most recent call last)"
@@ -17,7 +18,7 @@ PARTIAL = re.compile(r"^\..+\.[a-z0-9_]{8}$|\.part$|\.tmp$")
 TAIL = 700  # characters of what a command said that a loss quotes
 
 
-def after_fault(bench: Bench, ended: Ended | None, codes: set[int] | None) -> list[str]:
+def after_fault(place: Place, ended: Ended | None, codes: set[int] | None) -> list[str]:
     """Losses right after the fault: a wrong exit code, a traceback, a hang, a process that is left."""
     losses = []
     if ended is not None:
@@ -27,7 +28,7 @@ def after_fault(bench: Bench, ended: Ended | None, codes: set[int] | None) -> li
             losses.append(f"exit code {ended.code} instead of {sorted(codes)}: {tail(ended)}")
         if TRACEBACK in ended.said:
             losses.append(f"a traceback: {tail(ended)}")
-    return losses + [f"orphan: {process.command[:120]}" for process in bench.orphans()]
+    return losses + [f"orphan: {process.command[:120]}" for process in place.orphans()]
 
 
 def after_recovery(bench: Bench, ended: Ended) -> list[str]:
@@ -46,7 +47,7 @@ def after_recovery(bench: Bench, ended: Ended) -> list[str]:
     found = digests(bench.repo, *_outs(bench))
     losses += _differing("output", reference.outputs, found)
     losses += _differing("earlier run", reference.runs, digests(bench.repo, "runs"), more=True)
-    return losses + _partial(bench) + _cache(bench) + _locks(bench) + _tree(bench)
+    return losses + partial_files(bench) + _cache(bench) + held_locks(bench) + _tree(bench)
 
 
 def tail(ended: Ended) -> str:
@@ -60,7 +61,7 @@ def _said(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, **files}
 
 
-def _orphans(bench: Bench) -> list[str]:
+def _orphans(bench: Place) -> list[str]:
     return [f"orphan of the next run: {process.command[:120]}" for process in bench.orphans()]
 
 
@@ -75,10 +76,10 @@ def _differing(what: str, wanted: dict[str, str], found: dict[str, str], *, more
     return [f"{what} differs: {', '.join(bad[:4])}{f' and {len(bad) - 4} more' if len(bad) > 4 else ''}"] if bad else []
 
 
-def _partial(bench: Bench) -> list[str]:
+def partial_files(place: Place) -> list[str]:
     """Temporary files that nothing will ever clear."""
-    places = [bench.repo / part for part in ("data", "runs", ".pithy")]
-    left = [str(path.relative_to(bench.repo)) for place in places for path in place.rglob("*")]
+    folders = [place.repo / part for part in ("data", "runs", ".pithy")]
+    left = [str(path.relative_to(place.repo)) for folder in folders for path in folder.rglob("*")]
     return [f"partial file: {name}" for name in left if PARTIAL.search(Path(name).name)]
 
 
@@ -93,9 +94,9 @@ def _cache(bench: Bench) -> list[str]:
     return losses
 
 
-def _locks(bench: Bench) -> list[str]:
+def held_locks(place: Place) -> list[str]:
     losses = []
-    for path in (bench.repo / ".pithy").rglob("*.lock"):
+    for path in (place.repo / ".pithy").rglob("*.lock"):
         with path.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

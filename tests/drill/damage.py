@@ -6,10 +6,11 @@ import os
 import random
 from pathlib import Path
 
-from tests.drill.bench import Bench, moment
+from tests.drill.bench import Bench
 from tests.drill.evidence import NEVER
 from tests.drill.faults import Injection, any_stage, fault
 from tests.drill.kills import learning
+from tests.drill.place import moment
 from tests.drill.reference import cache_files
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-from tests.drill.bench import Bench, Ended
+from tests.drill.bench import Bench
 from tests.drill.evidence import DISK_FULL, READ_ONLY, mentions
 from tests.drill.faults import Injection, any_stage, fault, undone
+from tests.drill.place import Ended
 
 PLACES = (".", "data", "data/models", "data/encoded", ".dvc", ".dvc/cache", ".dvc/tmp", ".pithy", "runs")
 
@@ -22,7 +23,7 @@ def full_under_stage(bench: Bench, rng: random.Random) -> Injection:
     bench.forget({name})
     with bench.full(room):
         ended = bench.stage(name).wait()
-    losses = _unclear(ended, DISK_FULL) if ended.code else []
+    losses = unclear(ended, DISK_FULL) if ended.code else []
     return Injection(f"{name}, {room // 1024} KB left", mentions(ended, DISK_FULL), ended, {0, 74}, losses)
 
 
@@ -51,7 +52,7 @@ def read_only_under_stage(bench: Bench, rng: random.Random) -> Injection:
     with bench.read_only(place):
         ended = bench.stage(name).wait()
     detail = f"{name}, {place.relative_to(bench.repo)}"
-    return Injection(detail, mentions(ended, READ_ONLY), ended, {74}, _unclear(ended, READ_ONLY))
+    return Injection(detail, mentions(ended, READ_ONLY), ended, {74}, unclear(ended, READ_ONLY))
 
 
 @fault("a read-only folder under dvc or the flow", 8, mounts=True)
@@ -63,7 +64,7 @@ def read_only_under_dvc(bench: Bench, rng: random.Random) -> Injection:
     return Injection(detail, mentions(ended, READ_ONLY), ended, {0, 74} if flow else None)
 
 
-def _unclear(ended: Ended, words: tuple[str, ...]) -> list[str]:
+def unclear(ended: Ended, words: tuple[str, ...]) -> list[str]:
     """A loss unless a line that begins with "error: " names the fault."""
     lines = [line for line in ended.said.splitlines() if line.startswith("error: ")]
     return [] if any(word in line for line in lines for word in words) else [f"no clear line: {ended.said[-300:]}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.drill.bench import Ended, Running
+from tests.drill.place import Ended, Running
 
 DISK_FULL = ("No space left", "disk is full", "os error 28")
 READ_ONLY = ("Read-only file system", "readonly database", "os error 30")
@@ -33,11 +33,21 @@ def overlapped(first: Running, second: Running) -> bool:
 
 def is_running(pid: int) -> bool:
     """Whether a process is there and has not ended; a zombie has."""
+    return _state(pid) not in {"", "Z", "X"}
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, as by SIGSTOP."""
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    """The letter of a process's state; empty where there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+        return ""
+    return stat.rpartition(")")[2].split()[0]
 
 
 def has_ended(pid: int, seconds: float = 5.0) -> bool:

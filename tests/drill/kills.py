@@ -7,9 +7,10 @@ import random
 import signal
 import time
 
-from tests.drill.bench import STAGE, Bench, Running, moment
+from tests.drill.bench import STAGE, Bench
 from tests.drill.evidence import INTERRUPTED, KILLED, answered, has_ended, is_running, mentions
 from tests.drill.faults import Injection, alone, any_stage, fault, span, undone
+from tests.drill.place import Running, moment
 from tests.drill.progress import reached
 from tests.drill.reference import LEARNING
 
@@ -30,11 +31,11 @@ def _kill(pid: int | None) -> bool:
     return has_ended(pid)
 
 
-def _at_stage(running: Running, rng: random.Random, name: str) -> int | None:
+def _at_stage(bench: Bench, running: Running, rng: random.Random, name: str) -> int | None:
     """The process of the first stage that runs, after a random part of its time."""
-    pid = running.bench.find(STAGE, running)
-    running.after(moment(rng, running.bench.reference.seconds[name]))
-    return running.bench.find(STAGE, running, 1.0) and pid
+    pid = bench.find(STAGE, running)
+    running.after(moment(rng, bench.reference.seconds[name]))
+    return bench.find(STAGE, running, 1.0) and pid
 
 
 @fault("kill -9 of a stage alone", 14)
@@ -52,7 +53,7 @@ def stage_killed(bench: Bench, rng: random.Random) -> Injection:
 def stage_killed_under_dvc(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.dvc()
-    killed = _kill(_at_stage(running, rng, name))
+    killed = _kill(_at_stage(bench, running, rng, name))
     ended = running.wait()
     observed = killed and mentions(ended, KILLED)
     return Injection(name, observed, ended, {255} if observed else {0, 255})
@@ -62,7 +63,7 @@ def stage_killed_under_dvc(bench: Bench, rng: random.Random) -> Injection:
 def stage_killed_under_flow(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.flow()
-    killed = _kill(_at_stage(running, rng, name))
+    killed = _kill(_at_stage(bench, running, rng, name))
     ended = running.wait()
     return Injection(f"{name}, tried again by the flow", killed and mentions(ended, RETRIED), ended, {0}, by="flow")
 
@@ -71,7 +72,7 @@ def stage_killed_under_flow(bench: Bench, rng: random.Random) -> Injection:
 def dvc_killed(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.dvc()
-    at = moment(rng, span(bench, name))
+    at = moment(rng, span(bench))
     running.after(at)
     sent, ended = running.send(signal.SIGKILL), running.wait()
     return Injection(f"{name} and on, after {at:.1f} s", answered(sent, ended, {-9}), ended, {0, -9})
@@ -81,7 +82,7 @@ def dvc_killed(bench: Bench, rng: random.Random) -> Injection:
 def dvc_killed_and_run_again(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.dvc()
-    at = moment(rng, span(bench, name))
+    at = moment(rng, span(bench))
     running.after(at)
     observed = answered(running.send(signal.SIGKILL), running.wait(), {-9})
     return Injection(f"{name} and on, after {at:.1f} s", observed, bench.dvc().wait(), {0})
@@ -102,7 +103,7 @@ def dvc_killed_under_flow(bench: Bench, rng: random.Random) -> Injection:
 def flow_killed(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.flow()
-    at = moment(rng, 4.0 + span(bench, name))
+    at = moment(rng, 4.0 + span(bench))
     running.after(at)
     sent, ended = running.send(signal.SIGKILL), running.wait()
     detail, by = f"{name} and on, after {at:.1f} s", rng.choice(["dvc", "flow"])
@@ -114,7 +115,7 @@ def server_killed(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.flow(own_server=True)
     pid = bench.find("tasks.prefect_app", running)
-    at = moment(rng, 12.0 + span(bench, name))
+    at = moment(rng, 12.0 + span(bench))
     running.after(at)
     observed = _kill(pid) and running.child.poll() is None
     return Injection(f"{name} and on, after {at:.1f} s", observed, running.wait(), {0, 69, 75})
@@ -191,7 +192,7 @@ def dvc_terminated(bench: Bench, rng: random.Random) -> Injection:
 def _signalled(bench: Bench, rng: random.Random, number: signal.Signals, *, group: bool) -> Injection:
     name = undone(bench, rng)
     running = bench.dvc()
-    at = moment(rng, span(bench, name))
+    at = moment(rng, span(bench))
     running.after(at)
     sent, ended = running.send(number, group=group), running.wait()
     observed = answered(sent, ended, ENDS | FAILED if mentions(ended, INTERRUPTED) else ENDS)
@@ -203,7 +204,7 @@ def flow_interrupted(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     number, group = rng.choice([(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGINT, True)])
     running = bench.flow()
-    at = moment(rng, 4.0 + span(bench, name))
+    at = moment(rng, 4.0 + span(bench))
     running.after(at)
     sent, ended = running.send(number, group=group), running.wait()
     detail = f"{number.name}{' to all' if group else ''}, {name} and on, after {at:.1f} s"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.drill.bench import Bench, Ended, Running, moment
+from tests.drill.bench import Bench
 from tests.drill.checks import TRACEBACK, tail
 from tests.drill.evidence import BUSY, mentions, overlapped
 from tests.drill.faults import Injection, any_stage, fault, undone
+from tests.drill.place import Ended, Running, moment
 from tests.drill.reference import NEURAL
 
 

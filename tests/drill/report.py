@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.drill.progress import LIMIT
+from tests.drill.results import Result, minutes
 from tests.drill.trial import Trial
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reliability.md"
@@ -19,30 +20,29 @@ BEGIN, END = "<!-- drill -->", "<!-- /drill -->"
 class About:
     """Which code was tested, and where."""
 
-    seed: int
     commit: str
     date: str
     cores: int
     left_out: tuple[str, ...] = ()
 
 
-def about(seed: int, left_out: list[str]) -> About:
+def about(left_out: list[str]) -> About:
     """The commit that is checked out, with its date; `-dirty` where a tracked file differs from it."""
     commit = _git("describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
     date = _git("show", "--no-patch", "--format=%cs", "HEAD")
-    return About(seed, commit, date, len(os.sched_getaffinity(0)), tuple(left_out))
+    return About(commit, date, len(os.sched_getaffinity(0)), tuple(left_out))
 
 
-def table(trials: list[Trial], seconds: float, about: About) -> str:
-    """Markdown: how often each fault was injected and observed, and what was lost."""
+def table(results: list[Result], about: About) -> str:
+    """Markdown: how often each fault was injected and observed, what was lost, and how long one takes."""
     rows: dict[str, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        rows[trial.fault].append(trial)
+    for result in results:
+        rows[result.trial.fault].append(result.trial)
     lines = [
-        *_summary(trials, seconds, about),
+        *_summary(results, about),
         "",
-        "| fault | trials | observed | mended | losses | most progress lost |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| fault | trials | observed | mended | losses | most progress lost | seconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(_row(fault, found) for fault, found in sorted(rows.items())),
     ]
     return "\n".join(lines) + "\n"
@@ -56,12 +56,13 @@ def write(text: str) -> None:
     DOCUMENT.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
-def _summary(trials: list[Trial], seconds: float, about: About) -> list[str]:
+def _summary(results: list[Result], about: About) -> list[str]:
+    trials = [result.trial for result in results]
     observed = [trial for trial in trials if trial.observed]
     lost, others = (sum(bool(trial.losses) for trial in each) for each in (observed, trials))
     lines = [
-        f"Commit {about.commit} of {about.date}, {about.cores} cores, seed {about.seed}: {len(trials)} faults injected "
-        f"in {seconds / 60:.0f} minutes.",
+        f"Commit {about.commit} of {about.date}, {about.cores} cores, {_seeds(results)}: {len(trials)} faults injected "
+        f"in {minutes(results):.0f} minutes.",
         f"{len(observed)} of them were observed to hit: **{lost} losses** among these"
         + (f", {others - lost} among the others." if others > lost else "."),
     ]
@@ -70,9 +71,15 @@ def _summary(trials: list[Trial], seconds: float, about: About) -> list[str]:
     return lines + [f"Left out: {each}." for each in about.left_out]
 
 
+def _seeds(results: list[Result]) -> str:
+    seeds = sorted({result.seed for result in results})
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
 def _row(fault: str, trials: list[Trial]) -> str:
     counts = [sum(map(bool, each)) for each in zip(*((t.observed, t.mended, t.losses) for t in trials), strict=True)]
-    return f"| {fault} | {len(trials)} | {' | '.join(map(str, counts))} | {_most(trials)} |"
+    mean = sum(trial.seconds for trial in trials) / len(trials)
+    return f"| {fault} | {len(trials)} | {' | '.join(map(str, counts))} | {_most(trials)} | {mean:.1f} |"
 
 
 def _most(trials: list[Trial]) -> str:

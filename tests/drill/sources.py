@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.drill.bench import Bench, moment
+from tests.drill.bench import Bench
 from tests.drill.evidence import answered
 from tests.drill.faults import Injection, fault
+from tests.drill.place import moment
 
 PATIENCE = 1.5  # seconds that a hanging server stays silent; the stage waits for one
 

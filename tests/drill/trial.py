@@ -7,10 +7,12 @@ import re
 import time
 from dataclasses import dataclass
 
-from tests.drill.bench import Bench, Ended
+from tests.drill.bench import Bench
 from tests.drill.checks import after_fault, after_recovery, tail
 from tests.drill.faults import Fault
+from tests.drill.place import Ended
 from tests.drill.progress import Lost, measure
+from tests.drill.shop_bench import ShopBench
 
 REFUSED = 255  # the exit code of DVC for every error
 # DVC's own words about the two files for which docs/reliability.md says `make mend`, or ours.
@@ -47,18 +49,23 @@ class Recovery:
     mended: bool = False
 
 
-def run(bench: Bench, number: int, fault: Fault, seed: str) -> Trial:
-    """Inject `fault` once; the same seed gives the same fault."""
+def run(bench: Bench | ShopBench, number: int, fault: Fault, seed: str, turn: int = 0) -> Trial:
+    """Inject `fault` once; the same seed and turn give the same fault."""
     began = time.monotonic()
     bench.restore(f"{number}-{seed}")
+    bench.turn = turn
     injected = fault.inject(bench, random.Random(seed))
     losses = injected.losses + after_fault(bench, injected.ended, injected.codes)
-    recovery = recover(bench, injected.by)
-    losses += recovery.losses + after_recovery(bench, recovery.ended)
-    lost = measure(injected.reached, recovery.ended.said) if injected.reached and injected.observed else None
-    losses += lost.losses if lost else ()
+    mended, lost = False, None
+    if injected.recovery:
+        losses += injected.recovery()
+    elif isinstance(bench, Bench):
+        recovery = recover(bench, injected.by)
+        losses, mended = losses + recovery.losses + after_recovery(bench, recovery.ended), recovery.mended
+        lost = measure(injected.reached, recovery.ended.said) if injected.reached and injected.observed else None
+        losses += lost.losses if lost else ()
     seconds = time.monotonic() - began
-    return Trial(number, fault.name, injected.detail, tuple(losses), injected.observed, recovery.mended, seconds, lost)
+    return Trial(number, fault.name, injected.detail, tuple(losses), injected.observed, mended, seconds, lost)
 
 
 def recover(bench: Bench, by: str) -> Recovery:

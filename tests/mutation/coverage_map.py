@@ -28,6 +28,8 @@ LEFT_OUT = {
     "tests/pipeline/test_sweep.py",
     "tests/unit/test_drill.py",
     "tests/unit/test_drill_faults.py",
+    "tests/unit/test_drill_plan.py",
+    "tests/unit/test_drill_shop.py",
     "tests/unit/test_gpu_benchmark.py",
     "tests/unit/test_mutation.py",
 }

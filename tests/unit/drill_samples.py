@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.drill.bench import Bench, Running
+from tests.drill.bench import Bench
+from tests.drill.place import Running
 from tests.drill.reference import NEURAL, Reference
 
 STAGES = ("download", "pretrain@token", f"train@{NEURAL}")
@@ -67,6 +69,13 @@ class ScriptedBench(Bench):
         elif "ready" in text:
             running.until(lambda said: "ready" in said)
         return running
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+    end = time.monotonic() + seconds
+    while not (true := condition()) and time.monotonic() < end:
+        time.sleep(0.005)
+    return true
 
 
 def reference(folder: Path) -> Reference:

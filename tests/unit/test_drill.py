@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 from drill_samples import OUTPUTS, ScriptedBench
 
-from tests.drill import bench, report, trial
+from tests.drill import place, report, trial
 from tests.drill.bench import Bench
 from tests.drill.faults import Fault, Injection
 from tests.drill.progress import Lost, Reached, measure, reached
 from tests.drill.reference import NEURAL
 from tests.drill.report import About, table
+from tests.drill.results import Result
 from tests.drill.trial import Trial
 
 OK = "true"
@@ -53,14 +55,14 @@ def test_a_first_run_that_fails_in_any_other_way_is_a_loss(tmp_path: Path, first
 
 
 def test_a_first_run_that_hangs_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "LIMIT", 0.3)
+    monkeypatch.setattr(place, "LIMIT", 0.3)
     found = tried(tmp_path, LOCK_INVALID.replace("exit 255", "exec sleep 30"), OK)
     assert found.losses == ("the first run: the command hung",)
     assert not found.mended
 
 
 def test_a_process_that_the_first_run_leaves_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "GRACE", 0.1)
+    monkeypatch.setattr(place, "GRACE", 0.1)
     found = tried(tmp_path, f"sleep 30 & {LOCK_INVALID}", OK)
     assert found.losses == ("the first run: orphan: sleep 30",)
 
@@ -178,44 +180,53 @@ def test_a_trial_of_kill_9_in_training_measures_what_was_lost(tmp_path: Path, re
 # The report.
 
 
-def of(fault: str, *, losses: int = 0, observed: bool = True, lost: Lost | None = None) -> Trial:
-    return Trial(1, fault, "", ("a loss",) * losses, observed, mended=False, seconds=1.0, lost=lost)
+def of(fault: str, *, losses: int = 0, observed: bool = True, lost: Lost | None = None, seconds: float = 1.0) -> Trial:
+    return Trial(1, fault, "", ("a loss",) * losses, observed, mended=False, seconds=seconds, lost=lost)
 
 
-ABOUT = About(seed=5, commit="0123456789", date="2026-02-03", cores=2, left_out=("a clock (no package)",))
+def results(trials: list[Trial], seconds: float, *seeds: int) -> list[Result]:
+    """Results of one part that took so long, of one seed after the other."""
+    given = seeds or (5,)
+    ends = [1000.0 + trials[0].seconds, *(1000.0 + seconds for _ in trials[1:])]
+    each = zip(trials, ends, itertools.cycle(given))
+    return [Result("c", "plan", "part", seed, end, trial) for trial, end, seed in each]
+
+
+ABOUT = About(commit="0123456789", date="2026-02-03", cores=2, left_out=("a clock (no package)",))
 
 
 def test_the_report_counts_only_observed_faults_in_its_claim() -> None:
-    trials = [of("a"), of("a", losses=2), of("a", observed=False), of("b", observed=False, losses=1)]
-    assert table(trials, 90.0, ABOUT).splitlines() == [
+    trials = [of("a"), of("a", losses=2, seconds=5.0), of("a", observed=False), of("b", observed=False, losses=1)]
+    assert table(results(trials, 120.0), ABOUT).splitlines() == [
         "Commit 0123456789 of 2026-02-03, 2 cores, seed 5: 4 faults injected in 2 minutes.",
         "2 of them were observed to hit: **1 losses** among these, 1 among the others.",
         "Left out: a clock (no package).",
         "",
-        "| fault | trials | observed | mended | losses | most progress lost |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        "| a | 3 | 2 | 0 | 1 |  |",
-        "| b | 1 | 0 | 0 | 1 |  |",
+        "| fault | trials | observed | mended | losses | most progress lost | seconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| a | 3 | 2 | 0 | 1 |  | 2.3 |",
+        "| b | 1 | 0 | 0 | 1 |  | 1.0 |",
     ]
 
 
 def test_the_report_shows_the_most_progress_that_was_lost() -> None:
     trials = [of("kill", lost=Lost(0, 2.25)), of("kill", lost=Lost(1, 0.5)), of("other")]
-    lines = table(trials, 60.0, About(0, "c", "d", 2)).splitlines()
+    lines = table(results(trials, 60.0, 0, 3), About("c", "d", 2)).splitlines()
+    assert lines[0] == "Commit c of d, 2 cores, seeds 0, 3: 3 faults injected in 1 minutes."
     assert lines[1:3] == [
         "3 of them were observed to hit: **0 losses** among these.",
         "kill -9 in training cost at most 1 step, 2.2 s (limit: 1 step).",
     ]
-    assert lines[-2:] == ["| kill | 2 | 2 | 0 | 0 | 1 step, 2.2 s |", "| other | 1 | 1 | 0 | 0 |  |"]
+    assert lines[-2:] == ["| kill | 2 | 2 | 0 | 0 | 1 step, 2.2 s | 1.0 |", "| other | 1 | 1 | 0 | 0 |  | 1.0 |"]
 
 
 def test_the_report_names_the_commit_and_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench: Bench = ScriptedBench(tmp_path, {})
     monkeypatch.setattr(report, "DOCUMENT", bench.repo / "reliability.md")
     commit = (bench.repo / ".git/refs/heads").iterdir().__next__().read_text().strip()
-    assert report.about(3, []).commit == commit[:10]
+    assert report.about([]).commit == commit[:10]
     (bench.repo / "params.yaml").write_text("{}")
-    assert report.about(3, []).commit == f"{commit[:10]}-dirty"
+    assert report.about([]).commit == f"{commit[:10]}-dirty"
 
 
 def test_the_report_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,8 +241,9 @@ def test_a_trial_whose_fault_did_not_hit_says_so() -> None:
 
 
 def test_every_place_states_the_duration_that_the_results_measured() -> None:
-    measured = int(re.findall(r"injected in (\d+) minutes", DOCUMENT.read_text())[0])
+    faults, measured = map(int, re.findall(r"(\d+) faults injected in (\d+) minutes", DOCUMENT.read_text())[0])
     root = DOCUMENT.parents[1]
+    injected = int(re.findall(r"tests\.drill --faults (\d+)", (root / "Makefile").read_text())[0])
     places = {
         "docs/reliability.md": r"`make drill` takes (\d+) minutes",
         "README.md": r"make drill.*\s.*?(\d+) minutes",
@@ -240,4 +252,4 @@ def test_every_place_states_the_duration_that_the_results_measured() -> None:
     for name, pattern in places.items():
         found = re.search(pattern, (root / name).read_text())
         assert found, name
-        assert float(found[1]) == pytest.approx(measured, rel=0.25), name
+        assert float(found[1]) == pytest.approx(measured * injected / faults, rel=0.25), name

@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
-from drill_samples import ENDED, ScriptedBench, Scripts
+from drill_samples import ENDED, ScriptedBench, Scripts, eventually
+from drill_shop_samples import STOPS, ScriptedShop
 
-from tests.drill import damage, disks, kills, limits, races, sources  # noqa: F401  they register their faults
-from tests.drill.bench import Ended
+from tests.drill import damage, disks, inbox, kills, limits, names, promotion, races, sources  # noqa: F401
 from tests.drill.damage import newest, spoil, was_read
-from tests.drill.evidence import answered, is_running
+from tests.drill.evidence import answered, is_running, is_stopped
 from tests.drill.faults import FAULTS, Injection
+from tests.drill.place import Ended
 
 AT_WORK = "echo ready; exec sleep 30"
 EPOCH = "echo 'x epoch 1/3 '; "
@@ -49,6 +50,17 @@ def with_child(name: str, then: str, seconds: float = 30) -> str:
 STAGE, SERVER = "pithy.stages.x", "tasks.prefect_app"
 KILLED = "echo 'x, exited with -9'; exit 255"
 RETRIED = "echo 'x Retrying 1.0'"
+
+INBOX = "data/local/incoming"
+
+
+def named(end: str, make: str = "") -> str:
+    """A run that gets the name of a second, and makes its folder if told how."""
+    name = f"shop-20260101-0000{end}"
+    return f"{STOPS}{make.replace('NAME', name)}echo report: runs/{name}/report.html"
+
+
+MAKE = """cp -r runs/r1 runs/NAME; echo '{"name": "NAME"}' > runs/NAME/summary.json; """
 
 HIT: list[tuple[str, Scripts]] = [
     ("kill -9 of a stage alone", {"stage": AT_WORK}),
@@ -89,9 +101,23 @@ HIT: list[tuple[str, Scripts]] = [
     ("a stage twice at once", {"stage": SHORT}),
     ("a source that misbehaves", {"stage": ASKS.replace("SECONDS", "0")}),
     ("kill -9 in a download", {"stage": [ASKS.replace("SECONDS", "30"), ENDED]}),
+    ("a file renamed onto a waiting file of the inbox", {"stepped": STOPS}),
+    ("rows appended to a file of the inbox", {"stepped": STOPS}),
+    ("rows appended to a file of the inbox", {"stepped": f"cd {INBOX}; mkdir working; mv *.csv working; {STOPS}"}),
+    ("kill -9 between two steps of taking rows in", {"stepped": STOPS}),
+    ("two runs in one second", {"stepped": [named("01"), named("01-2")]}),
+    ("two runs in one second", {"stepped": [named("01"), named("01")]}),
+    ("two runs in one second", {"stepped": [named(each, MAKE) for each in ("01", "02", "03", "03-2")]}),  # at last
+    ("a run named as the champion's", {"pipeline": "echo 'error: runs/r1 runs/r2: in use'; exit 64"}),
+    ("a run named as the champion's", {"pipeline": "echo 'report: runs/r1/report.html runs/r2/report.html'"}),
+    ("a run that fails, named as the champion's", {"pipeline": "echo 'error: runs/r1 runs/r2: in use'; exit 64"}),
+    ("a run that fails, named as the champion's", {"pipeline": "rm -r runs/r?/model; exit 66"}),
+    ("kill -9 between two steps of a promotion", {"stepped": STOPS}),
+    ("kill -9 between two steps of a rollback", {"stepped": STOPS}),
+    ("disk full under a promotion", {"stepped": STOPS + FULL}),
 ]
 
-ALL = ("dvc", "flow", "stage")
+ALL = ("dvc", "flow", "stage", "stepped", "pipeline")
 ON_FILES = {
     "a damaged output",
     "a damaged file of DVC's cache",
@@ -115,6 +141,13 @@ MISSED: list[tuple[str, Scripts]] = [
     ("a stage twice at once", {"stage": [ENDED, SHORT]}),
     ("a source that misbehaves", {"stage": OTHER}),
     ("kill -9 in a download", {"stage": [AT_WORK.replace("30", "0.3"), ENDED]}),  # it asks for nothing
+    ("a file renamed onto a waiting file of the inbox", {"stepped": f"rm {INBOX}/*; {STOPS}"}),  # none waits
+    ("rows appended to a file of the inbox", {"stepped": f"cd {INBOX}; mkdir taken; mv *.csv taken; {STOPS}"}),
+    ("two runs in one second", {"stepped": [named("01"), named("02")]}),
+    ("two runs in one second", {"stepped": [named("01"), f"{STOPS}{OTHER}"]}),
+    ("a run named as the champion's", {"pipeline": "echo 'error: no such data set'; exit 64"}),
+    ("disk full under a promotion", {"stepped": STOPS}),  # there was space enough
+    ("disk full under a promotion", {"stepped": OTHER}),  # it had failed before
 ]
 
 
@@ -126,12 +159,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_limit", lambda *_: True)
     monkeypatch.setattr(kills, "FIRST_EPOCH", 1.0)
     monkeypatch.setattr(sources, "PATIENCE", 0.02)
+    monkeypatch.setattr(names, "until_next_second", lambda: None)
 
 
 def injected(folder: Path, name: str, scripts: Scripts) -> Injection:
-    bench = ScriptedBench(folder, scripts)
+    fault = FAULTS[name]
+    bench = (ScriptedShop if fault.shop else ScriptedBench)(folder, scripts)
     try:
-        return FAULTS[name].inject(bench, random.Random(3))
+        return fault.inject(bench, random.Random(3))
     finally:
         bench.orphans()
 
@@ -193,6 +228,17 @@ def test_a_clock_is_behind_if_it_shows_the_day_that_was_asked_for() -> None:
     assert limits.is_behind(f"{time.time() - 5 * 86400}\n", 5)
     assert not limits.is_behind(str(time.time()), 5)
     assert not limits.is_behind("no such library", 5)
+
+
+def test_a_process_is_stopped_until_it_goes_on() -> None:
+    child = subprocess.Popen(["sleep", "30"])
+    assert not is_stopped(child.pid)
+    for number, state in ((signal.SIGSTOP, True), (signal.SIGCONT, False)):
+        child.send_signal(number)
+        assert eventually(lambda: is_stopped(child.pid) is state)  # noqa: B023  called at once
+    child.kill()
+    child.wait()
+    assert not is_stopped(child.pid)
 
 
 def test_a_process_that_was_not_reaped_yet_has_ended() -> None:

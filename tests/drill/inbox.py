@@ -1,0 +1,95 @@
+"""Faults of the inbox of retraining: files that change, and kill -9, while rows are taken in."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+
+from tests.drill.checks import after_fault, held_locks, partial_files
+from tests.drill.evidence import answered
+from tests.drill.faults import Injection, shop_fault
+from tests.drill.shop import CROWNED, TAKING, WAITING
+from tests.drill.shop_bench import INBOX, ShopBench
+from tests.drill.standing import lost, settled
+from tests.pipeline.shop import reviews
+
+NAME = "batch.csv"
+CODES = {0, 75}  # a file that changes while it is read may wait for the next retraining
+
+
+@shop_fault("a file renamed onto a waiting file of the inbox", 5)
+def renamed(bench: ShopBench, rng: random.Random) -> Injection:
+    bench.begin(CROWNED)
+    first, second = (_batch(rng) for _ in range(2))
+    waiting = bench.arrive(NAME, first)
+    stopped = bench.stop(WAITING)
+    observed = bool(stopped.step) and waiting.exists()
+    bench.arrive(NAME, second)
+    ended = stopped.resume()
+    recovery = lambda: _taken(bench, [first, second])  # noqa: E731
+    return Injection(str(stopped), observed, ended, CODES, recovery=recovery)
+
+
+@shop_fault("rows appended to a file of the inbox", 5)
+def appended(bench: ShopBench, rng: random.Random) -> Injection:
+    """By a process that has the file open, wherever it is moved meanwhile. After it is archived, that is no fault."""
+    bench.begin(CROWNED)
+    first, second = (_batch(rng) for _ in range(2))
+    with bench.arrive(NAME, first).open("ab") as writer:
+        stopped = bench.stop(TAKING)
+        place = Path(os.readlink(f"/proc/self/fd/{writer.fileno()}"))  # noqa: PTH115  the file may be renamed by now
+        observed = bool(stopped.step) and place.parent.name != "taken"
+        if observed:
+            writer.write(second.write_csv(include_header=False).encode())
+    ended = stopped.resume()
+    recovery = lambda: _taken(bench, [first, second] if observed else [first])  # noqa: E731
+    return Injection(f"{stopped}, {place.relative_to(bench.repo)}", observed, ended, CODES, recovery=recovery)
+
+
+@shop_fault("kill -9 between two steps of taking rows in", 5)
+def killed(bench: ShopBench, rng: random.Random) -> Injection:
+    bench.begin(CROWNED)
+    rows = _batch(rng)
+    bench.arrive(NAME, rows)
+    stopped = bench.stop(TAKING)
+    sent, ended = stopped.running.send(signal.SIGKILL), stopped.running.wait()
+    observed = bool(stopped.step) and answered(sent, ended, {-9})
+    return Injection(str(stopped), observed, ended, {0, -9}, recovery=lambda: _taken(bench, [rows]))
+
+
+def _batch(rng: random.Random) -> pl.DataFrame:
+    """New rows that no other batch has."""
+    return reviews(20, "slang", seed=rng.randrange(1 << 30))
+
+
+def _taken(bench: ShopBench, batches: list[pl.DataFrame]) -> list[str]:
+    """Retrain again: every row that arrived is in the data set once, nothing waits, nothing that stood is lost."""
+    known = bench.known()
+    ended = bench.retrain().wait()
+    losses = [f"the next retraining: {loss}" for loss in after_fault(bench, ended, {0})]
+    losses += row_losses(known, [text for batch in batches for text in batch["review"]], bench.known())
+    losses += [f"still in the inbox: {name}" for name in waiting(bench)]
+    return losses + lost(bench.repo, bench.before) + settled(bench.repo) + partial_files(bench) + held_locks(bench)
+
+
+def row_losses(known: list[str], sent: list[str], now: list[str]) -> list[str]:
+    """Every text that was known before or sent is there now, and none twice."""
+    there = Counter(now)
+    counts = {
+        "rows that arrived are lost": sum(text not in there for text in sent),
+        "rows are gone from the data set": sum(text not in there for text in known),
+        "texts were taken twice": sum(count > 1 for count in there.values()),
+    }
+    return [f"{count} {what}" for what, count in counts.items() if count]
+
+
+def waiting(bench: ShopBench) -> list[str]:
+    """The files of the inbox that are not archived."""
+    folder = bench.repo / INBOX
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return sorted(str(path) for path in files if path.parts[0] != "taken")

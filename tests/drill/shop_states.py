@@ -1,0 +1,95 @@
+"""Make the states of the shop, and count the steps at which a fault may come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.drill.place import Running
+from tests.drill.shop import (
+    CHALLENGED,
+    CROWNED,
+    OVERRIDES,
+    PROMOTED,
+    PROMOTING,
+    RESTORING,
+    ROLLING_BACK,
+    TAKING,
+    WAITING,
+    Shop,
+    Window,
+    lay_out_shop,
+    steps_of,
+)
+from tests.drill.shop_bench import ShopBench
+from tests.drill.standing import model_hash
+from tests.pipeline.shop import reviews
+
+BATCH = "monday.csv"
+
+
+def prepare_shop(folder: Path, server: str) -> Shop:
+    """Make the three states."""
+    bench = ShopBench(folder / "making", lay_out_shop(folder), server, mounted=False)
+    _crown(bench)
+    _promote(bench)
+    _roll_back(bench)
+    _challenge(bench)
+    return bench.shop
+
+
+def _crown(bench: ShopBench) -> None:
+    """A first champion, and the folders of runs with overrides."""
+    _fresh(bench, "new")
+    _succeed(bench.retrain())
+    for number, override in enumerate(OVERRIDES, 1):
+        _succeed(bench.pipeline(*override, "--name", f"earlier-{number}"))
+    bench.keep(CROWNED)
+    bench.shop.models[1] = model_hash(bench.repo / "runs/champion/model")
+
+
+def _promote(bench: ShopBench) -> None:
+    """A second champion."""
+    bench.arrive(BATCH, reviews(300, "slang", seed=1))
+    steps = _steps(bench, Window("."))
+    bench.keep(PROMOTED)
+    bench.shop.models[2] = model_hash(bench.repo / "runs/champion/model")
+    bench.shop.steps.update({window: window.count(steps) for window in (WAITING, TAKING, PROMOTING)})
+
+
+def _roll_back(bench: ShopBench) -> None:
+    """The steps of a rollback, with the first model in its place and without."""
+    for window in (ROLLING_BACK, RESTORING):
+        _fresh(bench, PROMOTED)
+        if window == RESTORING:
+            bench.delete_first_model()
+        bench.shop.steps[window] = window.count(_steps(bench, window))
+
+
+def _challenge(bench: ShopBench) -> None:
+    """All but the promotion of the second champion."""
+    _fresh(bench, CROWNED)
+    bench.arrive(BATCH, reviews(300, "slang", seed=1))
+    stopped = bench.stop(PROMOTING, turn=0)
+    if not stopped.step:
+        raise RuntimeError(f"no promotion: {stopped.running.wait().said}")
+    stopped.running.kill()
+    bench.orphans()
+    bench.keep(CHALLENGED)
+
+
+def _steps(bench: ShopBench, window: Window) -> list[str]:
+    """All steps of the command of a window."""
+    running, log = bench.stepped(window, 0)
+    _succeed(running)
+    return steps_of(log.read_text().splitlines())
+
+
+def _fresh(bench: ShopBench, state: str) -> None:
+    bench.restore(state)
+    bench.begin(state)
+
+
+def _succeed(running: Running) -> None:
+    ended = running.wait()
+    if ended.code:
+        raise RuntimeError(f"the shop cannot be prepared: exit code {ended.code}\n{ended.said}")

@@ -1,0 +1,113 @@
+"""A repository of shop reviews whose pipeline is one quick stage, and new reviews that arrive."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+# Every stage of the project in one process: what is tested here is what happens around them.
+EVERYTHING = """
+import importlib, sys
+from pathlib import Path
+
+dataset = sys.argv[1]
+for line in Path("stages.txt").read_text().splitlines():
+    name, *arguments = line.replace("DATASET", dataset).split()
+    sys.argv = [name, *arguments]
+    importlib.import_module(f"pithy.stages.{name}").main()
+"""
+STAGES = """\
+download data/sources/DATASET.yaml data/raw
+validate data/raw data/validated
+pos_table data/validated data/pos
+augment data/validated data/augmented
+encode token data/validated data/augmented data/pos data/encoded/token
+pretrain token data/encoded/token data/pretrained/token
+train tfidf_svm data/encoded/token data/pretrained/token data/models/tfidf_svm
+prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
+evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
+compare data/validated data/evaluated data/pruned data/compared
+"""
+DVC_YAML = """
+stages:
+  everything:
+    cmd: python everything.py ${dataset}
+    params: [seeds, systems, views]
+    deps: [everything.py, stages.txt, "data/sources/${dataset}.yaml", data/local]
+    outs:
+      - data/raw
+      - data/validated
+      - data/pos
+      - data/augmented
+      - data/encoded
+      - data/pretrained
+      - data/models
+      - data/pruned
+      - data/evaluated
+      - data/compared
+artifacts:
+  champion: {path: data/compared/chosen, type: model}
+"""
+PARAMS = """\
+dataset: shop
+seeds: [0]
+views: {token: {tokenizer: token}}
+systems: {tfidf_svm: {view: token}}
+evaluate: {resamples: 200, timing_texts: 4}
+retrain: {margin: 0.2}
+"""
+SOURCE = """\
+name: shop
+about: a few texts
+language: en
+task: single
+licence: none
+files: [{path: shop.csv, local: data/local/shop.csv}]
+read: {reader: csv, text: review, label: stars}
+labels: [bad, good]
+"""
+FILES = {
+    "dvc.yaml": DVC_YAML,
+    "params.yaml": PARAMS,
+    "everything.py": EVERYTHING,
+    "stages.txt": STAGES,
+    "data/sources/shop.yaml": SOURCE,
+    "data/local/.gitkeep": "",
+    ".dvcignore": "/data/local/incoming\n",
+    ".gitignore": "/runs/\n.pithy\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
+}
+WORDS = {
+    "plain": {"bad": ["awful", "dull", "rotten", "nasty"], "good": ["lovely", "bright", "tasty", "superb"]},
+    "slang": {"bad": ["meh", "cringe", "wack", "trash"], "good": ["lit", "fire", "goat", "bussin"]},
+}
+FILLER = ["the", "room", "food", "was", "we", "staff", "with", "very", "at", "our", "film", "night", "table", "it"]
+
+
+def reviews(number: int, kind: str, seed: int) -> pl.DataFrame:
+    """Short reviews, half of them good."""
+    chance = np.random.default_rng(seed)
+    rows = []
+    for row in range(number):
+        label = ("bad", "good")[row % 2]
+        words = [*chance.choice(FILLER, 6), chance.choice(WORDS[kind][label]), *chance.choice(FILLER, 3)]
+        rows.append({"review": " ".join(words), "stars": label})
+    return pl.DataFrame(rows)
+
+
+def lay_out(root: Path, env: Mapping[str, str], **more: str) -> None:
+    """Write the repository and commit it; `more` are further files, by their paths."""
+    for name, text in {**FILES, **more}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    reviews(160, "plain", seed=0).write_csv(root / "data" / "local" / "shop.csv")
+    for command in (
+        "git init --quiet",
+        "dvc init --quiet",
+        "git add --all",
+        "git -c user.name=t -c user.email=t@t commit --quiet -m shop",
+    ):
+        subprocess.run(command.split(), cwd=root, env=env, check=True, capture_output=True)
