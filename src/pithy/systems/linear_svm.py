@@ -28,7 +28,7 @@ class LinearSvmConfig(Strict):
 
     def build(self, context: Context) -> LinearSvm:
         """The untrained model; its orders are neighbours, ascending, and fit the vocabulary."""
-        if not self.orders or self.orders != list(range(self.orders[0], self.orders[-1] + 1)):
+        if not self.orders or self.orders != list(range(self.orders[0], self.orders[0] + len(self.orders))):
             raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
         if self.orders[-1] > (most := longest(context.vocabulary)):
             raise ValueError(

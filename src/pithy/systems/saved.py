@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,6 +25,7 @@ from pithy.memory import used_up
 from pithy.systems import manifest
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
+from pithy.systems.sizes import check_numbers, check_sizes
 from pithy.values import fits, shown
 
 FORMAT = 1
@@ -173,6 +174,7 @@ def _frame(values: Any) -> TextFrame:
         if name in values and not fits(values[name], hint):
             raise TypeError(f"frame.{name} is not {hint}")
     frame = TextFrame(**values)
+    check_numbers([frame.max_length, frame.vocabulary])
     ids = [frame.pad_id, frame.unk_id, frame.mask_id or 0, *frame.prefix_ids, *frame.suffix_ids]
     if min(ids) < 0 or max(ids) >= frame.vocabulary:
         raise ValueError("frame has ids beyond its vocabulary")
@@ -204,10 +206,17 @@ def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[
         unk_id=frame.unk_id,
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
-        pos_weight=torch.ones(frame.vocabulary),  # the saved weights take its place
     )
-    model = recipe.build(context, "config.json")
-    model.load_state_dict(_state(folder / "model.safetensors"))
+
+    def build() -> nn.Module:
+        pos_weight = torch.ones(frame.vocabulary)  # the saved weights take its place
+        return recipe.build(replace(context, pos_weight=pos_weight), "config.json")
+
+    weights = _state(folder / "model.safetensors")
+    if recipe.fitting == "gradient":  # others have the sizes of their weights, whatever their config says
+        check_sizes(weights, config["parts"], build)
+    model = build()
+    model.load_state_dict(weights)
     return model.eval()
 
 

@@ -1,0 +1,64 @@
+"""Compare the sizes that a saved model's config names with its weights, before anything of that size is built."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module
+
+LARGEST = 10_000_000  # of a size, and of elements that are not in the weights, such as a table of positions
+SPARE = 1_000  # tensors that are not in the weights
+COPIES = 4  # times that a tensor may be registered: shared weights, wrapped modules
+
+
+def check_sizes(weights: Mapping[str, Tensor], values: Any, build: Callable[[], nn.Module]) -> None:
+    """Raise ValueError where `build`, which reads the sizes in `values`, gives a model that is not that of `weights`.
+
+    The model is built once on the meta device, without memory, and no further than its weights reach.
+    """
+    elements = sum(each.numel() for each in weights.values())
+    check_numbers(values, max(LARGEST, elements))
+    with _counted(COPIES * len(weights) + SPARE, COPIES * elements + LARGEST), torch.device("meta"):
+        build()
+
+
+def check_numbers(values: Any, largest: int = LARGEST) -> None:
+    """Raise ValueError for a whole number beyond `largest` anywhere in the JSON value `values`."""
+    left = [values]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+        elif isinstance(each, int) and abs(each) > largest:
+            raise ValueError(f"config.json has a size above {largest:,}, and the weights are smaller")
+
+
+@contextmanager
+def _counted(tensors: int, elements: int) -> Iterator[None]:
+    """Raise ValueError when modules that this thread builds register more than so many tensors or elements."""
+    thread, left = threading.get_ident(), [tensors, elements]
+
+    def count(_: nn.Module, name: str, value: Tensor | None) -> None:
+        if value is None or threading.get_ident() != thread:
+            return
+        left[0] -= 1
+        left[1] -= value.numel()
+        if min(left) < 0:
+            raise ValueError("it describes a larger model than its weights")
+
+    handles = [
+        module.register_module_parameter_registration_hook(count),
+        module.register_module_buffer_registration_hook(count),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
