@@ -10,7 +10,7 @@ from pithy.errors import InputMissingError, ParameterError
 from pithy.files import read_json, sha256
 from pithy.settings import Settings
 from tasks import champion
-from tasks.champion import Champion, Hashes
+from tasks.champion import Champion, Hashes, Score
 from tasks.graph import Graph
 from tasks.publish import Run
 
@@ -41,9 +41,10 @@ def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settin
     entry = _entry(place, run, chosen, validated, new, settings)
     if now is None:
         return Challenge(Decision(promoted=True, reason="the first champion"), entry)
+    folder = champion.restore(root, now)  # also where nothing is new: a promotion may have been killed half-way
     if reason := _not_new(root, now, entry.hashes.model):
         return Challenge(Decision(promoted=False, reason=reason), entry)
-    old = _answers(champion.restore(root, now) / "model", corpus, texts)
+    old = _answers(folder / "model", corpus, texts)
     bar = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
     return Challenge(decide(new, old, corpus["labels"], names=(entry.system, now.system), **bar), entry)
 
@@ -79,7 +80,7 @@ def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, se
         dataset=run.dataset,
         system=run.comparison["chosen_system"],
         seed=run.comparison["chosen_seed"],
-        score={"name": SCORE[new.task], **vars(interval)},
+        score=Score(name=SCORE[new.task], value=interval.value, low=interval.low, high=interval.high),
         rows=len(new.gold),
         hashes=Hashes(
             data=champion.output_hash(place, validated.relative_to(place).as_posix()),

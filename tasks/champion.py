@@ -17,12 +17,15 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, read_json, sha256, write_text
-from pithy.values import typed
+from pithy.values import Count, InnerPath, Name, Positive, parsed_json, typed
 from tasks import workspace
 from tasks.git import AUTHOR, git, head
 from tasks.publish import point
+from tasks.run_names import RunName
 
 BRANCH = "refs/heads/champion"
 RECORD, REFERENCE = "champion.json", "reference.json"
@@ -39,27 +42,36 @@ class Hashes:
     model: str
 
 
+class Score(TypedDict):
+    """A score on the development texts, with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Champion:
     """One entry of the branch. `previous` is the champion to go back to; `restores` is set where this one is back."""
 
-    number: int = 0
-    previous: int | None = None
-    restores: int | None = None
+    number: Count = 0
+    previous: Positive | None = None
+    restores: Positive | None = None
     since: str = ""
-    run: str
-    dataset: str
-    system: str
+    run: RunName
+    dataset: Name
+    system: Name
     seed: int
-    score: dict[str, Any]  # name, value, low and high on `rows` development texts
+    score: Score  # on `rows` development texts
     rows: int
     verdict: str = ""
     hashes: Hashes
-    model: str  # its path among DVC's outputs
+    model: InnerPath  # among DVC's outputs
 
     def __str__(self) -> str:
         back = f", which is {self.restores} again" if self.restores else ""
-        value, low, high = (100 * self.score[key] for key in ("value", "low", "high"))
+        value, low, high = (100 * each for each in (self.score["value"], self.score["low"], self.score["high"]))
         score = f"{self.score['name']} {value:.1f} [{low:.1f}, {high:.1f}] on {self.rows:,} development texts"
         return f"champion {self.number}{back}: {self.system} on {self.dataset}, {score}, since {self.since}"
 
@@ -164,14 +176,21 @@ def output_hash(place: Path, path: str) -> str:
 
 
 def _enter(root: Path, champion: Champion, tree: str, made_from: str | None) -> None:
-    """Commit `tree` and let tag and branch point to it, the branch last: it says who is champion."""
+    """Commit `tree`, and let the champion's tag and the branch, which says who is champion, point to it in one step."""
     _refuse_checked_out(root)
     before = _commit(root, BRANCH)
     parents = [word for parent in dict.fromkeys((before, made_from)) if parent for word in ("-p", parent)]
     commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=OWN)
+    label = _tag_object(root, champion, commit)
+    moves = f"update {tag(champion.number)} {label}\nupdate {BRANCH} {commit} {before or '0' * len(commit)}\n"
+    git(root, "update-ref", "--stdin", text=moves)
+
+
+def _tag_object(root: Path, champion: Champion, commit: str) -> str:
+    """An annotated tag of `commit` to which no name points yet."""
     name = tag(champion.number).removeprefix("refs/tags/")
-    git(root, "tag", "--annotate", "--no-sign", "--force", "-m", str(champion), name, commit, env=OWN)
-    git(root, "update-ref", BRANCH, commit, before or "0" * len(commit))
+    by = git(root, "var", "GIT_COMMITTER_IDENT", env=OWN)
+    return git(root, "mktag", text=f"object {commit}\ntype commit\ntag {name}\ntagger {by}\n\n{champion}\n", env=OWN)
 
 
 def _refuse_checked_out(root: Path) -> None:
@@ -225,15 +244,18 @@ def _is_whole(model: Path, expected: str) -> bool:
 
 
 def _record(root: Path, commit: str) -> Champion:
+    """Read champion.json at `commit`, which anybody may have written who can push the branch."""
+    name = commit.removeprefix("refs/").partition("/")[2]
     try:
-        said = git(root, "show", f"{commit}:{RECORD}")
+        values = parsed_json(git(root, "show", f"{commit}:{RECORD}"))
     except InputMissingError:
-        name = commit.removeprefix("refs/").partition("/")[2]
         raise ParameterError(
             f"git has no {RECORD} at {name}: the branch 'champion' and the tags 'champion@…' are kept for retraining; "
             "fetch them, or rename yours"
         ) from None
-    return typed(Champion, json.loads(said), file=RECORD)
+    except ValueError:
+        raise DataError(f"{RECORD} at {name} is not valid JSON: reset the branch to the last good champion") from None
+    return typed(Champion, values, file=f"{RECORD} at {name}")
 
 
 def _commit(root: Path, name: str) -> str | None:

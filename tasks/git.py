@@ -19,13 +19,16 @@ AUTHOR = {
 }
 
 
-def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-    """Run git in `folder` with none of the user's hooks; its output. Raises InputMissingError with git's own words."""
+def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
+    """Run git in `folder` with none of the user's hooks, `text` as its input; its output.
+
+    Raises InputMissingError with git's own words.
+    """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
     try:
         done = subprocess.run(
-            [*command, *arguments], env={**own, **(env or {})}, capture_output=True, text=True, check=False
+            [*command, *arguments], env={**own, **(env or {})}, input=text, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         raise InputMissingError("git is not installed: a run with overrides needs it") from None

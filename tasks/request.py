@@ -11,6 +11,7 @@ from typing import Any
 
 from pithy.errors import ParameterError
 from pithy.settings import check_names
+from tasks.run_names import check_run_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Request:
     def __post_init__(self) -> None:
         """Refuse what would be more than a name in a path or in a command line, before anything is done with it."""
         check_names({"dataset": self.dataset, "systems": dict.fromkeys(self.systems)})
+        if self.name is not None:
+            check_run_name(self.name)
         if self.revision and self.revision.startswith("-"):
             raise ParameterError(f"revision was {self.revision!r}: a branch, a tag or a commit is needed")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pithy.files import alone, atomic_file, write_text
-from pithy.settings import read_params
+from pithy.settings import dataset_of
 from tasks import git, overrides
 from tasks.request import Request
 
@@ -28,7 +28,7 @@ class Place:
     @property
     def dataset(self) -> str:
         """The data set of this place's params.yaml."""
-        return str(read_params(self.path / "params.yaml")["dataset"])
+        return dataset_of(self.path / "params.yaml")
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def opened(request: Request) -> Iterator[Place]:
         with held(hidden / "tree.lock", main):
             yield Place(main, main, git.revision(main))
         return
-    dataset = request.dataset or str(read_params(main / "params.yaml")["dataset"])
+    dataset = request.dataset or dataset_of(main / "params.yaml")
     path = hidden / "workspaces" / f"{dataset}-{request.key}"
     with held(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)

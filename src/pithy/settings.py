@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pithy.errors import InputMissingError, ParameterError
-from pithy.values import Count, OpenShare, Positive, Range, Seed, Share, Strict, nearest, read_yaml, shown, typed
+from pithy.values import (
+    Count,
+    Name,
+    OpenShare,
+    Positive,
+    Range,
+    Seed,
+    Share,
+    Strict,
+    check_name,
+    nearest,
+    read_yaml,
+    shown,
+    typed,
+)
 
 Action = Literal["report", "drop", "fail"]
-NAME = re.compile(r"\w[\w.-]*")  # what a path and a shell's command line can hold as it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +115,7 @@ class View(Strict):
 class System(Strict):
     """One system of a run: a recipe and what this run changes of it."""
 
-    view: str
+    view: Name
     recipe: str | None = None  # the system's own name where absent
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
@@ -154,7 +166,7 @@ class RetrainSettings(Strict):
 
     incoming: str = "data/local/incoming"  # a folder
     database: Query | None = None  # that is asked as well
-    systems: list[str] = field(default_factory=list)  # those of params.yaml where empty
+    systems: list[Name] = field(default_factory=list)  # those of params.yaml where empty
     alpha: OpenShare = 0.05  # above it, a better score counts as chance
     margin: Share = 0.05  # what the F1 of a class may lose
 
@@ -171,7 +183,7 @@ class DriftSettings(Strict):
 class Settings(Strict):
     """All of params.yaml."""
 
-    dataset: str
+    dataset: Name
     seeds: list[Seed]
     views: dict[str, View]
     systems: dict[str, System]
@@ -198,6 +210,13 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
         was = "empty" if values is None else f"a {type(values).__name__}"
         raise ParameterError(f"{path} is {was}: sections are needed, such as dataset: pocket_zh")
     return dict(values)
+
+
+def dataset_of(path: Path) -> str:
+    """Return the data set that a params.yaml names; the rest of the file is not checked. Raises ParameterError."""
+    name = read_params(path).get("dataset")
+    check_name(f"{path.name}: dataset", name)
+    return str(name)
 
 
 def load(path: Path = Path("params.yaml")) -> Settings:
@@ -228,10 +247,8 @@ def check_names(values: Mapping[str, Any]) -> None:
     found += [(f"a name in {section}", name) for section, each in sections.items() for name in each]
     found += [(f"systems.{name}.view", system.get("view")) for name, system in systems if isinstance(system, Mapping)]
     for where, name in found:
-        if isinstance(name, str) and not NAME.fullmatch(name):
-            raise ParameterError(
-                f"params.yaml: {where} was {shown(repr(name))}: letters, digits, _, - and . are allowed"
-            )
+        if isinstance(name, str):
+            check_name(f"params.yaml: {where}", name)
 
 
 def _one_start(name: str, view: View) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
 NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
 BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
+NAME = re.compile(r"\w[\w.-]{0,99}")  # what a path and a shell's command line can hold as it is
+NAME_RULE = "letters, digits, _, - and . are allowed, 100 characters at most"
 MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
 
 
@@ -43,6 +46,32 @@ class Range:
         return schema
 
 
+class Checked:
+    """A test of a string in an annotation: `Annotated[str, Checked(test, rule)]`; `rule` says what is allowed."""
+
+    def __init__(self, test: Callable[[str], object], rule: str) -> None:
+        self.test, self.rule = test, rule
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Hand the test to pydantic."""
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def check(value: str) -> str:
+            if not self.test(value):
+                raise PydanticCustomError("not_allowed", self.rule)
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+
+def is_inner_path(path: str) -> bool:
+    """Return whether a relative path stays in its folder."""
+    inner = PurePosixPath(path)
+    return bool(inner.parts) and not inner.is_absolute() and ".." not in inner.parts and "\0" not in path
+
+
+Name = Annotated[str, Checked(NAME.fullmatch, NAME_RULE)]  # of a data set, a view, a system: never a path
+InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository is needed")]
 Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
@@ -69,6 +98,15 @@ def shown(name: str) -> str:
     """A name from outside as a message can hold it: in one line, not too long."""
     short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
     return short if short.isprintable() else repr(short)[1:-1]
+
+
+def check_name(where: str, name: object) -> None:
+    """Refuse what is not a name. Names become parts of paths and command lines.
+
+    Raises ParameterError, which starts with `where`.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
 
 
 def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:

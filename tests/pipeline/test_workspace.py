@@ -12,7 +12,7 @@ import pytest
 from dvc.repo import Repo
 from toy import Toy, copied
 
-from pithy.errors import InputMissingError, TryAgainError
+from pithy.errors import InputMissingError, ParameterError, TryAgainError
 from pithy.files import atomic_file, atomic_folder
 from tasks import graph, workspace
 from tasks.request import Request
@@ -52,6 +52,16 @@ def test_a_workspace_has_uncommitted_edits_and_leaves_the_tree_alone(toy: Toy) -
     assert place.dataset == "other"
     assert place.revision.endswith("-dirty")
     assert "dataset: toy" in (toy.root / "params.yaml").read_text()
+
+
+def test_a_data_set_that_is_a_path_gets_no_workspace(toy: Toy) -> None:
+    params = toy.root / "params.yaml"
+    params.write_text(params.read_text().replace("dataset: toy", "dataset: ../../../precious"))
+    with pytest.raises(ParameterError, match=r"params\.yaml: dataset was '\.\./\.\./\.\./precious': letters, digits"):
+        opened(toy, revision="HEAD")
+    toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--all", "--message", "a path")
+    place = opened(toy, dataset="other", revision="HEAD~1")
+    assert place.dataset == "other" and not list(toy.root.parent.glob("precious*"))
 
 
 def test_the_same_overrides_find_the_same_workspace_with_its_outputs(toy: Toy) -> None:

@@ -72,8 +72,9 @@ def test_what_cannot_be_added_leaves_nothing_behind() -> None:
         add(Path("r.csv"), name="r", text="review", label="part", split="stars")
     with pytest.raises(ParameterError, match=r"'id': .* 50 different values in 50 rows"):
         add(Path("ids.csv"), name="r", text="text", label="id")
-    with pytest.raises(ParameterError, match="lower-case letters"):
-        add(Path("r.csv"), name="../r", text="review", label="stars")
+    for name, said in (("../r", "lower-case letters"), ("r" * 101, "100 characters at most")):
+        with pytest.raises(ParameterError, match=said):
+            add(Path("r.csv"), name=name, text="review", label="stars")
     with pytest.raises(ParameterError, match=r"r\.txt is none of \.csv"):
         add(Path("r.txt"), name="r", text="review", label="stars")
     with pytest.raises(InputMissingError, match=r"none\.csv is missing"):

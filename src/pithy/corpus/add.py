@@ -17,7 +17,7 @@ from pithy.corpus.readers.splitting import USUAL
 from pithy.corpus.source import CONTROL, SOURCES
 from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_file, sha256, write_text
-from pithy.values import number_of, shown
+from pithy.values import check_name, number_of, shown
 
 LOCAL = Path("data/local")
 KINDS: dict[str, dict[str, Any]] = {
@@ -50,6 +50,7 @@ def add(
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ParameterError(f"name was {name!r}: lower-case letters, digits, - and _ are allowed (--name)")
+    check_name("name", name)
     if description.exists():
         raise ParameterError(f"name was {name!r}: there is a source of that name, {description}")
     if not file.is_file():

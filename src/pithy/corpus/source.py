@@ -11,7 +11,7 @@ from pithy.corpus.access import contained, hidden
 from pithy.corpus.limits import MAX_BYTES
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import read_json, stands_in
-from pithy.values import Positive, Strict, is_web_address, nearest, read_yaml, shown, typed
+from pithy.values import Name, Positive, Strict, check_name, is_web_address, nearest, read_yaml, shown, typed
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")
@@ -72,7 +72,7 @@ class File(Declared):
 class Source(Declared):
     """A data set: its files, how they are read, its labels and what must come out."""
 
-    name: str
+    name: Name
     about: str
     language: Literal["zh", "en"]
     task: Literal["single", "multi", "tokens", "files"]  # tokens: only they are labelled; files: only fetched
@@ -99,6 +99,7 @@ class Source(Declared):
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
     """The source called `name`; an unknown name is a ParameterError that names the nearest ones."""
+    check_name("dataset", name)
     path = folder / f"{name}.yaml"
     if not path.is_file():
         raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {_nearest(path)}")

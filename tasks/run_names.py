@@ -1,0 +1,24 @@
+"""Names of runs: each is a folder of runs/."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pithy.errors import ParameterError
+from pithy.values import NAME, NAME_RULE, Checked, check_name
+
+OWN = ("champion", "diff.html", "drift", "latest")  # other entries of runs/
+
+
+def _is_run_name(name: str) -> bool:
+    return bool(NAME.fullmatch(name)) and name not in OWN
+
+
+RunName = Annotated[str, Checked(_is_run_name, f"{NAME_RULE}, and none of {', '.join(OWN)}")]
+
+
+def check_run_name(name: object) -> None:
+    """Raise ParameterError for a name that no run can have."""
+    check_name("--name", name)
+    if name in OWN:
+        raise ParameterError(f"--name was {name!r}: runs/{name} is pithy's own, take another name")
