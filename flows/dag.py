@@ -12,8 +12,8 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from pithy.settings import read_params
-from tasks import cluster, graph, heartbeat, lock, overrides, publish, workspace
+from pithy.settings import dataset_of
+from tasks import cluster, graph, heartbeat, lock, overrides, publish, reservations, workspace
 from tasks.board import Board
 from tasks.graph import Graph
 from tasks.publish import Record, Run, RunFailedError
@@ -25,8 +25,8 @@ from tasks.transcript import told
 
 def _run_name() -> str:
     request: Request = runtime.flow_run.parameters["request"]
-    dataset = request.dataset or read_params(request.root / "params.yaml")["dataset"]
-    return publish.free_name(request.root, request.name, dataset)
+    dataset = request.dataset or dataset_of(request.root / "params.yaml")
+    return reservations.reserve(request.root, request.name, dataset)
 
 
 @flow(name="pipeline", flow_run_name=_run_name)
@@ -36,7 +36,8 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
     A stage whose exit code says that trying again can help is tried again after each of `retry_delays` (seconds).
     """
     began = time.monotonic()
-    with heartbeat.given(), workspace.opened(request) as place:
+    name = runtime.flow_run.name
+    with reservations.until_end(request.root, name), heartbeat.given(), workspace.opened(request) as place:
         stages = graph.read(place.path)
         params, idle = place.path / "params.yaml", len(stages.current) == len(stages)
         if not request.revision and not idle:
@@ -48,7 +49,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
             outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
         failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
         run = Run(
-            name=runtime.flow_run.name,
+            name=name,
             dataset=place.dataset,
             revision=place.revision,
             wall_seconds=time.monotonic() - began,

@@ -19,7 +19,7 @@ from pithy.display import echo
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import read_params
 from pithy.values import parsed_yaml, shown
-from tasks import address, overrides, publish, server, transcript
+from tasks import address, overrides, reservations, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
 from tasks.server import Server
@@ -66,7 +66,7 @@ def execute(request: Request) -> Run:
     """Check the request, run it through Prefect, return the run. Raises what the run raised."""
     overrides.check(request)
     _report_unsuited(request)
-    publish.free_name(request.root, request.name, "run")
+    reservations.refuse_pointed(request.root, [request.name] if request.name else [])
     address.knock(request.ray)
     api = server.start()  # it starts while this process imports what the flow needs
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings

@@ -24,7 +24,7 @@ from flows.pipeline import WIDTH, changes, ended, listed, number
 from pithy.display import echo
 from pithy.errors import ParameterError, guarded, started
 from pithy.values import parsed_yaml
-from tasks import address, cluster, markdown, overrides, publish, server
+from tasks import address, cluster, markdown, overrides, reservations, server
 from tasks.request import Request
 from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
 
@@ -66,14 +66,16 @@ def main(
         changes=changes(set_ or []),
         max_parallel=1,
     )
-    prefix = publish.free_name(root, name or None, "sweep")
-    asked = trials(base, dict(map(_dimension, over)), prefix)
-    results = execute(asked, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
+    prefix = reservations.reserve(root, name or None, "sweep")
+    with reservations.until_end(root, prefix):
+        asked = trials(base, dict(map(_dimension, over)), prefix)
+        results = execute(asked, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
     sys.exit(_report(results))
 
 
 def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | None = None) -> list[Result]:
     """Check every trial, then run them. Raises ParameterError, TryAgainError."""
+    reservations.refuse_pointed(root, [str(trial.request.name) for trial in asked])
     for trial in asked:
         overrides.check(trial.request)
     address.knock(ray)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import ParameterError, PithyError
+from pithy.errors import PithyError
 from pithy.files import atomic_folder, read_json, sha256, write_json
 from pithy.values import typed
 from tasks import markdown, pictures
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 SPEED = Path("data/speed")  # measured times: no output of DVC's, whose lock is the same on every machine
 EXECUTED = {"Completed", "Failed", "Cancelled"}
-OWN = ("champion", "diff.html", "drift", "latest")  # what else stands in runs/
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,19 +78,6 @@ class RunFailedError(PithyError):
     def __init__(self, run: Run) -> None:
         super().__init__(run.message)
         self.run = run
-
-
-def free_name(main: Path, name: str | None, dataset: str) -> str:
-    """The run's name: `name`, or the data set and the time. Raises ParameterError for one that no run can have."""
-    if name in OWN:
-        raise ParameterError(f"--name was {name!r}: runs/{name} is pithy's own, take another name")
-    if name and not re.fullmatch(r"[\w][\w.+-]*", name):
-        raise ParameterError(f"--name was {name!r}: letters, digits, '-', '_', '+' and '.' are allowed")
-    if name:
-        return name
-    base = f"{dataset}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    tries = [base, *(f"{base}-{number}" for number in range(2, 100))]
-    return next(each for each in tries if not (main / "runs" / each).exists())
 
 
 def comparison(graph: Graph, place: Place) -> dict[str, Any]:
@@ -157,8 +142,20 @@ def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
 
 
 def point(link: Path, name: str) -> None:
-    """Let the symbolic link point to `name`, at no moment to nothing."""
+    """Let the symbolic link point to `name`, at no moment to nothing. What a killed process left is removed."""
+    for left in link.parent.glob(f".{link.name}.*"):
+        if not _runs(left.suffix[1:]):
+            left.unlink(missing_ok=True)
     temporary = link.with_name(f".{link.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
     temporary.symlink_to(name, target_is_directory=True)
     temporary.replace(link)
+
+
+def _runs(process: str) -> bool:
+    """Whether another process of this number runs."""
+    with suppress(PermissionError):  # it is another user's
+        try:
+            os.kill(int(process), 0)
+        except (ProcessLookupError, ValueError):
+            return False
+    return int(process) != os.getpid()

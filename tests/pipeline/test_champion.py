@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from steps import ENTRY, disturbed
 from toy import Toy, copied
 
+from flows.pipeline import execute
 from pithy.errors import DataError, InputMissingError, ParameterError
-from tasks import champion
+from tasks import challenge, champion, publish, server
 from tasks.champion import Champion, Hashes
+from tasks.git import AUTHOR, git
+from tasks.request import Request
 
 
 def model_files(number: int) -> dict[str, str]:
@@ -162,10 +166,8 @@ def dies(*_: Any) -> None:
 
 
 def dies_at_branch(folder: Path, *arguments: str, **options: Any) -> str:
-    if arguments[:2] == ("update-ref", champion.BRANCH):
+    if arguments[0] == "update-ref":
         raise KeyboardInterrupt
-    from tasks.git import git
-
     return git(folder, *arguments, **options)
 
 
@@ -194,4 +196,141 @@ def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reig
     shutil.rmtree(runs / "toy-3" / "model")
     shutil.copytree(runs / "toy-2" / "model", runs / "toy-3" / "model")
     champion.restore(reign.root, now)
+    assert weights(reign) == "weights 3"
+
+
+def whole(toy: Toy) -> int:
+    """The number of the model in use, which is whole."""
+    model = toy.root / "runs" / "champion" / "model"
+    digests = json.loads((model / "manifest.json").read_text())["sha256"]
+    assert digests == {"model.safetensors": sha256((model / "model.safetensors").read_bytes()).hexdigest()}
+    return int(weights(toy).removeprefix("weights "))
+
+
+def consistent(toy: Toy, number: int, verdicts: list[str]) -> None:
+    """The branch, the tags, the link and runs/ tell of `number` champions, and nothing is left of what was killed."""
+    assert [each.verdict for each in champion.history(toy.root)] == verdicts
+    tags = toy.shell("git", "tag", "--list", "--sort=version:refname").split()
+    assert tags == [f"champion@v{each}.0.0" for each in range(1, number + 1)]
+    assert [path.name for path in (toy.root / "runs").rglob(".*")] == []
+
+
+def test_a_promotion_that_is_killed_at_any_step_leaves_a_champion_and_can_be_made_again(
+    reign: Toy, tmp_path: Path
+) -> None:
+    entry = made(reign, 4)
+    (reign.root / ENTRY).parent.mkdir(exist_ok=True)
+    (reign.root / ENTRY).write_text(json.dumps(asdict(entry)))
+    before, after = (["better: 4"] * several + ["better: 3", "better: 2", "better: 1"] for several in (0, 1))
+    seen = set()
+    for root in disturbed("promote", reign.root, tmp_path / "copies"):
+        toy = Toy(root, tmp_path)
+        now = champion.current(root)
+        assert now is not None and whole(toy) in {3, now.number}
+        seen.add((now.number, whole(toy)))
+        assert len(toy.shell("git", "tag", "--list").split()) == now.number
+        if now.number == 3:
+            assert [each.verdict for each in champion.history(root)] == before
+            now = champion.promote(root, root, entry, '{"known": 4}\n')
+        champion.restore(root, now)
+        assert whole(toy) == 4
+        consistent(toy, 4, after)
+    assert seen == {(3, 3), (4, 3)}
+
+
+def test_a_rollback_that_is_killed_at_any_step_leaves_a_champion_and_can_be_made_again(
+    reign: Toy, tmp_path: Path
+) -> None:
+    shutil.rmtree(reign.root / "runs" / "toy-2")
+    after, seen = ["better: 2", "better: 3", "better: 2", "better: 1"], set()
+    for root in disturbed("rollback", reign.root, tmp_path / "copies"):
+        toy = Toy(root, tmp_path)
+        now = champion.current(root)
+        assert now is not None
+        seen.add((now.number, whole(toy)))
+        if now.number == 3:
+            now = champion.rollback(root)
+        assert (now.number, now.restores, whole(toy)) == (4, 2, 2)
+        consistent(toy, 4, after)
+    assert seen == {(3, 3), (3, 2)}
+
+
+FORGED = [
+    ("run", "../../precious", "letters, digits"),
+    ("run", "/precious", "letters, digits"),
+    ("run", ".hidden", "letters, digits"),
+    ("run", "champion", "none of champion"),
+    ("dataset", "../toy", "letters, digits"),
+    ("system", "../mlp", "letters, digits"),
+    ("model", "../precious", "a path below the repository"),
+    ("model", "/precious", "a path below the repository"),
+    ("score", {"name": "accuracy"}, "value is missing"),
+    ("number", -1, "was -1"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "said"), FORGED)
+def test_a_champion_whose_names_are_paths_is_refused_and_nothing_is_written(
+    reign: Toy, key: str, value: Any, said: str
+) -> None:
+    precious = reign.root.parent / "precious" / "model"
+    precious.mkdir(parents=True)
+    (precious / "diary.txt").write_text("dear")
+    (reign.root / "runs" / "champion").unlink()
+    forge(reign, json.dumps(json.loads(reign.shell("git", "show", "champion:champion.json")) | {key: value}))
+    with pytest.raises(ParameterError, match=rf"champion\.json at champion: {key}.*{said}"):
+        champion.current(reign.root)
+    with pytest.raises(ParameterError):
+        champion.rollback(reign.root)
+    assert [path.name for path in precious.parent.rglob("*")] == ["model", "diary.txt"]
+    assert sorted(path.name for path in (reign.root / "runs").iterdir()) == ["toy-1", "toy-2", "toy-3"]
+
+
+def forge(toy: Toy, content: str) -> None:
+    """Let the branch and its newest tag hold another champion.json."""
+    blob = git(toy.root, "hash-object", "-w", "--stdin", text=content)
+    entries = git(toy.root, "ls-tree", "champion").splitlines()
+    others = [entry for entry in entries if not entry.endswith(champion.RECORD)]
+    tree = git(toy.root, "mktree", text="\n".join([*others, f"100644 blob {blob}\t{champion.RECORD}"]))
+    commit = git(toy.root, "commit-tree", tree, "-m", "forged", "-p", "champion", env=AUTHOR)
+    for ref in (champion.BRANCH, champion.tag(3)):
+        git(toy.root, "update-ref", ref, commit)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"number": 1}'])
+def test_a_champion_that_cannot_be_read_is_said(reign: Toy, content: str) -> None:
+    forge(reign, content)
+    with pytest.raises((DataError, ParameterError), match=r"champion\.json at champion"):
+        champion.current(reign.root)
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("name", ["toy-3", "toy-1"])
+def test_no_run_takes_the_name_of_a_champions_run(reign: Toy, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.dag import pipeline
+
+    before = {path: path.read_bytes() for path in (reign.root / "runs").rglob("*") if path.is_file()}
+    reign.tell({"judge": {"codes": [65]}})
+    request = Request(root=reign.root, name=name)
+    monkeypatch.setattr(server, "start", lambda: pytest.fail("the name was not checked first"))
+    with pytest.raises(ParameterError, match=f"--name was '{name}': .*champion.* is that run"):
+        execute(request)
+    with pytest.raises(ParameterError, match=f"--name was '{name}'"):
+        pipeline(request, retry_delays=(), return_state=True)
+    assert {path: path.read_bytes() for path in (reign.root / "runs").rglob("*") if path.is_file()} == before
+
+
+def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promotion(
+    reign: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = champion.current(reign.root)
+    assert now is not None
+    publish.point(reign.root / "runs" / "champion", "toy-2")
+    monkeypatch.setattr(challenge, "_found", lambda stages, name: reign.root / name)
+    monkeypatch.setattr(challenge, "_answers", lambda *_: None)
+    monkeypatch.setattr(challenge, "dev_texts", lambda _: None)
+    monkeypatch.setattr(challenge, "_entry", lambda *_: now)
+    (reign.root / challenge.CORPUS).write_text("{}")
+    found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
+    assert found.decision.reason.startswith("the same model as the champion")
     assert weights(reign) == "weights 3"

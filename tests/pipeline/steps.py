@@ -1,0 +1,166 @@
+"""Run a change once for each of its steps, in a copy of a repository each time, and disturb it before that step.
+
+A step is what changes a file of the repository that is not in a hidden folder, and a command of git that changes a
+branch or a tag.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pithy.files import stands_in
+
+NOT_REACHED = 3  # exit code: the change has fewer steps
+CHANGING = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"}  # audit events
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+MOVING = {"branch", "tag", "update-ref"}  # commands of git
+ENTRY = Path(".pithy/entry.json")  # what `promote` promotes
+ARRIVING = Path("data/local/incoming/b.csv")
+APPENDED = "appended while it was read,good\n"
+
+
+def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") -> list[Path]:
+    """Copies of `root` in `folder`: in number N, `change` was disturbed before its step N."""
+    folder.mkdir()
+    command = [sys.executable, __file__, change, str(root), str(folder), disturbance]
+    paths = os.pathsep.join(str(Path(__file__).resolve().parents[2] / part) for part in ("src", "."))
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return sorted(folder.iterdir(), key=lambda copy: int(copy.name))
+
+
+def take() -> None:
+    """Take in what has arrived."""
+    from pithy.settings import load
+    from tasks import ingest
+
+    ingest.take(Path.cwd(), "shop", load())
+
+
+def promote() -> None:
+    """Promote the champion of entry.json."""
+    from pithy.values import typed
+    from tasks import champion
+
+    entry = typed(champion.Champion, json.loads(ENTRY.read_text()))
+    champion.promote(Path.cwd(), Path.cwd(), entry, '{"known": 4}\n')
+
+
+def rollback() -> None:
+    """Go back to the champion before."""
+    from tasks import champion
+
+    champion.rollback(Path.cwd())
+
+
+def killed() -> Callable[[], object]:
+    """Kill this process."""
+    return lambda: os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arriving() -> Callable[[], object]:
+    """Append a row to b.csv by a program that has it open all the time; then let another batch arrive as b.csv."""
+    file = ARRIVING.open("a")
+
+    def arrive() -> None:
+        file.write(APPENDED)
+        file.flush()
+        ARRIVING.with_name(".b.csv").replace(ARRIVING)
+
+    return arrive
+
+
+CHANGES = {each.__name__: each for each in (take, promote, rollback)}
+DISTURBANCES = {"kill": killed, "arrive": arriving}
+NEEDED = {
+    "take": ("polars", "tasks.ingest", "pithy.corpus.incoming", "pithy.corpus.live", "pithy.corpus.source"),
+    "promote": ("tasks.champion", "dvc.utils.serialize", "pydantic"),
+    "rollback": ("tasks.champion", "dvc.api", "dvc.repo", "pydantic"),
+}
+
+
+class Steps:
+    """An audit hook that counts the steps below the working directory, and disturbs before the one numbered `at`."""
+
+    def __init__(self, at: int, disturb: Callable[[], object]) -> None:
+        self.root, self.at, self.disturb = Path.cwd(), at, disturb
+        self.seen, self.disturbing = 0, False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.disturbing or not self._is_step(event, arguments):
+            return
+        self.seen += 1
+        if self.seen == self.at + 1:
+            self.disturbing = True
+            self.disturb()
+            self.disturbing = False
+
+    def _is_step(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        if event == "subprocess.Popen":
+            return not MOVING.isdisjoint(arguments[1])
+        if event == "ctypes.dlopen":
+            return arguments[0] is None  # renameat2 follows
+        if event == "open":
+            return bool(arguments[2] & WRITING) and self._is_inside(arguments[0])
+        return event in CHANGING and any(map(self._is_inside, arguments[:2])) and not self._is_idle(event, arguments[0])
+
+    def _is_inside(self, path: Any) -> bool:
+        """Whether a path is below the working directory, and in no hidden folder there."""
+        if not isinstance(path, str | bytes | os.PathLike):
+            return False
+        file = Path(os.fsdecode(path)).absolute()
+        return stands_in(file, self.root) and not any(
+            part.startswith(".") for part in file.relative_to(self.root).parts[:-1]
+        )
+
+    def _is_idle(self, event: str, path: Any) -> bool:
+        """Whether nothing changes: a folder is there already, or a file is not."""
+        return {"os.mkdir": True, "os.remove": False}.get(event) is os.path.lexists(path)
+
+
+def main(change: str, root: str, folder: str, disturbance: str) -> None:
+    """Fork a process for each step; this one has imported what the change needs, and has started no thread."""
+    for module in NEEDED[change]:
+        __import__(module)
+    for number in count():
+        copy = Path(folder) / str(number)
+        shutil.copytree(root, copy, symlinks=True)
+        child = os.fork()
+        if child == 0:
+            _run(CHANGES[change], copy, number, DISTURBANCES[disturbance])
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == NOT_REACHED:
+            shutil.rmtree(copy)
+            return
+        if code not in {0, -signal.SIGKILL}:
+            sys.exit(code)
+
+
+def _run(change: Callable[[], None], copy: Path, number: int, disturbance: Callable[[], Any]) -> None:
+    code = 1
+    try:
+        os.chdir(copy)
+        steps = Steps(number, disturbance())
+        sys.addaudithook(steps)
+        change()
+        code = 0 if steps.seen > number else NOT_REACHED
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,132 @@
+"""Two runs never have one name, and a run that something points to keeps its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
+
+import pytest
+
+from pithy.errors import ParameterError, PithyError, TryAgainError
+from tasks import champion, reservations
+from tasks.request import Request
+
+SECOND = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+BASE = "toy-20260102-030405"
+
+
+@pytest.fixture(autouse=True)
+def one_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a test does happens in one second."""
+    monkeypatch.setattr(reservations, "datetime", SimpleNamespace(now=lambda _: SECOND))
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A folder without git, and with three runs."""
+    for name in ("old", "mine", "new"):
+        (tmp_path / "runs" / name / "model").mkdir(parents=True)
+    return tmp_path
+
+
+@contextmanager
+def in_another_process(main: Path, name: str | None) -> Iterator[str]:
+    """Reserve a name in another process, which is killed at the end."""
+    ours, theirs = os.pipe()
+    if not (child := os.fork()):
+        os.write(theirs, reservations.reserve(main, name, "toy").encode())
+        signal.pause()
+        os._exit(1)
+    os.close(theirs)
+    try:
+        yield os.read(ours, 100).decode()
+    finally:
+        os.close(ours)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_runs_that_start_in_one_second_have_different_names(tmp_path: Path) -> None:
+    names = [reservations.reserve(tmp_path, None, "toy") for _ in range(3)]
+    with in_another_process(tmp_path, None) as theirs:
+        assert [*names, theirs] == [BASE, f"{BASE}-2", f"{BASE}-3", f"{BASE}-4"]
+    assert reservations.reserve(tmp_path, None, "toy") == f"{BASE}-4"
+    for name in [*names, theirs]:
+        reservations.release(tmp_path, name)
+    assert not any((tmp_path / ".pithy" / "names").iterdir())
+
+
+@pytest.mark.parametrize("there", [BASE, f"{BASE}-01"])
+def test_a_name_of_a_run_or_of_a_sweep_that_is_there_is_not_given_again(tmp_path: Path, there: str) -> None:
+    (tmp_path / "runs" / there).mkdir(parents=True)
+    assert reservations.reserve(tmp_path, None, "toy") == f"{BASE}-2"
+
+
+def test_a_name_whose_owner_ends_at_this_moment_is_reserved_once(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[Path] = []
+
+    def flock(file: IO[str], how: int) -> None:
+        if not removed:
+            removed.append(Path(file.name))
+            removed[0].unlink()
+        fcntl.flock(file, how)
+
+    locks = SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)
+    monkeypatch.setattr(reservations, "fcntl", locks)
+    assert reservations.reserve(main, "mine", "toy") == "mine"
+    with pytest.raises(TryAgainError):
+        reservations.reserve(main, "mine", "toy")
+
+
+def test_a_name_that_another_run_has_is_refused_until_that_run_ends(main: Path) -> None:
+    busy = pytest.raises(TryAgainError, match="--name was 'mine': another run has that name now")
+    with in_another_process(main, "mine"), busy:
+        reservations.reserve(main, "mine", "toy")
+    assert reservations.reserve(main, "mine", "toy") == "mine"
+    with pytest.raises(TryAgainError):
+        reservations.reserve(main, "mine", "toy")
+    with reservations.until_end(main, "mine"):
+        pass
+    assert reservations.reserve(main, "mine", "toy") == "mine"
+
+
+@pytest.mark.parametrize(("target", "name"), [("mine", "mine"), ("mine/model", "mine"), ("../runs/./new", "new")])
+@pytest.mark.parametrize("link", ["champion", "latest", "best"])
+def test_a_run_that_a_link_points_to_is_not_replaced(main: Path, link: str, target: str, name: str) -> None:
+    (main / "runs" / link).symlink_to(target)
+    with pytest.raises(ParameterError, match=f"--name was '{name}': runs/{link} is that run: take another name"):
+        reservations.reserve(main, name, "toy")
+    assert reservations.reserve(main, "old", "toy") == "old"
+    (main / "runs" / link).unlink()
+    assert reservations.reserve(main, name, "toy") == name
+
+
+def test_a_run_that_a_rollback_can_go_back_to_is_not_replaced(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = [SimpleNamespace(number=2, run="new"), SimpleNamespace(number=1, run="old")]
+    monkeypatch.setattr(champion, "history", lambda _: past)
+    with pytest.raises(ParameterError, match="--name was 'old': champion 1 is that run"):
+        reservations.refuse_pointed(main, ["mine", "old"])
+    reservations.refuse_pointed(main, ["mine"])
+
+
+def test_a_branch_champion_of_the_users_own_stops_no_run(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def history(_: Path) -> None:
+        raise PithyError
+
+    monkeypatch.setattr(champion, "history", history)
+    assert reservations.reserve(main, "old", "toy") == "old"
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "a/b", ".hidden", "-x", "a b", "", "a\n", "x" * 101, "latest"])
+def test_a_name_that_is_more_than_a_name_is_refused_wherever_it_comes_from(tmp_path: Path, name: str) -> None:
+    for taken in (lambda: Request(root=tmp_path, name=name), lambda: reservations.reserve(tmp_path, name, "toy")):
+        with pytest.raises(ParameterError, match="--name was"):
+            taken()
+    assert not any(tmp_path.iterdir())
