@@ -23,7 +23,7 @@ from prefect.states import Completed
 from flows.dag import pipeline
 from flows.pipeline import ended, report
 from pithy.display import echo, escape_markdown
-from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
+from pithy.errors import DataError, ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import load
 from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
 from tasks.champion import Champion
@@ -60,11 +60,14 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
         challenge.refuse_other(now, name)
         arrival = _step("ingest")(ingest.take)(root, name, settings)
         get_run_logger().info("%s", arrival)
+        for line in arrival.left:
+            get_run_logger().error("%s", line)
         request = Request(root=root, dataset=arrival.dataset, systems=tuple(settings.retrain.systems))
         run = _learn(request)
         result = _step("challenge")(_challenge)(request, run, arrival)
     create_markdown_artifact(_page(result), key="champion")
-    return Completed(name="Promoted" if result.promoted else "Refused", message=result.reason, data=result)
+    left = f"; files left: {len(arrival.left)}" if arrival.left else ""
+    return Completed(name="Promoted" if result.promoted else "Refused", message=f"{result.reason}{left}", data=result)
 
 
 def _step(name: str) -> Any:
@@ -147,6 +150,8 @@ def _retrain(root: Path, dataset: str) -> None:
     echo(result.arrival)
     echo(f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
     echo(f"{result.champion}\nmodel:  runs/champion/model")
+    if result.arrival.left:
+        raise DataError("\n".join(result.arrival.left))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pithy.errors import DataError
 from pithy.files import read_json
 from pithy.settings import RetrainSettings, Settings
 from pithy.values import typed
-from tasks import ingest
+from tasks import inbox, ingest
 from tasks.champion import REFERENCE
 from tasks.graph import Graph
 
@@ -120,7 +120,7 @@ def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> 
 
 
 def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    files = sorted(ingest.arrived(root, settings), key=lambda file: file.stat().st_mtime, reverse=True)
+    files = sorted(inbox.arrived(root / settings.incoming), key=lambda file: file.stat().st_mtime, reverse=True)
     return [*files, *ingest.asked(root, settings, scratch)]
 
 
@@ -134,6 +134,8 @@ def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
         room = window - len(texts)
         if room <= 0:
             break
+        if not file.stat().st_size:
+            continue
         try:
             frame = read_file(file, source).tail(room)
         except DataError:  # without labels, or broken, which reading it as texts alone says

@@ -1,12 +1,11 @@
 """New labelled rows: from the folder or the database where they arrive into the data set that grows.
 
-Whatever happens in between, a row is neither lost nor taken twice: the data set is replaced at one stroke, a text that
-it has is not taken again, and a file leaves its place only after its rows have arrived.
+Whatever happens in between, a row is neither lost nor taken twice: the data set is replaced in one step, a text that it
+has is not taken again, and a file is archived only if it is still the one whose rows are in.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,26 +15,32 @@ from typing import TYPE_CHECKING, Any
 from pithy.errors import DataError, InputMissingError
 from pithy.files import atomic_file, write_text
 from pithy.settings import RetrainSettings, Settings, ValidateSettings
+from pithy.values import check_name, shown
+from tasks import inbox
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from pithy.corpus.incoming import NewRows
     from pithy.corpus.source import Source
 
 SUFFIX = "_live"  # of the data set that grows
-TAKEN = "taken"  # the folder, beside new files, that holds those whose rows have been taken
 TABLE = "rows.parquet"  # the answer of a database
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """What one look at the stream brought: the rows added (of them to dev), those known already, the files taken."""
+    """What one look at the stream brought: the rows added (of them to dev), those known already, the files taken.
+
+    `left` says of every other file why it was left where it is.
+    """
 
     dataset: str
     rows: int = 0
     dev: int = 0
     known: int = 0
     files: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.rows + self.known:
@@ -47,22 +52,29 @@ class Arrival:
 def take(root: Path, dataset: str, settings: Settings) -> Arrival:
     """Add what waits to the data set that grows out of `dataset`, which is made where there is none.
 
-    Raises DataError, with all faults and nothing changed, for a file that cannot be read or a row that breaks a rule.
+    A file without rows, a link and a file that changes meanwhile are left, and other files are taken. Raises DataError,
+    with all faults and nothing changed, for a file that cannot be read or a row that breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
     rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
     _begin(root, base, rows, described, settings)
-    source, files = stream(root, name), waiting(root, settings.retrain)
-    with TemporaryDirectory() as scratch:
-        tables = [*files, *asked(root, settings.retrain, Path(scratch))]
-        arrival = _append(rows, tables, source, settings.validate) if tables else Arrival(dataset=name)
-    for file in files:
-        _put_away(file)
-    return replace(arrival, files=tuple(file.name for file in files))
+    source, folder = stream(root, name), root / settings.retrain.incoming
+    with TemporaryDirectory() as scratch, inbox.opened(folder) as files:
+        new = _read([*files, *asked(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
+        arrival = Arrival(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
+        taken = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
+    changed = (_changed(file) for file in files if file in new.digests and file not in taken)
+    left = (*inbox.links(folder), *(inbox.in_place(line, folder) for line in (*new.left, *changed)))
+    return replace(arrival, files=tuple(file.name for file in taken), left=left)
+
+
+def _changed(file: Path) -> str:
+    return f"{file.parent / shown(file.name)} changed after it was read: the next retraining reads it again"
 
 
 def grown_name(dataset: str) -> str:
-    """The data set that grows out of `dataset`."""
+    """The data set that grows out of `dataset`. Raises ParameterError for what is not a name."""
+    check_name("dataset", dataset)
     return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
 
 
@@ -72,21 +84,6 @@ def stream(root: Path, name: str) -> Source:
 
     folder = root / "data" / "sources"
     return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
-
-
-def waiting(root: Path, settings: RetrainSettings) -> list[Path]:
-    """Files with labels that have arrived, in the order of their names. Hidden ones are still being written."""
-    return [file for file in arrived(root, settings) if file.suffix.lower() != ".txt"]
-
-
-def arrived(root: Path, settings: RetrainSettings) -> list[Path]:
-    """Every file that has arrived and is not taken, in the order of their names."""
-    folder = root / settings.incoming
-    if not folder.exists():
-        return []
-    if not folder.is_dir():
-        raise InputMissingError(f"{folder} is no folder: params.yaml names it in retrain.incoming")
-    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
@@ -139,13 +136,21 @@ def _validated(root: Path, source: Source, settings: Settings, scratch: Path) ->
     return validated
 
 
-def _append(rows: Path, tables: Sequence[Path], source: Source, settings: ValidateSettings) -> Arrival:
+def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, folder: Path) -> NewRows:
+    from pithy.corpus.incoming import read_rows
+
+    try:
+        return read_rows(tables, source, settings)
+    except DataError as error:
+        raise DataError(inbox.in_place(str(error), folder)) from None
+
+
+def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Arrival:
     import polars as pl
 
-    from pithy.corpus.incoming import read_rows
     from pithy.corpus.live import grown
 
-    new, live = read_rows(tables, source, settings), pl.read_parquet(rows)
+    live = pl.read_parquet(rows)
     after = grown(live, new, settings.dev)
     added = after[live.height :]
     if added.height:
@@ -161,14 +166,6 @@ def _append(rows: Path, tables: Sequence[Path], source: Source, settings: Valida
 def _write(path: Path, frame: pl.DataFrame) -> None:
     with atomic_file(path) as temporary:
         frame.write_parquet(temporary)
-
-
-def _put_away(file: Path) -> None:
-    """Move a file whose rows have arrived; one of the same name that was taken earlier stays."""
-    folder = file.parent / TAKEN
-    folder.mkdir(exist_ok=True)
-    names = (file.name, *(f"{file.stem}-{number}{file.suffix}" for number in range(2, 10_000)))
-    shutil.move(file, next(folder / name for name in names if not (folder / name).exists()))
 
 
 def _hidden(root: Path) -> Path:

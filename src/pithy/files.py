@@ -20,7 +20,7 @@ from typing import Any
 from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.values import parsed_json, shown
 
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
+AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
 
 
 def _sync(path: Path) -> None:
@@ -94,11 +94,31 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step (Linux: renameat2); False where this system or file system cannot."""
+    """Exchange two paths in one step (Linux); False where this system or file system cannot."""
+    return _renameat2(first, second, RENAME_EXCHANGE)
+
+
+def rename_new(path: Path, target: Path) -> bool:
+    """Rename `path` to `target`; False, with nothing changed, where `target` is taken.
+
+    On Linux this is one step. Where the system or the file system cannot do that, `target` is looked at first.
+    """
+    try:
+        if not _renameat2(path, target, RENAME_NOREPLACE):
+            if os.path.lexists(target):
+                return False
+            path.rename(target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _renameat2(first: Path, second: Path, flags: int) -> bool:
+    """Rename with the flags of Linux's renameat2; False where this system or file system does not have them."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
-    if not renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE):
+    if not renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), flags):
         return True
     code = ctypes.get_errno()
     if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:

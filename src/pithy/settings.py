@@ -20,7 +20,6 @@ from pithy.values import (
     check_name,
     nearest,
     read_yaml,
-    shown,
     typed,
 )
 

@@ -129,3 +129,21 @@ def test_weights_and_arrays_follow_the_umask(tmp_path: Path, mask: int, mode: in
     finally:
         os.umask(before)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_a_rename_to_a_name_that_is_taken_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr(files, "_renameat2", lambda *_: False)
+    new, taken, link, free = (tmp_path / name for name in ("new", "taken", "link", "free"))
+    new.write_text("new")
+    taken.write_text("old")
+    link.symlink_to("nowhere")
+    assert not files.rename_new(new, taken) and not files.rename_new(new, link)
+    assert (new.read_text(), taken.read_text(), link.is_symlink()) == ("new", "old", True)
+    assert files.rename_new(new, free)
+    assert (free.read_text(), new.exists()) == ("new", False)
+    with pytest.raises(FileNotFoundError):
+        files.rename_new(new, tmp_path / "other")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from pithy.errors import ParameterError
 from pithy.settings import RetrainSettings
-from tasks import drift, ingest
+from tasks import drift, inbox, ingest
 
 SOURCE = """\
 name: {name}
@@ -30,18 +32,21 @@ def incoming(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_hidden_file_has_not_arrived(tmp_path: Path, incoming: Path) -> None:
+def test_a_hidden_file_has_not_arrived(incoming: Path) -> None:
     for name in ("b.csv", ".c.csv", "a.txt", "d/e.csv"):
         (incoming / name).parent.mkdir(exist_ok=True)
         (incoming / name).touch()
-    assert [file.name for file in ingest.arrived(tmp_path, RetrainSettings())] == ["a.txt", "b.csv"]
-    assert [file.name for file in ingest.waiting(tmp_path, RetrainSettings())] == ["b.csv"]
+    assert [file.name for file in inbox.arrived(incoming)] == ["a.txt", "b.csv"]
+    with inbox.opened(incoming) as files:
+        assert [file.name for file in files] == ["b.csv"]
 
 
 def test_an_archived_file_is_not_overwritten_by_one_of_the_same_name(incoming: Path) -> None:
     for text in ("first", "second", "third"):
         (incoming / "a.csv").write_text(text)
-        ingest._put_away(incoming / "a.csv")
+        assert inbox.archive(incoming, incoming / "a.csv", sha256(text.encode()).hexdigest())
+    (incoming / "a.csv").write_text("fourth")
+    assert not inbox.archive(incoming, incoming / "a.csv", sha256(b"third").hexdigest())
     taken = {file.name: file.read_text() for file in (incoming / "taken").iterdir()}
     assert taken == {"a.csv": "first", "a-2.csv": "second", "a-3.csv": "third"}
 
@@ -53,6 +58,12 @@ def test_new_rows_have_the_columns_of_the_base_and_the_labels_of_the_growing_dat
     (sources / "shop_live.yaml").write_text(SOURCE.format(name="shop_live", text="text", labels="bad, good, odd"))
     source = ingest.stream(tmp_path, "shop_live")
     assert (source.labels, source.read["text"]) == (["bad", "good", "odd"], "review")
+
+
+@pytest.mark.parametrize("name", ["../../precious", "/precious", ".hidden", "a b", ""])
+def test_a_data_set_that_grows_out_of_a_path_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match=r"dataset was .*: letters, digits"):
+        ingest.grown_name(name)
 
 
 def test_drift_is_measured_on_the_newest_file_first(tmp_path: Path, incoming: Path) -> None:

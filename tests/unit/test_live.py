@@ -50,8 +50,8 @@ def test_rows_that_the_settings_drop_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("said,mark\n,5\nawful,1\n")
     with pytest.raises(DataError, match=r"a\.csv: 1 × empty text"):
         read_rows([tmp_path / "a.csv"], source(), ValidateSettings())
-    kept = read_rows([tmp_path / "a.csv"], source(), ValidateSettings(on_empty="drop"))
-    assert kept["text"].to_list() == ["awful"]
+    kept = read_rows([tmp_path / "a.csv"], source(), ValidateSettings(on_empty="drop")).frame
+    assert kept is not None and kept["text"].to_list() == ["awful"]
 
 
 def test_a_label_that_the_source_does_not_have_is_refused(tmp_path: Path) -> None:
@@ -79,7 +79,8 @@ def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> N
     live = pl.DataFrame({"text": ["x"], "labels": [["a"]], "split": ["train"], "batch": [0]}).cast({"batch": pl.Int32})
     (tmp_path / "a.csv").write_text("said,mark\n" + "".join(f"text {n},{'a|b' if n % 2 else 'b'}\n" for n in range(40)))
     read = {"reader": "csv", "text": "said", "label": "mark", "label_separator": "|"}
-    new = read_rows([tmp_path / "a.csv"], source(task="multi", read=read, labels=["a", "b"]), ValidateSettings())
+    new = read_rows([tmp_path / "a.csv"], source(task="multi", read=read, labels=["a", "b"]), ValidateSettings()).frame
+    assert new is not None
     after = grown(live, new, 0.1)
     dev = after.filter(pl.col("split") == "dev")
     assert after.height == 41 and sorted(dev["labels"].list.first().to_list()) == ["a", "a", "b", "b"]

@@ -6,7 +6,7 @@ Texts without labels also come as txt, one a line.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,66 @@ from pithy.corpus.rows import Rows
 from pithy.corpus.source import File, Source
 from pithy.corpus.survey import survey
 from pithy.errors import DataError
+from pithy.files import sha256
 from pithy.settings import Action, ValidateSettings
+from pithy.values import shown
 
 UNLABELLED = ".txt"
 NAMED = ("text", "join", "label", "label_separator")  # options of a source that hold for new files too
 
 
-def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> pl.DataFrame:
-    """The rows of `files`: text, label (or labels), file, line; those that `settings` drops are left out.
+class FileLeftError(DataError):
+    """A file whose rows cannot be taken yet; other files can."""
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """New rows: text, label (or labels), file, line; None where there are none.
+
+    `digests` has the SHA-256 of each file that they come from, `left` says why any other file was left.
+    """
+
+    frame: pl.DataFrame | None
+    digests: dict[Path, str]
+    left: list[str]
+
+
+def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> NewRows:
+    """The rows of `files`, without those that `settings` drops. Files without rows are left.
 
     Raises DataError with all faults at once, where a file cannot be read or a row breaks a rule.
     """
-    frames, broken = [], []
+    frames: list[pl.DataFrame] = []
+    new, broken = NewRows(None, {}, []), []
     for file in files:
         try:
-            frames.append(read_file(file, source))
+            new.digests[file], frame = _read_unchanged(file, source)
+            frames.append(frame)
+        except FileLeftError as why:
+            new.left.append(str(why))
         except DataError as fault:
             broken.append(str(fault))
     if broken:
         raise DataError("\n".join(broken))
-    return _sound(pl.concat(frames, how="diagonal_relaxed"), source, settings)
+    if not frames:
+        return new
+    return replace(new, frame=_sound(pl.concat(frames, how="diagonal_relaxed"), source, settings))
+
+
+def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
+    """SHA-256 and rows of a file. Raises FileLeftError where it has no rows, or changes while it is read."""
+    before, name = sha256(file), file.parent / shown(file.name)
+    try:
+        found: pl.DataFrame | DataError = read_file(file, source) if file.stat().st_size else pl.DataFrame()
+    except DataError as fault:
+        found = fault
+    if sha256(file) != before:
+        raise FileLeftError(f"{name} changed while it was read: the next retraining reads it again")
+    if isinstance(found, DataError):
+        raise found
+    if found.is_empty():
+        raise FileLeftError(f"{name} has no rows: add some, or remove it")
+    return before, found
 
 
 def read_file(file: Path, source: Source) -> pl.DataFrame:

@@ -28,7 +28,7 @@ def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
     with readable(path):
-        there, rows = pl.read_parquet_schema(path), 0
+        there, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
         empty = pl.DataFrame(schema=there)
         yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # says which column is missing
         wanted = [name for name in there if name in {*options.needed(), *options.keep}]

@@ -1,0 +1,181 @@
+"""Files with new rows on their way into the data set: whatever happens at any step, no row is lost or taken twice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from steps import APPENDED, disturbed
+from test_retrain import PARAMS, SOURCE, Shop, reviews
+
+import flows.retrain
+from flows.retrain import Retraining
+from pithy.corpus import incoming
+from pithy.errors import DataError
+from pithy.files import write_text
+from tasks import inbox
+from tasks.ingest import Arrival
+
+BASE = 40  # rows
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """A data set that grows, and two files that have arrived."""
+    shop = Shop(tmp_path / "repo")
+    write_text(shop.root / "params.yaml", PARAMS)
+    write_text(shop.root / "data" / "sources" / "shop.yaml", SOURCE)
+    (shop.root / "data" / "local").mkdir()
+    reviews(BASE, "plain", seed=0).write_csv(shop.root / "data" / "local" / "shop.csv")
+    shop.take()
+    shop.arrive("a.csv", reviews(4, "slang", seed=1))
+    shop.arrive("b.csv", reviews(6, "slang", seed=2))
+    return shop
+
+
+def texts(file: Path) -> list[str]:
+    return pl.read_csv(file)["review"].to_list()
+
+
+def new_texts(shop: Shop) -> list[str]:
+    return sorted(shop.rows[BASE:]["text"])
+
+
+def archived(shop: Shop) -> dict[str, list[str]]:
+    """The texts of each archived file."""
+    return {file.name: texts(file) for file in sorted((shop.incoming / "taken").iterdir())}
+
+
+def joined(batches: dict[str, list[str]]) -> list[str]:
+    return sorted(text for batch in batches.values() for text in batch)
+
+
+def waiting(shop: Shop) -> list[str]:
+    return sorted(file.name for file in shop.incoming.iterdir())
+
+
+def test_a_kill_at_any_step_loses_no_row_and_takes_none_twice(shop: Shop, tmp_path: Path) -> None:
+    arrived = {name: texts(shop.incoming / name) for name in ("a.csv", "b.csv")}
+    copies = [Shop(root) for root in disturbed("take", shop.root, tmp_path / "copies")]
+    left = {tuple(waiting(copy)) for copy in copies}
+    assert {("a.csv", "b.csv"), ("working",), ("taken", "working")} <= left, left
+    for copy in copies:
+        copy.take()
+        assert new_texts(copy) == joined(arrived)
+        assert (archived(copy), waiting(copy)) == (arrived, ["taken"])
+
+
+def test_what_is_written_at_any_step_is_read_before_it_is_archived(shop: Shop, tmp_path: Path) -> None:
+    second = reviews(2, "slang", seed=3)
+    second.write_csv(shop.incoming / ".b.csv")
+    copies = [Shop(root) for root in disturbed("take", shop.root, tmp_path / "copies", "arrive")]
+    for number, copy in enumerate(copies[:-1]):
+        copy.take()
+        found = new_texts(copy)
+        assert found == joined(archived(copy)) and waiting(copy) == ["taken"]
+        assert set(second["review"]) <= set(found)
+        # The first steps: working/ is made, a.csv and b.csv are moved there. Up to then the new batch is another b.csv.
+        assert (APPENDED.partition(",")[0] in found) is (number > 2)
+    # The last step: working/ is removed. The file is archived, and nobody looks at it again.
+    assert APPENDED in (copies[-1].incoming / "taken" / "b.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("new.csv", b"review,stars\n"), ("new.csv", b"review,stars\n\n\n"), ("new.jsonl", b""), ("new.parquet", None)],
+)
+def test_a_file_without_rows_is_left_and_others_are_taken(shop: Shop, name: str, content: bytes | None) -> None:
+    file = shop.incoming / name
+    if content is None:
+        pl.DataFrame(schema={"review": pl.String, "stars": pl.String}).write_parquet(file)
+    else:
+        file.write_bytes(content)
+    arrival = shop.take()
+    assert (arrival.rows, arrival.files) == (10, ("a.csv", "b.csv"))
+    assert arrival.left == (f"{file} has no rows: add some, or remove it",)
+    assert waiting(shop) == [name, "taken"]
+    assert shop.take().left == arrival.left
+
+
+def test_any_name_is_a_name_and_no_pattern(shop: Shop) -> None:
+    names = ["[a].csv", "a*.jsonl", "[b]*?.parquet", "ä (1).csv"]
+    for number, name in enumerate(names):
+        rows, file = reviews(2, "slang", seed=10 + number), shop.incoming / name
+        {".csv": rows.write_csv, ".jsonl": rows.write_ndjson, ".parquet": rows.write_parquet}[file.suffix](file)
+    arrival = shop.take()
+    assert (arrival.rows, arrival.left) == (18, ())
+    assert sorted(arrival.files) == sorted(["a.csv", "b.csv", *names])
+
+
+def test_a_link_is_not_read_and_others_are_taken(shop: Shop, tmp_path: Path) -> None:
+    reviews(2, "slang", seed=5).write_csv(tmp_path / "private.csv")
+    (shop.incoming / "c.csv").symlink_to(tmp_path / "private.csv")
+    (shop.incoming / "d.csv").symlink_to("nowhere.csv")
+    arrival = shop.take()
+    assert (arrival.rows, arrival.files) == (10, ("a.csv", "b.csv"))
+    links = [shop.incoming / name for name in ("c.csv", "d.csv")]
+    assert arrival.left == tuple(f"{link} is a link: put the file itself there" for link in links)
+    assert set(texts(tmp_path / "private.csv")).isdisjoint(new_texts(shop))
+    assert waiting(shop) == ["c.csv", "d.csv", "taken"]
+
+
+@pytest.mark.parametrize("name", ["working", "taken"])
+def test_a_folder_that_is_a_link_is_refused(shop: Shop, tmp_path: Path, name: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (shop.incoming / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=f"{name} is a link: remove it"):
+        shop.take()
+    assert waiting(shop) == ["a.csv", "b.csv", name] and not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_file_that_changes_while_it_is_read_is_left_and_nothing_of_it_is_taken(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(file: Path, source: Any) -> pl.DataFrame:
+        found = read_file(file, source)
+        if file.name == "b.csv":
+            file.write_text(file.read_text() + APPENDED)
+        return found
+
+    read_file = incoming.read_file
+    with monkeypatch.context() as patch:
+        patch.setattr(incoming, "read_file", read)
+        arrival = shop.take()
+    assert (arrival.rows, arrival.files) == (4, ("a.csv",))
+    assert arrival.left == (f"{shop.incoming}/b.csv changed while it was read: the next retraining reads it again",)
+    assert (shop.take().rows, waiting(shop)) == (7, ["taken"])
+
+
+def test_a_bad_file_goes_back_beside_a_new_one_of_its_name(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> pl.DataFrame:
+        (shop.incoming / "b.csv").write_text("new")
+        raise DataError(f"{shop.incoming}/working/b.csv line 2: it is bad")
+
+    before = (shop.incoming / "b.csv").read_text()
+    with monkeypatch.context() as patch, pytest.raises(DataError, match=f"{shop.incoming}/b.csv line 2: it is bad"):
+        patch.setattr(incoming, "read_file", read)
+        shop.take()
+    assert waiting(shop) == ["a.csv", "b-2.csv", "b.csv"]
+    assert [(shop.incoming / name).read_text() for name in ("b.csv", "b-2.csv")] == ["new", before]
+
+
+def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
+    (shop.incoming / "working").mkdir()
+    shutil.move(shop.incoming / "a.csv", shop.incoming / "working")
+    assert [file.name for file in inbox.arrived(shop.incoming)] == ["a.csv", "b.csv"]
+
+
+def test_a_retraining_with_files_left_ends_with_65_after_its_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrival = Arrival(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
+    result = Retraining(promoted=True, reason="better", run="r", arrival=arrival, champion="champion 2")  # type: ignore[arg-type]
+    monkeypatch.setattr(flows.retrain, "called", lambda *_: result)
+    with pytest.raises(SystemExit) as end:
+        flows.retrain.main(dataset="", rollback=False, show=False)
+    out, err = capsys.readouterr()
+    assert (end.value.code, err) == (65, "error: x.csv has no rows: add some, or remove it\n")
+    assert "promoted: better" in out and "champion 2" in out
