@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,7 +53,7 @@ def main(
         dataset=dataset or None,
         systems=tuple(listed(systems)),
         seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=changes(set_ or []),
+        changes=unique("--set", map(change, set_ or [])),
         max_parallel=max_parallel,
         name=name or None,
         ray=ray or None,
@@ -156,12 +156,12 @@ def number(option: str, text: str) -> int:
     return int(text)
 
 
-def changes(texts: list[str]) -> dict[str, Any]:
-    """The values of --set by their keys. Raises ParameterError, for a repeated key too."""
+def unique(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The keys and values that an option gives. Raises ParameterError for a repeated key."""
     found: dict[str, Any] = {}
-    for key, value in map(change, texts):
+    for key, value in pairs:
         if key in found:
-            raise ParameterError(f"--set {key} is given twice: remove one")
+            raise ParameterError(f"{option} {shown(key)} is given twice: remove one")
         found[key] = value
     return found
 

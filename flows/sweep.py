@@ -20,10 +20,10 @@ from prefect.futures import wait
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.pipeline import WIDTH, changes, ended, listed, number
+from flows.pipeline import WIDTH, change, ended, listed, number, unique
 from pithy.display import echo
 from pithy.errors import ParameterError, guarded, started
-from pithy.values import parsed_yaml
+from pithy.values import parsed_yaml, shown
 from tasks import address, cluster, markdown, overrides, reservations, server
 from tasks.request import Request
 from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
@@ -63,12 +63,12 @@ def main(
         dataset=dataset or None,
         systems=tuple(listed(systems)),
         seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=changes(set_ or []),
+        changes=unique("--set", map(change, set_ or [])),
         max_parallel=1,
     )
     prefix = reservations.reserve(root, name or None, "sweep")
     with reservations.until_end(root, prefix):
-        asked = trials(base, dict(map(_dimension, over)), prefix)
+        asked = trials(base, unique("--over", map(_dimension, over)), prefix)
         results = execute(asked, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
     sys.exit(_report(results))
 
@@ -105,8 +105,8 @@ def _dimension(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     try:
         found = parsed_yaml(f"[{values}]")
-    except ValueError:
-        raise ParameterError(f"--over {key}: {values!r} has what is no YAML value") from None
+    except ValueError as error:
+        raise ParameterError(f"--over {key}: {shown(repr(values))} has what is no YAML value ({error})") from None
     if not equals or not key or not found:
         raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over dataset=mr,ced")
     return key, found

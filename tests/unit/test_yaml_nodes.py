@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from flows.pipeline import change, changes
+from flows.pipeline import change, unique
+from flows.sweep import _dimension
 from pithy import yaml_nodes
 from pithy.corpus.source import read_source
 from pithy.errors import ParameterError
@@ -73,6 +75,11 @@ def test_a_repeated_key_is_named_wherever_yaml_is_read(tmp_path: Path) -> None:
             read(tmp_path / name)  # type: ignore[operator]
     with pytest.raises(ParameterError, match=r"--set train: .*the key 'epochs' is repeated"):
         change("train={epochs: 1, epochs: 2}")
-    with pytest.raises(ParameterError, match=r"--set train\.epochs is given twice"):
-        changes(["train.epochs=1", "seeds=[0]", "train.epochs=2"])
-    assert changes(["train.epochs=1", "seeds=[0]"]) == {"train.epochs": 1, "seeds": [0]}
+
+
+@pytest.mark.parametrize(("option", "read"), [("--set", change), ("--over", _dimension)])
+def test_an_option_names_a_key_once(option: str, read: Callable[[str], tuple[str, object]]) -> None:
+    given = ["train.epochs=1", "seeds=0", "train.epochs=2"]
+    with pytest.raises(ParameterError, match=rf"{option} train\.epochs is given twice"):
+        unique(option, map(read, given))
+    assert list(unique(option, map(read, given[:2]))) == ["train.epochs", "seeds"]

@@ -8,12 +8,12 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pithy.errors import ParameterError, SourceUnavailableError
 from pithy.files import stands_in
-from pithy.values import shown
+from pithy.values import is_inner_path, shown
 
 ALLOWED = "PITHY_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -23,9 +23,8 @@ NEAREST = 2  # zones: 0 public, 1 private, 2 this machine and its link
 
 
 def contained(name: str) -> bool:
-    """Whether `name` is a relative path that stays below the folder it is joined to."""
-    path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and name.isprintable()
+    """Whether `name` is a printable relative path that stays below the folder it is joined to."""
+    return is_inner_path(name) and name.isprintable()
 
 
 def hidden(address: str) -> str:
