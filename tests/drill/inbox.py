@@ -4,51 +4,60 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 
-from tests.drill.checks import after_fault, held_locks, partial_files
+from tests.drill.checks import after_fault, held_locks, partial_files, tail
 from tests.drill.evidence import answered
 from tests.drill.faults import Injection, shop_fault
-from tests.drill.shop import CROWNED, TAKING, WAITING
+from tests.drill.shop import CROWNED, TAKING
 from tests.drill.shop_bench import INBOX, ShopBench
 from tests.drill.standing import lost, settled
 from tests.pipeline.shop import reviews
 
 NAME = "batch.csv"
-CODES = {0, 75}  # a file that changes while it is read may wait for the next retraining
+# A file that changes while it is read may wait for the next retraining.
+AGAIN = re.compile(rf"^error: .*{re.escape(NAME)} changed .* next retraining", re.MULTILINE)
 
 
 @shop_fault("a file renamed onto a waiting file of the inbox", 5)
 def renamed(bench: ShopBench, rng: random.Random) -> Injection:
+    """While the first file is not archived. Where it still has its name, its rows are lost by whoever replaced it."""
     bench.begin(CROWNED)
     first, second = (_batch(rng) for _ in range(2))
     waiting = bench.arrive(NAME, first)
-    stopped = bench.stop(WAITING)
-    observed = bool(stopped.step) and waiting.exists()
+    stopped, replaced = bench.stop(TAKING), waiting.exists()
+    observed = bool(stopped.step) and not (waiting.parent / "taken" / NAME).exists()
     bench.arrive(NAME, second)
     ended = stopped.resume()
-    recovery = lambda: _taken(bench, [first, second])  # noqa: E731
-    return Injection(str(stopped), observed, ended, CODES, recovery=recovery)
+    recovery = lambda: _taken(bench, [second] if replaced else [first, second])  # noqa: E731
+    return Injection(f"{stopped}{', replaced' * replaced}", observed, ended, {0}, recovery=recovery)
 
 
-@shop_fault("rows appended to a file of the inbox", 5)
+@shop_fault("rows appended to a file of the inbox", 6)
 def appended(bench: ShopBench, rng: random.Random) -> Injection:
-    """By a process that has the file open, wherever it is moved meanwhile. After it is archived, that is no fault."""
+    """By a process that has the file open, wherever it is moved meanwhile. Once it is archived, that is no fault.
+
+    It is not archived before it is read for the last time.
+    """
     bench.begin(CROWNED)
     first, second = (_batch(rng) for _ in range(2))
     with bench.arrive(NAME, first).open("ab") as writer:
         stopped = bench.stop(TAKING)
         place = Path(os.readlink(f"/proc/self/fd/{writer.fileno()}"))  # noqa: PTH115  the file may be renamed by now
-        observed = bool(stopped.step) and place.parent.name != "taken"
+        archived = place.parent.name == "taken" and not stopped.step.startswith("read ")
+        observed = bool(stopped.step) and not archived
         if observed:
             writer.write(second.write_csv(include_header=False).encode())
     ended = stopped.resume()
+    losses = [f"no clear line: {tail(ended)}"] if ended.code and not AGAIN.search(ended.said) else []
     recovery = lambda: _taken(bench, [first, second] if observed else [first])  # noqa: E731
-    return Injection(f"{stopped}, {place.relative_to(bench.repo)}", observed, ended, CODES, recovery=recovery)
+    detail = f"{stopped}, {place.relative_to(bench.repo)}"
+    return Injection(detail, observed, ended, {0, 65, 75}, losses, recovery=recovery)
 
 
 @shop_fault("kill -9 between two steps of taking rows in", 5)

@@ -48,9 +48,9 @@ class Window:
         return (ends[-1] if self.final or not self.last else ends[0]) - first + 1
 
 
-_TAKING = r"local/incoming|_live\.parquet"
-WAITING = Window(_TAKING, last=r"^rename data/local/incoming/[^/ ]+ ")  # until the file has left the inbox
-TAKING = Window(_TAKING, last=r"taken/", final=True)  # until it is archived
+TAKING = Window(
+    r"local/incoming|_live\.parquet", last=r"local/incoming/(taken/|working$)", final=True
+)  # until it is archived
 PROMOTING = Window(r"reference\.json|^git read-tree")
 ROLLING_BACK = Window(".", arguments=("--rollback",))
 RESTORING = replace(ROLLING_BACK, variant="from DVC's cache")  # the model to go back to was deleted

@@ -14,7 +14,6 @@ from tests.drill.shop import (
     RESTORING,
     ROLLING_BACK,
     TAKING,
-    WAITING,
     Shop,
     Window,
     lay_out_shop,
@@ -53,7 +52,7 @@ def _promote(bench: ShopBench) -> None:
     steps = _steps(bench, Window("."))
     bench.keep(PROMOTED)
     bench.shop.models[2] = model_hash(bench.repo / "runs/champion/model")
-    bench.shop.steps.update({window: window.count(steps) for window in (WAITING, TAKING, PROMOTING)})
+    bench.shop.steps.update({window: window.count(steps) for window in (TAKING, PROMOTING)})
 
 
 def _roll_back(bench: ShopBench) -> None:

@@ -64,7 +64,7 @@ class Steps:
         if event == "subprocess.Popen" and not isinstance(arguments[1], str):
             return git_step([os.fsdecode(word) for word in arguments[1]])
         if event == "ctypes.dlsym" and arguments[1] == "renameat2":
-            return "exchange two folders"
+            return "renameat2"  # of which two paths, no event tells
         return f"connect {arguments[1]}" if self.connects and event == "socket.connect" else ""
 
     def _on(self, what: str, paths: tuple[Any, ...], below: str = "") -> str:

@@ -52,6 +52,7 @@ KILLED = "echo 'x, exited with -9'; exit 255"
 RETRIED = "echo 'x Retrying 1.0'"
 
 INBOX = "data/local/incoming"
+VERIFIES = STOPS.replace("rename a b", "read a")
 
 
 def named(end: str, make: str = "") -> str:
@@ -104,6 +105,7 @@ HIT: list[tuple[str, Scripts]] = [
     ("a file renamed onto a waiting file of the inbox", {"stepped": STOPS}),
     ("rows appended to a file of the inbox", {"stepped": STOPS}),
     ("rows appended to a file of the inbox", {"stepped": f"cd {INBOX}; mkdir working; mv *.csv working; {STOPS}"}),
+    ("rows appended to a file of the inbox", {"stepped": f"cd {INBOX}; mkdir taken; mv *.csv taken; {VERIFIES}"}),
     ("kill -9 between two steps of taking rows in", {"stepped": STOPS}),
     ("two runs in one second", {"stepped": [named("01"), named("01-2")]}),
     ("two runs in one second", {"stepped": [named("01"), named("01")]}),
@@ -141,7 +143,10 @@ MISSED: list[tuple[str, Scripts]] = [
     ("a stage twice at once", {"stage": [ENDED, SHORT]}),
     ("a source that misbehaves", {"stage": OTHER}),
     ("kill -9 in a download", {"stage": [AT_WORK.replace("30", "0.3"), ENDED]}),  # it asks for nothing
-    ("a file renamed onto a waiting file of the inbox", {"stepped": f"rm {INBOX}/*; {STOPS}"}),  # none waits
+    (
+        "a file renamed onto a waiting file of the inbox",
+        {"stepped": f"cd {INBOX}; mkdir taken; mv *.csv taken; {STOPS}"},
+    ),
     ("rows appended to a file of the inbox", {"stepped": f"cd {INBOX}; mkdir taken; mv *.csv taken; {STOPS}"}),
     ("two runs in one second", {"stepped": [named("01"), named("02")]}),
     ("two runs in one second", {"stepped": [named("01"), f"{STOPS}{OTHER}"]}),

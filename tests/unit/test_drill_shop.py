@@ -179,6 +179,24 @@ def test_rows_that_stay_in_the_inbox_are_a_loss(tmp_path: Path) -> None:
     assert found.losses == ("20 rows that arrived are lost", "still in the inbox: batch.csv")
 
 
+@pytest.mark.parametrize(("first", "rows"), [("", 20), ("mkdir working; mv *.csv working; ", 40)])
+def test_rows_of_a_file_that_was_replaced_in_the_inbox_are_not_the_retrainings(
+    tmp_path: Path, first: str, rows: int
+) -> None:
+    found = tried(
+        tmp_path, "a file renamed onto a waiting file of the inbox", f"cd data/local/incoming; {first}{STOPS}"
+    )
+    assert found.observed
+    assert found.losses[0] == f"{rows} rows that arrived are lost"
+
+
+def test_a_file_that_changed_while_it_was_read_is_named(tmp_path: Path) -> None:
+    says = "echo 'error: data/local/incoming/batch.csv changed after it was read: the next retraining reads it again'"
+    name, refused = "rows appended to a file of the inbox", f"{STOPS}{says}; exit 65"
+    assert tried(tmp_path / "clear", name, refused).losses[0] == "40 rows that arrived are lost"
+    assert tried(tmp_path / "other", name, refused.replace("batch", "x")).losses[0].startswith("no clear line")
+
+
 def test_a_run_that_takes_the_champions_place_is_a_loss(tmp_path: Path) -> None:
     bench = ScriptedShop(tmp_path, {"pipeline": "echo report: runs/r1 runs/r2; rm runs/r1/model/weights"})
     found = trial.run(bench, 1, FAULTS["a run named as the champion's"], "s")
