@@ -11,6 +11,7 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -21,6 +22,7 @@ from pithy.corpus.readers.parquet import Parquet, read
 from pithy.corpus.source import Archive, File
 from pithy.errors import DataError
 from pithy.settings import DownloadSettings
+from pithy.text.vector_files import open_vectors
 
 MIB = 1 << 20
 
@@ -194,6 +196,16 @@ def test_a_parquet_file_of_one_long_text_many_times_is_refused(tmp_path: Path) -
         list(read(path, Parquet(text="text", label="label")))
     written(path, pl.select(text=pl.repeat("a" * MIB, 60), label=pl.repeat("b", 60)))
     assert sum(table.height for table in read(path, Parquet(text="text", label="label"))) == 60
+
+
+def test_packed_vectors_of_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """17 million numbers of 4 bytes are more than the 64 MiB that a small file may take."""
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, np.zeros((170_000, 100), dtype=np.float32))
+    assert path.stat().st_size < 200_000
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(DataError, match=r"x\.npz is not a whole .*unpacks to more than a file of its size may"):
+        open_vectors(path)
 
 
 def test_an_archive_is_known_by_its_first_block(tmp_path: Path) -> None:

@@ -149,6 +149,15 @@ def test_a_redirect_to_this_machine_is_refused(server: Server, tmp_path: Path, h
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_redirect_from_a_private_network_to_this_machine_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_resolved", lambda host: {"10.0.0.5" if host == "localhost" else host})
+    server.files["b"], server.redirects["a"] = OLD, server.address("b")
+    with pytest.raises(SourceUnavailableError, match="redirects to the private address"):
+        download(server.address("a", "localhost"), tmp_path / "a", settings())
+
+
 @pytest.mark.usefixtures("public")
 def test_a_redirect_to_a_public_address_is_followed(server: Server, tmp_path: Path) -> None:
     server.files["b"], server.redirects["a"] = OLD, server.address("b", "localhost")

@@ -10,6 +10,7 @@ The list beside NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (a
 from __future__ import annotations
 
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pithy.corpus.limits import LIMITS
 from pithy.errors import DataError
 from pithy.files import read_json
 from pithy.values import parsed_json, shown
@@ -104,6 +106,10 @@ def _numbers(line: bytes, width: int, where: str) -> list[float]:
 
 def _from_npz(path: Path) -> Table:
     try:
+        with zipfile.ZipFile(path) as members:
+            size = sum(item.file_size for item in members.infolist())
+        if size > LIMITS.allowance(path.stat().st_size):
+            raise ValueError("it unpacks to more than a file of its size may")
         with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as bundle:
             arrays = [np.asarray(bundle[name]) for name in bundle.files]  # what is no array comes as bytes
     except Exception as error:  # a broken header brings out what the tokenizer of Python's own code raises
