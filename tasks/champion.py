@@ -20,7 +20,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import atomic_folder, read_json, sha256, write_text
+from pithy.files import atomic_folder, clear_left, read_json, sha256, write_text
 from pithy.values import Count, InnerPath, Name, Positive, parsed_json, typed
 from tasks import workspace
 from tasks.git import AUTHOR, git, head
@@ -116,6 +116,7 @@ def promote(root: Path, place: Path, champion: Champion, reference: str) -> Cham
         previous=before.number if before else None,
         since=_now(),
     )
+    clear_left((root / "runs").glob(f"*/.{REFERENCE}.*"))  # the next promotion has a run of its own
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with _index() as env:
         start = head(root)

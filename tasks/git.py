@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from pithy.errors import InputMissingError
 
@@ -18,11 +20,14 @@ AUTHOR = {
     for fact, value in (("NAME", "pithy"), ("EMAIL", "pithy@localhost"), ("DATE", "@0 +0000"))
 }
 
+WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in messages of git about files that it cannot write
+LITTLE = 1 << 16  # bytes of a full disk that may be left
+
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
     """Run git in `folder` with none of the user's hooks, `text` as its input; its output.
 
-    Raises InputMissingError with git's own words.
+    Raises InputMissingError with git's own words, OSError where the disk is full.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
@@ -33,9 +38,19 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
     except FileNotFoundError:
         raise InputMissingError("git is not installed: a run with overrides needs it") from None
     if done.returncode:
+        if _is_full(folder, done.stderr):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         said = done.stderr.strip().splitlines() or ["no message"]
         raise InputMissingError(f"git {arguments[0]} failed in {folder}: {said[-1]}")
     return done.stdout.strip()
+
+
+def _is_full(folder: Path, said: str) -> bool:
+    """Whether git failed because the disk is full, which not all of its messages say."""
+    if "No space left on device" in said:
+        return True
+    places = (folder, Path(gettempdir()))  # the latter has the index
+    return bool(WRITING.search(said)) and any(shutil.disk_usage(place).free < LITTLE for place in places)
 
 
 def head(folder: Path) -> str | None:

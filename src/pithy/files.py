@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,12 @@ def _clear_others(path: Path, own: Path) -> bool:
     names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
     living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
     return not living
+
+
+def clear_left(temporaries: Iterable[Path]) -> None:
+    """Remove those of the temporary files and folders whose writers were killed."""
+    for path in temporaries:
+        _clear(path)
 
 
 def _clear(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from dataclasses import asdict, replace
@@ -334,3 +335,12 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
     assert found.decision.reason.startswith("the same model as the champion")
     assert weights(reign) == "weights 3"
+
+
+def test_what_a_killed_promotion_left_is_removed_by_the_next_one(reign: Toy) -> None:
+    left, used = (reign.root / "runs" / f"toy-{number}" / f".{champion.REFERENCE}.0a1b2c3d" for number in (1, 2))
+    left.touch()
+    with used.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # somebody writes it
+        promoted(reign, 4)
+        assert (left.exists(), used.exists()) == (False, True)

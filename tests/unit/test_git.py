@@ -1,0 +1,52 @@
+"""What a failure of git means: a full disk is one, whatever git calls it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pithy.errors import InputMissingError, exit_code, message
+from tasks import git
+
+INDEX = "fatal: sha1 file 'x/index.lock' write error. Out of diskspace"
+OBJECT = "error: unable to write file: No space left on device\nfatal: unable to write loose object file"
+REF = "fatal: cannot update ref 'refs/tags/x': couldn't write '.git/refs/tags/x.lock'"
+UNKNOWN = "fatal: bad revision 'x'"
+PLENTY, NOTHING = 1 << 30, 4096
+
+
+def failure(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch, **free: int) -> Exception:
+    """What `git` raises where it fails with these words; `free` bytes are left in its folder and in TMPDIR."""
+    (folder / "said").write_text(said)
+    (folder / "git").write_text(f"#!/bin/sh\ncat '{folder}/said' >&2\nexit 128\n")
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    place = {folder: free.get("here", PLENTY)}
+    monkeypatch.setattr(
+        git.shutil, "disk_usage", lambda path: SimpleNamespace(free=place.get(path, free.get("temporary", PLENTY)))
+    )
+    with pytest.raises((OSError, InputMissingError)) as raised:
+        git.git(folder, "write-tree")
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("said", "free"),
+    [(INDEX, {"temporary": NOTHING}), (INDEX, {"here": NOTHING}), (REF, {"here": NOTHING}), (OBJECT, {})],
+)
+def test_a_full_disk_is_named(tmp_path: Path, said: str, free: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    error = failure(tmp_path, said, monkeypatch, **free)
+    assert exit_code(error) == 74
+    assert message(error) == f"No space left on device: {tmp_path}: free some space"
+
+
+@pytest.mark.parametrize(("said", "free"), [(REF, {}), (UNKNOWN, {"here": NOTHING})])
+def test_other_failures_are_told_in_gits_words(
+    tmp_path: Path, said: str, free: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = failure(tmp_path, said, monkeypatch, **free)
+    assert exit_code(error) == 66
+    assert str(error) == f"git write-tree failed in {tmp_path}: {said}"
