@@ -138,7 +138,9 @@ def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
         return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
     if fault["type"] in MISSING:
         return f"{where} is missing"
-    return f"{where} was {shown(repr(fault['input']))}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
+    was = repr(fault["input"])
+    told = "a value with an address, which is not shown" if "://" in was else shown(was)  # it may hold a password
+    return f"{where} was {told}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
 
 
 def _names_at(kind: Any, parts: list[str]) -> list[str]:

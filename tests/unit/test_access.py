@@ -14,7 +14,9 @@ from pithy.corpus import queries
 from pithy.corpus.access import contained, hidden, masked
 from pithy.corpus.queries import write_table
 from pithy.corpus.readers.packed import JsonFiles, read_json_files
+from pithy.corpus.source import read_source
 from pithy.errors import ParameterError, SourceUnavailableError
+from pithy.settings import load
 
 SECRET = "hunter2"
 
@@ -191,3 +193,14 @@ def test_secrets_are_cut_out_of_the_words_of_others() -> None:
     address = "hf://me:pass%20word@datasets/x.csv?token=t1&other=o2#access=a3"
     words = "no answer of me with pass word or pass%20word, t1, o2 and a3"
     assert masked(words, address) == "no answer of *** with *** or ***, ***, *** and ***"
+
+
+def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
+    address = f"postgresql://me:{SECRET}@host/reviews"
+    toy = "name: toy\nabout: toy\nlanguage: en\ntask: single\nlicence: none\nfiles:\n- path: x\n"
+    (tmp_path / "toy.yaml").write_text(f"{toy}  url: {{a: '{address}'}}\n")
+    (tmp_path / "params.yaml").write_text(f"dataset: toy\nseeds: [0]\nretrain: {{database: '{address}'}}\n")
+    for name, read in (("toy.yaml", read_source), ("params.yaml", load)):
+        with pytest.raises(ParameterError, match="was a value with an address, which is not shown: ") as caught:
+            read(tmp_path / name)  # type: ignore[operator]
+        assert SECRET not in str(caught.value)
