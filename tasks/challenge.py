@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import read_json, sha256
 from pithy.settings import Settings
+from pithy.systems import provenance
 from tasks import champion
 from tasks.champion import Champion, Hashes, Score
 from tasks.graph import Graph
@@ -87,6 +88,7 @@ def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, se
             code=run.revision,
             params=sha256(place / "params.yaml"),
             model=champion.model_hash(chosen),
+            provenance=provenance.read(chosen),
         ),
         model=chosen.relative_to(place).as_posix(),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -34,12 +34,16 @@ OWN = {name: value for name, value in AUTHOR.items() if not name.endswith("_DATE
 
 @dataclass(frozen=True, kw_only=True)
 class Hashes:
-    """What made the model, and the model itself: the data as DVC names them, else the commit or SHA-256."""
+    """What made the model, and the model itself: the data as DVC names them, else the commit or SHA-256.
+
+    `provenance` has the SHA-256 of data, code, parameters and weights, as the model's manifest names them.
+    """
 
     data: str
     code: str
     params: str
     model: str
+    provenance: dict[str, str] = field(default_factory=dict)
 
 
 class Score(TypedDict):

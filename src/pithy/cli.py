@@ -15,6 +15,7 @@ import typer
 
 from pithy.display import echo, json_text
 from pithy.errors import InputMissingError, ParameterError, guarded, through
+from pithy.inference import signing
 from pithy.inference.texts import TABLES, decoded
 
 # Help texts are plain: Rich markup would read [word|label] as a tag and drop it.
@@ -34,6 +35,9 @@ def predict(
     text: Annotated[str, typer.Option(help="of a table: the column that holds the text")] = "text",
     out: Annotated[Path | None, typer.Option(help="of a table: the file to write; its suffix is the format")] = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite the file of --out")] = False,
+    require_signature: Annotated[
+        Path | None, typer.Option(metavar="KEY", help="a public key: refuse a model that its owner did not sign")
+    ] = None,
 ) -> None:
     """Predict a label and its probability for each text; labelled words are shown as [word|label].
 
@@ -42,6 +46,8 @@ def predict(
     """
     if texts and file is not None:
         raise ParameterError(f"--file was {str(file)!r} and a text stands beside it: give one or the other")
+    if require_signature is not None:
+        signing.require_signature(model, require_signature)
     table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
     if out is not None:
         if table is None or as_json:
@@ -116,6 +122,33 @@ def export(
     write(model, out, int8=int8)
     size = sum(file.stat().st_size for file in out.iterdir()) / 1e6
     echo(f"{out}: ready ({size:.1f} MB); answer with  pithy predict {out} TEXT")
+
+
+@cli.command()
+def verify(
+    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
+    require_signature: Annotated[
+        Path | None, typer.Option(metavar="KEY", help="a public key: its owner must have signed the model")
+    ] = None,
+) -> None:
+    """Check that a model's files are those that were saved, and print the SHA-256 of what made it."""
+    from pithy.systems import manifest, provenance
+
+    files = manifest.verify(model)
+    if require_signature is not None:
+        signing.require_signature(model, require_signature)
+    for name, digest in provenance.read(model).items():
+        echo(f"{name}: {digest}")
+    echo(f"{model}: {len(files)} files as they were saved{', and signed' if require_signature is not None else ''}")
+
+
+@cli.command()
+def sign(
+    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
+    key: Annotated[Path, typer.Option(help="the file of a private elliptic curve key in PEM")],
+) -> None:
+    """Sign every file of a model with a private key, for --require-signature."""
+    echo(f"{signing.sign(model, key)}: written")
 
 
 @cli.command()

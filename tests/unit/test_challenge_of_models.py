@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +13,10 @@ import polars as pl
 import pytest
 
 from pithy.files import write_json
-from pithy.settings import RetrainSettings
+from pithy.settings import EvaluateSettings, RetrainSettings
+from pithy.values import typed
 from tasks import challenge
+from tasks.champion import Hashes
 
 LABELS = ["bad", "good"]
 
@@ -60,3 +64,20 @@ def test_the_model_that_is_right_on_dev_wins(
     found = challenge.challenge(place, place, stages, run, settings)
     assert found.decision.promoted is promoted
     assert found.decision.reason.startswith("better: " if promoted else "worse: ")
+
+
+def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_of = {name: str(number) * 64 for number, name in enumerate(("data", "code", "parameters", "weights"))}
+    chosen = place / "chosen"
+    write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
+    (place / "params.yaml").write_text("dataset: x\n")
+    monkeypatch.setattr(challenge.champion, "output_hash", lambda *_: "md5")
+    new = challenge._answers(chosen, {"task": "single", "labels": LABELS}, challenge.dev_texts(place))
+    comparison = {"chosen_system": "mlp", "chosen_seed": 0}
+    run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
+    settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))
+    hashes = challenge._entry(place, run, chosen, place, new, settings).hashes
+    assert hashes.provenance == made_of
+    assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
+    kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})
+    assert typed(Hashes, json.loads(kept)).provenance == {}  # of an older version

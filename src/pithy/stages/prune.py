@@ -19,6 +19,7 @@ from pithy.files import atomic_folder, read_json, write_json
 from pithy.pruning.depth import Pruned, prune
 from pithy.pruning.tradeoff import record_of
 from pithy.settings import PruneSettings, select
+from pithy.systems.provenance import PROVENANCE, parameters_hash, read
 from pithy.systems.saved import Saved, load, save_again
 from pithy.text.view import View
 from pithy.training.checkpoint import Checkpoints, finish, finished, kept
@@ -52,17 +53,22 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         report=printer,
         checkpoints=checkpoints,
     )
-    _write(saved, pruned, view, config, out)
+    _write(saved, pruned, view, config, settings, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
     finish(out, checkpoints, record_of(saved, pruned, facts, dev.median_length))
 
 
-def _write(saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, out: Path) -> None:
-    if pruned.accepted:
-        thresholds = thresholds_of(pruned.model, view, saved.frame, config.precision)
-        save_again(out, saved, pruned.model, {"dev_accuracy": pruned.dev_accuracy}, thresholds)
-    else:
+def _write(
+    saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
+) -> None:
+    if not pruned.accepted:
         shutil.copytree(saved.folder, out)
+        return
+    thresholds, trained = thresholds_of(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
+    made_of = {**trained, "data": view.fingerprint, "parameters": parameters}
+    facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: made_of}
+    save_again(out, saved, pruned.model, facts, thresholds)
 
 
 @guarded

@@ -18,6 +18,7 @@ from pithy.encoders.warm_start import found
 from pithy.errors import arguments, guarded, through
 from pithy.files import atomic_folder, sha256
 from pithy.settings import select
+from pithy.systems.provenance import PROVENANCE, parameters_hash
 from pithy.systems.recipe import Recipe
 from pithy.systems.registry import recipe_of
 from pithy.systems.saved import save
@@ -61,6 +62,11 @@ def train_seed(
         "depth_full": trained.depth,
         "parameters_full": trained.parameters,
         "training": vars(config),
+        PROVENANCE: {
+            "data": view.fingerprint,
+            **({"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}),
+            "parameters": parameters_hash(seed=seed, system=vars(recipe), training=vars(config)),
+        },
     }
     frame = frame_of(view, config.max_length)
     save(

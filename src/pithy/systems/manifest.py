@@ -1,4 +1,7 @@
-"""manifest.json of a model's folder: facts about the model, and the SHA-256 of every other file of the folder."""
+"""manifest.json of a model's folder: facts about the model, and the SHA-256 of every other file of the folder.
+
+Only a signature, which covers the manifest too, is not listed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pithy.errors import DataError, InputMissingError
 from pithy.files import read_json, sha256, write_json
 from pithy.values import fits, shown
 
-MANIFEST = "manifest.json"
+MANIFEST, SIGNATURE = "manifest.json", "model.sig"
 
 
 def write(folder: Path, facts: dict[str, Any]) -> None:
@@ -49,7 +52,7 @@ def _digests(folder: Path) -> dict[str, str]:
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict) or not fits(digests, dict[str, str]):
         raise DataError(f"{folder}/{MANIFEST} names no checksums: restore the folder")
-    found = {path.name for path in folder.iterdir()} - {MANIFEST}
+    found = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
     if unlisted := sorted(found - digests.keys()):
         name = shown(unlisted[0])
         raise DataError(f"{folder}/{name} is not listed in {MANIFEST}: remove it, or train the model again")

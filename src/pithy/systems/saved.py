@@ -22,7 +22,7 @@ from pithy.errors import DataError, ParameterError
 from pithy.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from pithy.layers.types import Context
 from pithy.memory import used_up
-from pithy.systems import manifest
+from pithy.systems import manifest, provenance
 from pithy.systems.model import Classifier, parameters
 from pithy.systems.recipe import ENCODERS, HEADS, Recipe, settings_of
 from pithy.systems.sizes import check_numbers, check_sizes
@@ -109,7 +109,7 @@ def save(
         write_text(new / "card.md", card(recipe, model, frame, labels, facts))
         if history is not None:
             write_json(new / HISTORY, history)
-        manifest.write(new, facts)
+        manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
 
 
 def save_again(
