@@ -35,7 +35,7 @@ def rollback_killed(bench: ShopBench, rng: random.Random) -> Injection:
 @shop_fault("disk full under a promotion", 6, mounts=True)
 def promotion_without_space(bench: ShopBench, rng: random.Random) -> Injection:
     bench.begin(CHALLENGED)
-    stopped, room = bench.stop(PROMOTING), PAGE * rng.choice([0, 0, 1, 2, 4])
+    stopped, room = bench.stop(PROMOTING), PAGE * rng.choice([0, 0, 0, 1, 2])
     with bench.full(room):
         ended = stopped.resume()
     between = _between(bench)
