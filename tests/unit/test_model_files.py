@@ -109,13 +109,24 @@ def test_the_transformers_library_gets_no_folder_that_was_changed(model: Path, r
         reader.from_pretrained(model)
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+FOREIGN: dict[str, Any] = {
+    "attn_implementation": "somebody/kernel",
+    "_attn_implementation": "somebody/kernel",
+    "_experts_implementation": "somebody/kernel",
+    "per_layer_config": {"0": {}},
+    "auto_map": {"AutoModelForSequenceClassification": "evil.C"},
+}
+
+
+@pytest.mark.parametrize("key", FOREIGN)
 def test_the_transformers_library_sees_only_pithy_s_settings(model: Path, key: str) -> None:
     before = Predictor(model).probabilities(["好"])
     config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps({**config, key: "somebody/kernel", "per_layer_config": {"0": {}}}))
+    (model / "config.json").write_text(json.dumps({**config, key: FOREIGN[key]}))
     sealed(model)
     found = AutoModelForSequenceClassification.from_pretrained(model)
     assert found.config._attn_implementation in {None, "eager", "sdpa"}
+    assert found.config._experts_implementation in {None, "eager"}
+    assert not hasattr(found.config, "auto_map")
     assert found.config.system == "cnn"
     assert (Predictor(model).probabilities(["好"]) == before).all()
