@@ -112,10 +112,13 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
 
 
 def _unanswered(error: BaseException) -> bool:
-    """Whether Prefect's server did not answer: as a request says it, or as Prefect's own first question does."""
+    """Whether Prefect's server did not answer: as a request says it, as Prefect's own first question does, or because
+    the final state came back from the server, which does not hold results.
+    """
     import httpx
+    from prefect.exceptions import MissingResult
 
-    return isinstance(error, httpx.TransportError) or "Failed to reach API" in str(error)
+    return isinstance(error, (httpx.TransportError, MissingResult)) or "Failed to reach API" in str(error)
 
 
 def report(run: Run, root: Path) -> int:

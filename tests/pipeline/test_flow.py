@@ -284,6 +284,16 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
         ended(nobody, lambda: nothing(return_state=True))
 
 
+def test_a_final_state_that_the_server_gives_back_without_its_result_is_a_reason_to_try_again() -> None:
+    from prefect.states import Completed
+
+    from flows.pipeline import ended
+    from tasks.server import Server
+
+    with pytest.raises(TryAgainError, match="run it again"):
+        ended(Server("http://127.0.0.1:9"), Completed)
+
+
 @pytest.mark.parametrize("note", ["", "# whose lock this is\n"])
 def test_a_stage_that_ran_anew_is_written_where_it_stood_in_the_lock(done: Toy, note: str) -> None:
     lock = done.root / "dvc.lock"
