@@ -1,6 +1,6 @@
 """The Prefect server that a run talks to: one that is already there, or a child that ends with this process.
 
-Nothing here imports Prefect, so that the server starts while Prefect is being imported.
+Nothing here imports Prefect first, so that the server starts while Prefect is being imported.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def start() -> Server:
     else:
         port = free_port()
         server = Server(local(port), _launch(port, EMBEDDED))
-    os.environ[ADDRESS] = f"{server.url}/api"
+    _tell(server.url)
     return server
 
 
@@ -77,8 +77,21 @@ def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
     url = local(port)
     seen = os.environ.get("PREFECT_UI_API_URL", f"{url}/api")  # by browsers: behind a proxy it has another name
     own = {"PREFECT_UI_API_URL": seen, "PREFECT__SERVER_FINAL": "1"}
-    os.environ[ADDRESS] = f"{url}/api"
+    _tell(url)
     return _launch(port, own | LEASES | ({DATABASE: database} if database else {}))
+
+
+def _tell(url: str) -> None:
+    """Let Prefect use the server at `url`.
+
+    Where it is imported already it has read its settings, and would start a server of its own beside this one, which
+    answers to every web page and outlives the run.
+    """
+    os.environ[ADDRESS] = f"{url}/api"
+    if "prefect.context" in sys.modules:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
 
 
 def local(port: int) -> str:

@@ -1,0 +1,36 @@
+"""The server that a flow talks to is the one that was started for it, also where Prefect was imported before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from prefect.context import refresh_global_settings_context
+from prefect.settings import PREFECT_API_URL
+
+from tasks import server
+from tasks.served import Served
+
+URL = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def no_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No server is named in the environment, nor known to Prefect."""
+    with monkeypatch.context() as patch:
+        patch.setenv(server.ADDRESS, "")  # so that what the test sets is removed again
+        patch.delenv(server.ADDRESS)
+        refresh_global_settings_context()
+        yield
+    refresh_global_settings_context()
+
+
+@pytest.mark.usefixtures("no_address")
+def test_prefect_that_was_imported_before_uses_the_server_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it starts one of its own, without the check of Host and Origin and not ended with the run."""
+    monkeypatch.setattr(server.served, "holder", lambda: Served(1, URL))
+    monkeypatch.setattr(server, "healthy", lambda url: url == URL)
+    assert PREFECT_API_URL.value() is None
+    assert server.start().url == URL
+    assert PREFECT_API_URL.value() == os.environ[server.ADDRESS] == f"{URL}/api"
