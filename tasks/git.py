@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from pithy.errors import InputMissingError
+from pithy.errors import DataError, InputMissingError
 
 # The same tree gives the same commit, whoever asks and whenever.
 AUTHOR = {
@@ -22,6 +23,7 @@ AUTHOR = {
 
 WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in messages of git about files that it cannot write
 LITTLE = 1 << 16  # bytes of a full disk that may be left
+LARGEST = 1 << 26  # bytes of a file that is read from a commit
 
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
@@ -33,7 +35,13 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
     try:
         done = subprocess.run(
-            [*command, *arguments], env={**own, **(env or {})}, input=text, capture_output=True, text=True, check=False
+            [*command, *arguments],
+            env={**own, **(env or {})},
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",  # names of files may be any bytes
+            check=False,
         )
     except FileNotFoundError:
         raise InputMissingError("git is not installed: a run with overrides needs it") from None
@@ -93,10 +101,32 @@ def snapshot(folder: Path) -> str:
     return git(folder, "commit-tree", tree, *parent, "-m", "the tree as it stands", env=AUTHOR)
 
 
+def text_of(folder: Path, commit: str, name: str) -> str:
+    """Return the text of the file `name` at `commit`.
+
+    Raises InputMissingError where there is none, DataError for one that is too large or not UTF-8.
+    """
+    spec = f"{commit}:{name}"
+    if int(git(folder, "cat-file", "-s", spec)) <= LARGEST:
+        text = git(folder, "show", spec)
+        with suppress(UnicodeEncodeError):
+            text.encode()
+            return text
+    raise DataError(f"{name} at {commit} is no UTF-8 text of at most {LARGEST >> 20} MiB")
+
+
 def check_out(folder: Path, workspace: Path, commit: str) -> None:
     """Make `workspace` a worktree of `folder` at `commit`; files that git ignores stay."""
-    if (workspace / ".git").exists() and head(workspace):
+    if _belongs(folder, workspace):
         git(workspace, "reset", "--quiet", "--hard", commit)
         return
     shutil.rmtree(workspace, ignore_errors=True)
     git(folder, "worktree", "add", "--quiet", "--force", "--detach", str(workspace), commit)
+
+
+def _belongs(folder: Path, workspace: Path) -> bool:
+    """Whether `workspace` is a worktree of `folder`, and not of the repository that both were copied from."""
+    if not (workspace / ".git").exists() or not head(workspace):
+        return False
+    here, there = ((each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace))
+    return here == there

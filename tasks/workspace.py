@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pithy.files import alone, atomic_file, write_text
+from pithy.errors import ParameterError
+from pithy.files import alone, atomic_file
 from pithy.settings import dataset_of
+from pithy.values import shown
 from tasks import git, overrides
 from tasks.request import Request
 
+WRITTEN = ("data", ".dvc")  # folders of a workspace in which files are made and replaced
 KEPT = "dvc.lock"  # what the workspace itself has run, not what the tree it comes from has
 
 
@@ -56,20 +59,35 @@ def held(lock: Path, place: Path) -> AbstractContextManager[None]:
 def _lay_out(main: Path, path: Path, commit: str) -> None:
     """Bring the workspace to `commit`; outputs and what DVC knows of them stay."""
     lock = path / KEPT
-    kept = lock.read_text(encoding="utf-8") if lock.exists() else None
+    kept = lock.read_bytes() if lock.exists() else None  # it may be damaged, which is mended when it is used
     try:
         git.check_out(main, path, commit)
     finally:
         if kept is not None:
-            write_text(lock, kept)
+            with atomic_file(lock) as temporary:
+                temporary.write_bytes(kept)
+    _refuse_links(path)
     _share_cache(main, path)
     _share_local(main / "data" / "local", path / "data" / "local")
+
+
+def _refuse_links(path: Path) -> None:
+    """Raise ParameterError where the tree has a link for a folder: the files that it leads to are not the workspace's."""
+    for name in WRITTEN:
+        if (path / name).is_symlink():
+            target = shown(str((path / name).readlink()))
+            raise ParameterError(
+                f"{name} is a link to {target}, and a run with overrides or of a revision replaces files there: "
+                f"make {name} a folder, with links in data/local to what is large"
+            )
 
 
 def _share_cache(main: Path, path: Path) -> None:
     from configobj import ConfigObj
     from dvc.repo import Repo
 
+    if (path / ".dvc" / "config.local").is_symlink():  # it is written here, wherever it leads
+        (path / ".dvc" / "config.local").unlink()
     config = main / ".dvc" / "config.local"
     if config.exists():
         with atomic_file(path / ".dvc" / "config.local") as temporary:

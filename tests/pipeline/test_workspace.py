@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -149,3 +150,60 @@ def test_two_runs_do_not_share_a_place(toy: Toy, wanted: dict[str, Any]) -> None
     ):
         opened(toy, **wanted)
     assert opened(toy, **wanted).main == toy.root
+
+
+def commit_all(toy: Toy) -> None:
+    """Commit the tree as it stands."""
+    toy.shell("git", "add", "--all", "--force")
+    toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "all")
+
+
+def test_data_that_is_a_link_is_refused_and_keeps_its_files(toy: Toy, tmp_path: Path) -> None:
+    (toy.root / "data" / "local" / "mine.csv").write_text("a user's own file")
+    (toy.root / "data").rename(tmp_path / "large")
+    (toy.root / "data").symlink_to(tmp_path / "large")
+    with pytest.raises(ParameterError, match=rf"^data is a link to {tmp_path}/large, and a run with overrides"):
+        opened(toy, dataset="other")
+    assert (tmp_path / "large" / "local" / "mine.csv").read_text() == "a user's own file"
+
+
+def test_a_revision_with_links_in_the_place_of_folders_writes_nowhere_else(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config").write_bytes((toy.root / ".dvc" / "config").read_bytes())
+    (toy.root / ".dvc").rename(tmp_path / "dvc")
+    (toy.root / ".dvc").symlink_to(tmp_path / "own")
+    commit_all(toy)
+    (toy.root / ".dvc").unlink()
+    (tmp_path / "dvc").rename(toy.root / ".dvc")
+    with pytest.raises(ParameterError, match=r"^\.dvc is a link to "):
+        opened(toy, revision="HEAD")
+    assert [each.name for each in (tmp_path / "own").iterdir()] == ["config"]
+
+
+def test_a_revision_s_link_for_the_local_settings_of_dvc_is_not_followed(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("")
+    (toy.root / ".dvc" / "config.local").symlink_to(tmp_path / "precious")
+    commit_all(toy)
+    (toy.root / ".dvc" / "config.local").unlink()
+    assert not (opened(toy, revision="HEAD").path / ".dvc" / "config.local").is_symlink()
+    assert (tmp_path / "precious").read_text() == ""
+
+
+def test_a_copied_repository_has_workspaces_of_its_own(toy: Toy, tmp_path: Path) -> None:
+    first = opened(toy, seeds=(1,))
+    shutil.copytree(toy.root, tmp_path / "copy", symlinks=True)
+    before = toy.shell("git", "worktree", "list", "--porcelain")
+    (tmp_path / "copy" / "note.txt").write_text("of the copy")
+    with workspace.opened(Request(root=tmp_path / "copy", seeds=(1,))) as place:
+        assert (place.path / "note.txt").read_text() == "of the copy"
+    assert toy.shell("git", "worktree", "list", "--porcelain") == before
+    assert not (first.path / "note.txt").exists()
+
+
+def test_a_workspace_with_a_damaged_lock_file_is_opened(toy: Toy) -> None:
+    lock = opened(toy, seeds=(1,)).path / "dvc.lock"
+    lock.write_bytes(b"\xff\xfe\x00")
+    assert opened(toy, seeds=(1,)).path == lock.parent
+    assert lock.read_bytes() == b"\xff\xfe\x00"
+    assert graph.read(lock.parent).current == frozenset()  # it was set aside
+    assert not lock.exists()
