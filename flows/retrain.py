@@ -58,6 +58,7 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
         now = champion.current(root)
         name = ingest.grown_name(dataset or (now.dataset if now else settings.dataset))
         challenge.refuse_other(now, name)
+        champion.refuse(root)
         arrival = _step("ingest")(ingest.take)(root, name, settings)
         get_run_logger().info("%s", arrival)
         for line in arrival.left:

@@ -23,8 +23,8 @@ from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import atomic_folder, clear_left, read_json, sha256, write_text
 from pithy.values import Count, InnerPath, Name, Positive, parsed_json, typed
 from tasks import workspace
-from tasks.git import AUTHOR, git, head
-from tasks.publish import point
+from tasks.git import AUTHOR, git, head, text_of
+from tasks.publish import point, refuse_other
 from tasks.run_names import RunName
 
 BRANCH = "refs/heads/champion"
@@ -111,8 +111,23 @@ def taken_back(root: Path, model: str) -> int | None:
     return next((each.number for each in put_away if each.hashes.model == model), None)
 
 
+def refuse(root: Path) -> None:
+    """Raise ParameterError where the next champion could not be entered, whoever it is."""
+    now = current(root)
+    last = now.number if now else 0
+    refuse_other(root / "runs" / "champion")
+    _refuse_checked_out(root)
+    if _commit(root, tag(last + 1)):
+        name = tag(last + 1).removeprefix("refs/tags/")
+        raise ParameterError(
+            f"the tag '{name}' is there already, and the branch 'champion' ends with champion {last}: "
+            "fetch the branch too (git fetch origin champion:champion), or delete the tag"
+        )
+
+
 def promote(root: Path, place: Path, champion: Champion, reference: str) -> Champion:
     """Make `champion` the one in use. `place` is the tree that made it; its run's folder is there already."""
+    refuse(root)
     before = current(root)
     champion = replace(
         champion,
@@ -136,6 +151,7 @@ def promote(root: Path, place: Path, champion: Champion, reference: str) -> Cham
 
 def rollback(root: Path) -> Champion:
     """Go back to the champion before. Raises InputMissingError where there is none."""
+    refuse(root)
     now = current(root)
     if now is None or now.previous is None:
         what = "there is no champion yet" if now is None else f"champion {now.number} is the first"
@@ -146,8 +162,14 @@ def rollback(root: Path) -> Champion:
         git(root, "read-tree", tag(old.number), env=env)
         _put(root, {RECORD: _json(back)}, env)
         tree = git(root, "write-tree", env=env)
-    restore(root, back, tag(old.number))  # first: a model that cannot be brought back is no champion
-    _enter(root, back, tree, _commit(root, tag(old.number)))
+    folder = restore(root, back, tag(old.number))  # first: a model that cannot be brought back is no champion
+    try:
+        _enter(root, back, tree, _commit(root, tag(old.number)))
+    except Exception:
+        point(folder.parent / "champion", now.run)
+        raise
+    if (folder.parent / "champion").readlink().name != back.run:  # a drift check has put the one before there again
+        point(folder.parent / "champion", back.run)
     return back
 
 
@@ -161,8 +183,11 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
     if not _is_whole(folder / "model", champion.hashes.model):
         _bring_back(root, champion, commit, folder / "model")
     if not (folder / REFERENCE).exists():
-        write_text(folder / REFERENCE, git(root, "show", f"{commit}:{REFERENCE}") + "\n")
+        write_text(folder / REFERENCE, text_of(root, commit, REFERENCE) + "\n")
     point(folder.parent / "champion", champion.run)
+    now = current(root)
+    if now is not None and now.number > champion.number:  # promoted meanwhile by another process
+        point(folder.parent / "champion", now.run)
     return folder
 
 
@@ -182,12 +207,12 @@ def output_hash(place: Path, path: str) -> str:
 
 def _enter(root: Path, champion: Champion, tree: str, made_from: str | None) -> None:
     """Commit `tree`, and let the champion's tag and the branch, which says who is champion, point to it in one step."""
-    _refuse_checked_out(root)
     before = _commit(root, BRANCH)
     parents = [word for parent in dict.fromkeys((before, made_from)) if parent for word in ("-p", parent)]
     commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=OWN)
     label = _tag_object(root, champion, commit)
-    moves = f"update {tag(champion.number)} {label}\nupdate {BRANCH} {commit} {before or '0' * len(commit)}\n"
+    moved = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
+    moves = f"create {tag(champion.number)} {label}\noption no-deref\n{moved}"  # where it is a symbolic reference
     git(root, "update-ref", "--stdin", text=moves)
 
 
@@ -244,7 +269,10 @@ def _is_whole(model: Path, expected: str) -> bool:
     manifest = model / "manifest.json"
     if not manifest.is_file() or sha256(manifest) != expected:
         return False
-    digests: dict[str, str] = read_json(manifest)["sha256"]
+    values = read_json(manifest)
+    digests = values.get("sha256") if isinstance(values, dict) else None
+    if not isinstance(digests, dict):
+        return False
     return all((model / name).is_file() and sha256(model / name) == digest for name, digest in digests.items())
 
 
@@ -252,7 +280,7 @@ def _record(root: Path, commit: str) -> Champion:
     """Read champion.json at `commit`, which anybody may have written who can push the branch."""
     name = commit.removeprefix("refs/").partition("/")[2]
     try:
-        values = parsed_json(git(root, "show", f"{commit}:{RECORD}"))
+        values = parsed_json(text_of(root, commit, RECORD))
     except InputMissingError:
         raise ParameterError(
             f"git has no {RECORD} at {name}: the branch 'champion' and the tags 'champion@…' are kept for retraining; "

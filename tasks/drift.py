@@ -96,11 +96,13 @@ def reference(model: Path, stages: Graph) -> str:
 
 def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
     """Measure new texts against the champion in `folder`."""
-    from pithy.evaluation.drift import Reference, lengths, likeness
+    from pithy.evaluation.drift import MEASURES, Reference, lengths, likeness
     from pithy.evaluation.drift import measure as compare
     from pithy.inference.predictor import Predictor
 
     kept = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
+    if missing := MEASURES.keys() - kept.histograms.keys():
+        raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}: delete it, and check again")
     values: dict[str, Any] = {}
     if new.texts:
         values = {"length": lengths(new.texts), "likeness": likeness(new.texts, kept.ngrams)}

@@ -112,7 +112,8 @@ def text_of(folder: Path, commit: str, name: str) -> str:
         with suppress(UnicodeEncodeError):
             text.encode()
             return text
-    raise DataError(f"{name} at {commit} is no UTF-8 text of at most {LARGEST >> 20} MiB")
+    at = commit.removeprefix("refs/").partition("/")[2] or commit
+    raise DataError(f"{name} at {at} is no UTF-8 text of at most {LARGEST >> 20} MiB: reset it to the last good one")
 
 
 def check_out(folder: Path, workspace: Path, commit: str) -> None:

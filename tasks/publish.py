@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import PithyError
+from pithy.errors import ParameterError, PithyError
 from pithy.files import atomic_folder, read_json, sha256, write_json
 from pithy.values import typed
 from tasks import markdown, pictures
@@ -142,20 +142,30 @@ def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
 
 
 def point(link: Path, name: str) -> None:
-    """Let the symbolic link point to `name`, at no moment to nothing. What a killed process left is removed."""
+    """Let the symbolic link point to `name`, at no moment to nothing. What a killed process left is removed.
+
+    Raises ParameterError where something else is in its place.
+    """
+    refuse_other(link)
     for left in link.parent.glob(f".{link.name}.*"):
-        if not _runs(left.suffix[1:]):
+        if left.is_symlink() and left.suffix[1:].isdecimal() and not _runs(int(left.suffix[1:])):
             left.unlink(missing_ok=True)
     temporary = link.with_name(f".{link.name}.{os.getpid()}")
     temporary.symlink_to(name, target_is_directory=True)
     temporary.replace(link)
 
 
-def _runs(process: str) -> bool:
+def refuse_other(link: Path) -> None:
+    """Raise ParameterError where a file or folder is in the place of a link of ours."""
+    if os.path.lexists(link) and not link.is_symlink():
+        raise ParameterError(f"{link} is no link, and pithy keeps one there: move it away, and start again")
+
+
+def _runs(process: int) -> bool:
     """Whether another process of this number runs."""
     with suppress(PermissionError):  # it is another user's
         try:
-            os.kill(int(process), 0)
-        except (ProcessLookupError, ValueError):
+            os.kill(process, 0)
+        except (ProcessLookupError, OverflowError):
             return False
-    return int(process) != os.getpid()
+    return process != os.getpid()

@@ -72,7 +72,7 @@ def _lay_out(main: Path, path: Path, commit: str) -> None:
 
 
 def _refuse_links(path: Path) -> None:
-    """Raise ParameterError where the tree has a link for a folder: the files that it leads to are not the workspace's."""
+    """Raise ParameterError for a link in the place of a folder: the files that it leads to are not the workspace's."""
     for name in WRITTEN:
         if (path / name).is_symlink():
             target = shown(str((path / name).readlink()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -344,3 +345,107 @@ def test_what_a_killed_promotion_left_is_removed_by_the_next_one(reign: Toy) -> 
         fcntl.flock(file, fcntl.LOCK_EX)  # somebody writes it
         promoted(reign, 4)
         assert (left.exists(), used.exists()) == (False, True)
+
+
+def test_a_tag_that_was_fetched_without_its_branch_is_not_replaced(reign: Toy) -> None:
+    there = reign.shell("git", "rev-parse", "champion@v3.0.0")
+    reign.shell("git", "update-ref", champion.BRANCH, "champion@v2.0.0^{commit}")
+    entry = made(reign, 4)
+    said = r"^the tag 'champion@v3\.0\.0' is there already, and the branch 'champion' ends with champion 2: fetch"
+    with pytest.raises(ParameterError, match=said):
+        champion.promote(reign.root, reign.root, entry, "{}\n")
+    with pytest.raises(ParameterError, match=said):
+        champion.rollback(reign.root)
+    assert reign.shell("git", "rev-parse", "champion@v3.0.0") == there
+    assert weights(reign) == "weights 3"
+
+
+def test_a_rollback_that_is_refused_or_fails_leaves_the_link(reign: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    reign.shell("git", "worktree", "add", "--quiet", str(reign.root.parent / "beside"), "champion")
+    with pytest.raises(ParameterError, match="is checked out"):
+        champion.rollback(reign.root)
+    assert weights(reign) == "weights 3"
+    reign.shell("git", "worktree", "remove", "--force", str(reign.root.parent / "beside"))
+
+    def full(root: Path, *arguments: str, **options: Any) -> str:
+        if arguments[0] == "commit-tree":
+            raise OSError(28, "No space left on device")
+        return git(root, *arguments, **options)
+
+    monkeypatch.setattr(champion, "git", full)
+    with pytest.raises(OSError, match="No space"):
+        champion.rollback(reign.root)
+    assert weights(reign) == "weights 3"
+
+
+def test_a_drift_check_beside_a_promotion_leaves_the_new_champion_in_use(reign: Toy) -> None:
+    seen = champion.current(reign.root)
+    promoted(reign, 4)
+    assert seen is not None and seen.number == 3
+    assert champion.restore(reign.root, seen).name == "toy-3"  # what a check does with the champion that it began with
+    assert weights(reign) == "weights 4"
+
+
+def test_a_symbolic_reference_moves_no_branch_of_the_users(reign: Toy) -> None:
+    reign.shell("git", "branch", "mine", "champion")
+    reign.shell("git", "symbolic-ref", champion.BRANCH, "refs/heads/mine")
+    before = reign.shell("git", "rev-parse", "mine")
+    assert champion.rollback(reign.root).number == 4
+    assert reign.shell("git", "rev-parse", "mine") == before
+    assert reign.shell("git", "rev-parse", "champion^") == before
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_the_user_has_in_the_place_of_the_link_stays_and_nothing_is_promoted(reign: Toy, kind: str) -> None:
+    link = reign.root / "runs" / "champion"
+    link.unlink()
+    own = link if kind == "file" else link / "notes"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("mine")
+    with pytest.raises(ParameterError, match=r"runs/champion is no link, and pithy keeps one there: move it away"):
+        champion.rollback(reign.root)
+    assert own.read_text() == "mine"
+    now = champion.current(reign.root)
+    assert now is not None and now.number == 3
+
+
+def test_hidden_files_of_the_user_beside_the_link_stay(reign: Toy) -> None:
+    runs = reign.root / "runs"
+    (runs / ".champion.old").write_text("mine")
+    (runs / ".champion.bak").mkdir()
+    (runs / ".champion.999999999999").symlink_to("toy-1")  # of a process that no longer runs
+    champion.rollback(reign.root)
+    assert (runs / ".champion.old").read_text() == "mine" and (runs / ".champion.bak").is_dir()
+    assert not (runs / ".champion.999999999999").is_symlink()
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"sha256": ["model.safetensors"]}'])
+def test_a_model_whose_manifest_lists_nothing_is_not_whole(reign: Toy, content: str) -> None:
+    manifest = reign.root / "runs" / "toy-3" / "model" / "manifest.json"
+    manifest.write_text(content)
+    now = champion.current(reign.root)
+    assert now is not None
+    forged = replace(now, hashes=replace(now.hashes, model=sha256(content.encode()).hexdigest()))
+    with pytest.raises(DataError, match="is not whole, and DVC's cache has another model"):
+        champion.restore(reign.root, forged)
+
+
+def test_a_file_of_a_commit_that_is_too_large_or_not_utf8_is_refused(
+    reign: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.git.LARGEST", 1 << 20)
+    forge(reign, " " * (1 << 20) + "{}")
+    said = r"^champion\.json at champion is no UTF-8 text of at most 1 MiB: reset"
+    with pytest.raises(DataError, match=said):
+        champion.current(reign.root)
+    forge(reign, '{"verdict": "\udcff"}')  # the byte 255
+    with pytest.raises(DataError, match=said):
+        champion.current(reign.root)
+
+
+def test_names_of_new_files_may_be_any_bytes(reign: Toy) -> None:
+    name = os.fsdecode(b"caf\xe9.yaml")
+    (reign.root / "data" / "sources" / name).write_text("name: x\n")
+    promoted(reign, 4)
+    listed = git(reign.root, "ls-tree", "-r", "--name-only", "-z", "champion", "data/sources").split("\0")
+    assert f"data/sources/{name}" in listed
