@@ -95,8 +95,13 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: what Ctrl-C passes by unhandled, this does too."""
 
 
+PATHS = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
+    (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EEXIST), ParameterError.code
+)  # a wrong path is no fault of the disk
+
+
 def exit_code(error: BaseException) -> int:
-    """Exit code of any exception: 130 for Ctrl-C, 66 and 74 for a fault of the disk, 75 for no memory, 70 for ours."""
+    """Exit code of any exception: 130 for Ctrl-C, 64 and 66 for wrong paths, 74 disk, 75 no memory, 70 ours."""
     error = _named(error)
     if isinstance(error, PithyError):
         return error.code
@@ -109,7 +114,7 @@ def exit_code(error: BaseException) -> int:
     number = _errno(error)
     if number is None:
         return PithyError.code
-    return InputMissingError.code if number == errno.ENOENT else DiskError.code
+    return PATHS.get(number, DiskError.code)
 
 
 def message(error: BaseException) -> str:

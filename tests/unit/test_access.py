@@ -141,9 +141,9 @@ def test_the_driver_opens_the_file_that_was_checked(
     table("${ANYWHERE}")
     here = Path.cwd()
     assert [each["uri"] for each in asked] == [
-        f"sqlite:///{here / 'a b.db'}",
-        f"sqlite:///{here / 'file:/x.db'}",
-        f"sqlite:///{here.parent / 'mine.db'}",
+        f"sqlite:///file:{here}/a%20b.db?mode=ro",
+        f"sqlite:///file:{here}/file%3A/x.db?mode=ro",
+        f"sqlite:///file:{here.parent}/mine.db?mode=ro",
     ]
 
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pithy import errors
-from pithy.errors import DiskError, SourceUnavailableError, Terminated, TryAgainError, exit_code, held_back, started
+from pithy.errors import (
+    DiskError,
+    ParameterError,
+    SourceUnavailableError,
+    Terminated,
+    TryAgainError,
+    exit_code,
+    held_back,
+    started,
+)
 
 
 def test_only_an_absent_source_and_an_interruption_are_worth_another_try() -> None:
@@ -47,3 +57,12 @@ def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
     started(command)
     at_exit[0]()
     assert left == [code]
+
+
+@pytest.mark.parametrize("wrong", ["x" * 300, ".", "file/below", "loop"])
+def test_a_path_that_cannot_be_opened_is_no_fault_of_the_disk(wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError) as caught:
+        (tmp_path / wrong).open("w")
+    assert exit_code(caught.value) == ParameterError.code

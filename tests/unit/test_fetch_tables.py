@@ -78,3 +78,26 @@ def test_the_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         fetch("hf://datasets/nobody/nothing@1/train.parquet", None, tmp_path)
     with pytest.raises(ParameterError, match="name the data set's files"):
         fetch("hf://datasets/nobody/nothing", None, tmp_path)
+
+
+def test_a_query_that_writes_is_refused_and_changes_nothing(database: str, tmp_path: Path) -> None:
+    before = (tmp_path / "reviews.db").read_bytes()
+    for query in (
+        "ATTACH DATABASE 'other.db' AS o",
+        "-- SELECT\nDROP TABLE reviews",
+        "/* WITH */ VACUUM INTO 'other.db'",
+    ):
+        with pytest.raises(ParameterError, match="the query must begin with SELECT, WITH, VALUES or TABLE"):
+            fetch(database, query, tmp_path)
+    with pytest.raises(SourceUnavailableError, match="cannot be asked"):
+        fetch(database, "WITH n AS (SELECT 9) INSERT INTO reviews SELECT 9, 'x', 1 RETURNING *", tmp_path)
+    assert (tmp_path / "reviews.db").read_bytes() == before
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_a_query_may_begin_with_comments_and_a_file_have_any_name(database: str, tmp_path: Path) -> None:
+    (tmp_path / "reviews.db").rename(tmp_path / "a?mode=rwc#%41.db")
+    path = fetch(
+        "sqlite:///a%3Fmode=rwc%23%2541.db", f"-- all\n/* of\nthem */ with r as ({ALL}) select * from r", tmp_path
+    )
+    assert pl.read_parquet(path).height == 2

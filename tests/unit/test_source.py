@@ -111,7 +111,7 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
             r"files\.0\.local was 'data/local/\.\./x': put the file",
         ),
         ({"files": [{"path": "x", "local": "/etc/x"}]}, r"files\.0\.local was '/etc/x': put the file into data/local"),
-        ({"files": [{"path": "x", "url": "https://e.org"}] * 2}, r"files\.1\.path was 'x': another file has that name"),
+        ({"files": [{"path": "x", "url": "https://e.org"}] * 2}, r"files\.1\.path was 'x': another file is 'x'"),
     ],
 )
 def test_a_wrong_source_is_explained(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
@@ -124,3 +124,18 @@ def test_what_is_no_source_at_all(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "toy.yaml").write_bytes(content)
     with pytest.raises(ParameterError, match=r"toy\.yaml"):
         read_source(tmp_path / "toy.yaml")
+
+
+@pytest.mark.parametrize(
+    "paths", [("a", "./a"), ("a//b", "a/b"), ("a", "a/b"), ("a/b", "a"), ("é", "e\u0301"), ("A", "a")]
+)
+def test_files_that_would_overwrite_each_other_are_refused(paths: tuple[str, str], tmp_path: Path) -> None:
+    files = [{"path": path, "url": "https://e.org"} for path in paths]
+    with pytest.raises(ParameterError, match=r"files\.1\.path was .* both cannot be written"):
+        read_source(write(tmp_path, files=files))
+
+
+@pytest.mark.parametrize("path", ["./source.json", "SOURCE.json", "a/" * 2000 + "b", "x" * 201])
+def test_names_of_files_that_cannot_be_written_are_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"files\.0\.path was .*: a name below data/raw is needed"):
+        read_source(write(tmp_path, files=[{"path": path, "url": "https://e.org"}]))

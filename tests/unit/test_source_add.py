@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -105,3 +106,31 @@ def test_stray_quotation_marks_in_a_csv() -> None:
         Path(f"{name}.csv").write_text("text,label\n" + content)
         with pytest.raises(DataError, match=rf"{name}\.csv"):
             add(Path(f"{name}.csv"), name=name, text="text", label="label")
+
+
+def test_a_file_of_the_users_own_is_not_overwritten() -> None:
+    """It belongs to no source, and could be the only copy."""
+    own = Path("data/local/reviews.csv")
+    own.parent.mkdir(parents=True)
+    own.write_text("my own\n")
+    Path("reviews.csv").write_text(REVIEWS)
+    with pytest.raises(ParameterError, match=r"data/local/reviews\.csv is there and holds something else"):
+        add(Path("reviews.csv"), name="reviews", text="review", label="stars")
+    assert own.read_text() == "my own\n"
+    assert not Path("data/sources/reviews.yaml").exists()
+    own.write_text(REVIEWS)  # as an earlier try left it
+    assert add(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
+
+
+def test_a_file_that_changes_while_it_is_added_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("reviews.csv").write_text(REVIEWS)
+    copyfile = shutil.copyfile
+
+    def later(source: Path, target: Path) -> None:
+        source.write_text(REVIEWS + "late,1,test\n")
+        copyfile(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", later)
+    with pytest.raises(DataError, match=r"reviews\.csv changed while it was read"):
+        add(Path("reviews.csv"), name="reviews", text="review", label="stars")
+    assert not list(Path("data").rglob("*reviews*"))

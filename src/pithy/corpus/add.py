@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterable
@@ -57,14 +58,16 @@ def add(
         raise InputMissingError(f"{file} is {'a folder: name a file' if file.is_dir() else 'missing'}")
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
     read, frame = _read(file, {key: value for key, value in options.items() if value is not None})
-    copy = LOCAL / f"{name}{file.suffix.lower()}"
+    copy, digest = LOCAL / f"{name}{file.suffix.lower()}", sha256(file)
+    if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) == digest):
+        raise ParameterError(f"{copy} is there and holds something else: choose another --name, or move that file away")
     values = {
         "name": name,
         "about": f"{file.name}, added by its owner",
         "language": language or _language(frame),
         "task": "multi" if frame.schema["label"] == pl.List(pl.String) else "single",
         "licence": "its owner's",
-        "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": sha256(file)}],
+        "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}],
         "read": read,
         "splits": {} if split is None else _splits(frame, file),
         "labels": _labels(frame, label, file),
@@ -72,6 +75,8 @@ def add(
     }
     with atomic_file(root / copy) as temporary:
         shutil.copyfile(file, temporary)
+        if sha256(temporary) != digest:
+            raise DataError(f"{file} changed while it was read: add it again when it is whole")
     write_text(description, _yaml(values))
     return description
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import polars as pl
 
@@ -13,6 +15,7 @@ from pithy.corpus.source import DATABASES, QUERIED
 from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 
 HUB = "hf://"
+READS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:SELECT|VALUES|WITH|TABLE)\b", re.IGNORECASE | re.DOTALL)
 WRONG_QUERY = {"ProgrammingError", "NotSupportedError", "DataError"}
 SCANS: dict[str, Callable[[str], pl.LazyFrame]] = {
     ".parquet": pl.scan_parquet,
@@ -55,15 +58,23 @@ def _database(address: str, query: str, root: Path) -> pl.DataFrame:
     """`address` may hold ${VARIABLE}, so that no secret stands in a file; messages show it unexpanded."""
     check_parameters(address)
     full = expanded(address)
+    _check_query(query, address)
     if not full.startswith(DATABASES):
         raise ParameterError(f"{hidden(address)} is no database address: sqlite:///FILE or postgresql://… is needed")
     if full.startswith("sqlite://"):
         file = sqlite_file(address, full, root)
         if not file.is_file():
             raise InputMissingError(f"{hidden(address)} names an SQLite file that is not there")
-        full = f"sqlite:///{file.absolute()}"  # as it was checked: the driver reads an address in its own way
+        # As it was checked, since the driver reads an address in its own way; ATTACH could still write another file.
+        full = f"sqlite:///file:{quote(str(file.absolute()))}?mode=ro"
     with _translated(hidden(address), full):
         return pl.read_database_uri(query, full, engine="adbc")
+
+
+def _check_query(query: str, address: str) -> None:
+    """Refuse a query that begins as one that writes, such as ATTACH or COPY. Raises ParameterError."""
+    if not READS.match(query):
+        raise ParameterError(f"{hidden(address)}: the query must begin with SELECT, WITH, VALUES or TABLE")
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from pithy.corpus.access import contained, hidden
@@ -23,6 +24,7 @@ TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll",
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
 TAKEN = {*ROLES, "spans", "row", "in_train"}  # and those that come and go on its way, or that validation adds
 WATCHED = (Path("data/local"), Path("data/pocket"))  # where the pipeline sees that a file has changed
+LONGEST_PATH = 200  # bytes of a file's name below data/raw
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]
@@ -138,8 +140,10 @@ def _check(source: Source, path: Path) -> None:
         _check_file(file, f"{path}: files.{index}")
         if path.suffix == ".yaml" and file.local is not None:
             _check_local(file.local, f"{path}: files.{index}")
-        if file.path in names[:index]:
-            raise ParameterError(f"{path}: files.{index}.path was {file.path!r}: another file has that name")
+        if clash := next((name for name in names[:index] if _clash(name, file.path)), None):
+            raise ParameterError(
+                f"{path}: files.{index}.path was {file.path!r}: another file is {clash!r}, and both cannot be written"
+            )
     keys = [key for keys in source.splits.values() for key in keys]
     for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
         if repeated := {name for name in listed if listed.count(name) > 1}:
@@ -154,8 +158,14 @@ def _check(source: Source, path: Path) -> None:
         raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
 
 
+def _clash(first: str, second: str) -> bool:
+    """Whether two paths name one file, or one the folder of the other, where case and accents' form do not count."""
+    one, other = (PurePosixPath(unicodedata.normalize("NFC", path).casefold()) for path in (first, second))
+    return one == other or one in other.parents or other in one.parents
+
+
 def _check_file(file: File, where: str) -> None:
-    if not contained(file.path) or Path(file.path).parts[0] == "source.json":
+    if not contained(file.path) or len(file.path.encode()) > LONGEST_PATH or _clash(file.path, "source.json"):
         raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
     if file.mirror is not None and not contained(file.mirror):
         raise ParameterError(f"{where}.mirror was {file.mirror!r}: a path below the mirror's folder is needed")
