@@ -98,7 +98,7 @@ def _report_unsuited(request: Request) -> None:
 def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
     """The data of the state that `flow` ends in; RunFailedError, where a stage failed, is one.
 
-    Raises TryAgainError where the server is gone, and what else the flow raised.
+    Raises TryAgainError where the server is gone, ParameterError where it knows nobody, and what else the flow raised.
     """
     try:
         result = flow().result(raise_on_failure=False)
@@ -106,9 +106,21 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
         result = error
     if not isinstance(result, BaseException) or isinstance(result, RunFailedError):
         return result
+    if _unauthorized(result):
+        raise ParameterError(
+            f"the Prefect server at {api.url} asks for a name and password: set PREFECT_API_AUTH_STRING to the value "
+            "of its PREFECT_SERVER_API_AUTH_STRING"
+        )
     if _unanswered(result):
         raise TryAgainError(f"the Prefect server at {api.url} stopped answering: run it again, what is done is kept")
     raise result
+
+
+def _unauthorized(error: BaseException) -> bool:
+    """Whether Prefect's server refused to answer without another name and password."""
+    import httpx
+
+    return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
 
 
 def _unanswered(error: BaseException) -> bool:

@@ -122,7 +122,9 @@ def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> 
 
 
 def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    files = sorted(inbox.arrived(root / settings.incoming), key=lambda file: file.stat().st_mtime, reverse=True)
+    files = sorted(
+        inbox.arrived(inbox.folder_of(root, settings.incoming)), key=lambda file: file.stat().st_mtime, reverse=True
+    )
     return [*files, *ingest.asked(root, settings, scratch)]
 
 

@@ -15,13 +15,28 @@ from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.files import rename_new, sha256
 from pithy.values import shown
 
 WORKING = "working"  # files that a retraining reads
 TAKEN = "taken"  # files whose rows are in the data set
 UNLABELLED = ".txt"
+LONGEST = 255  # bytes of a file's name
+
+
+def folder_of(root: Path, incoming: str) -> Path:
+    """Return the folder that params.yaml names in retrain.incoming. Its files are moved.
+
+    Raises ParameterError where files are that the project itself needs.
+    """
+    place, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
+    if place == local or root.is_relative_to(place) or (place.is_relative_to(root) and local not in place.parents):
+        raise ParameterError(
+            f"params.yaml: retrain.incoming was {shown(repr(incoming))}: its files are moved, so that a folder of "
+            "their own is needed, below data/local or outside of the repository"
+        )
+    return place
 
 
 def arrived(folder: Path) -> list[Path]:
@@ -93,13 +108,22 @@ def _is_shown(file: Path) -> bool:
 
 def _subfolder(folder: Path, name: str) -> Path:
     place = folder / name
-    if place.is_symlink():
-        raise DataError(f"{place} is a link: remove it, a folder is made in its place")
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        what = "a link" if place.is_symlink() else "a file"
+        raise DataError(f"{place} is {what}: remove it, a folder is made in its place")
     place.mkdir(exist_ok=True)
     return place
 
 
 def _move(file: Path, folder: Path) -> Path:
     """Move a file, under a new name where another one has its own."""
-    names = chain([file.name], (f"{file.stem}-{number}{file.suffix}" for number in count(2)))
+    names = chain([file.name], (_numbered(file, number) for number in count(2)))
     return next(target for name in names if rename_new(file, target := folder / name))
+
+
+def _numbered(file: Path, number: int) -> str:
+    """The file's name with a number, its end cut off where it would be too long for the file system."""
+    stem, ending = file.stem, f"-{number}{file.suffix}"
+    while stem and len(os.fsencode(stem + ending)) > LONGEST:
+        stem = stem[:-1]
+    return stem + ending

@@ -57,8 +57,9 @@ def take(root: Path, dataset: str, settings: Settings) -> Arrival:
     """
     name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
     rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
+    folder = inbox.folder_of(root, settings.retrain.incoming)
     _begin(root, base, rows, described, settings)
-    source, folder = stream(root, name), root / settings.retrain.incoming
+    source = stream(root, name)
     with TemporaryDirectory() as scratch, inbox.opened(folder) as files:
         new = _read([*files, *asked(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
         arrival = Arrival(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)

@@ -23,6 +23,7 @@ from pithy.errors import ParameterError
 from pithy.values import is_web_address
 
 LONGEST = 4_000  # bytes of a notice
+DIGITS = 10  # of its length
 DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
 TIMEOUT = 10.0
 
@@ -40,9 +41,10 @@ def door(address: str) -> Iterator[str]:
 
     class Door(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            known = hmac.compare_digest(self.path, path)
+            length = self.headers.get("Content-Length", "")
+            known = hmac.compare_digest(self.path.encode(), path.encode()) and length.isdecimal()
             if known:
-                text = self.rfile.read(min(int(self.headers["Content-Length"]), LONGEST)).decode(errors="replace")
+                text = self.rfile.read(min(int(length[:DIGITS]), LONGEST)).decode(errors="replace")
                 Thread(target=_send, args=(address, text), daemon=True).start()
             self.send_response(HTTPStatus.ACCEPTED if known else HTTPStatus.NOT_FOUND)
             self.end_headers()
@@ -65,7 +67,7 @@ def _send(address: str, text: str) -> None:
         time.sleep(delay)
         try:
             answer = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last one: a host that is no name
             why = type(error).__name__
             continue
         if answer.is_success:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from pithy.errors import ParameterError
-from pithy.values import NAME, NAME_RULE, Checked, check_name
+from pithy.values import NAME_RULE, Checked, check_name, is_name
 
 OWN = ("champion", "diff.html", "drift", "latest")  # other entries of runs/
 
 
 def _is_run_name(name: str) -> bool:
-    return bool(NAME.fullmatch(name)) and name not in OWN
+    return is_name(name) and name not in OWN
 
 
 RunName = Annotated[str, Checked(_is_run_name, f"{NAME_RULE}, and none of {', '.join(OWN)}")]

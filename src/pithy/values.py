@@ -25,7 +25,8 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can
 NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
 BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
 NAME = re.compile(r"\w[\w.-]{0,99}")  # what a path and a shell's command line can hold as it is
-NAME_RULE = "letters, digits, _, - and . are allowed, 100 characters at most"
+NAME_BYTES = 200  # in UTF-8: with what is added to it a name is that of a file, which has 255 at most
+NAME_RULE = f"letters, digits, _, - and . are allowed, 100 characters at most ({NAME_BYTES} bytes)"
 MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
 
 
@@ -70,7 +71,12 @@ def is_inner_path(path: str) -> bool:
     return bool(inner.parts) and not inner.is_absolute() and ".." not in inner.parts and "\0" not in path
 
 
-Name = Annotated[str, Checked(NAME.fullmatch, NAME_RULE)]  # of a data set, a view, a system: never a path
+def is_name(text: str) -> bool:
+    """Return whether `text` can be a part of a path and of a command line as it is."""
+    return bool(NAME.fullmatch(text)) and len(text.encode()) <= NAME_BYTES
+
+
+Name = Annotated[str, Checked(is_name, NAME_RULE)]  # of a data set, a view, a system: never a path
 InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository is needed")]
 Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
@@ -105,7 +111,7 @@ def check_name(where: str, name: object) -> None:
 
     Raises ParameterError, which starts with `where`.
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_name(name):
         raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
 
 

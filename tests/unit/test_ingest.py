@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from pithy.errors import ParameterError
+from pithy.errors import DataError, ParameterError
 from pithy.settings import RetrainSettings
 from tasks import drift, inbox, ingest
 
@@ -72,3 +73,50 @@ def test_drift_is_measured_on_the_newest_file_first(tmp_path: Path, incoming: Pa
         os.utime(incoming / name, (1_000 - age, 1_000 - age))
     files = drift._newest_first(tmp_path, RetrainSettings(), tmp_path)
     assert [file.name for file in files] == ["b.txt", "c.txt", "a.txt"]
+
+
+def test_a_name_that_leaves_no_room_for_a_number_is_cut(incoming: Path) -> None:
+    """A name of 255 bytes is the longest that there can be; two bytes of `-2` cost the one character before them."""
+    name = f"{'a' * 248}文.csv"
+    for text in ("first", "second"):
+        (incoming / name).write_text(text)
+        assert inbox.archive(incoming, incoming / name, sha256(text.encode()).hexdigest())
+    taken = {file.name: file.read_text() for file in (incoming / "taken").iterdir()}
+    assert taken == {name: "first", f"{'a' * 248}-2.csv": "second"}
+
+
+@pytest.mark.parametrize("name", ["working", "taken"])
+def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Path, name: str) -> None:
+    (incoming / "a.csv").write_text("a")
+    if name == "taken":
+        (incoming / "a.csv").rename(incoming / "a.txt")  # else it would be a new file itself
+    (incoming / name).write_text("mine")
+    with pytest.raises(DataError, match=rf"{name} is a file: remove it, a folder is made in its place"):
+        if name == "working":
+            with inbox.opened(incoming):
+                pass
+        else:
+            inbox.archive(incoming, incoming / "a.txt", sha256(b"a").hexdigest())
+    assert (incoming / name).read_text() == "mine"
+    assert len(list(incoming.iterdir())) == 2
+
+
+@pytest.mark.parametrize("named", ["data/local/incoming", "data/local/a/b", "../elsewhere", "/srv/incoming"])
+def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) -> None:
+    assert inbox.folder_of(tmp_path / "repo", named) == Path(os.path.normpath(tmp_path / "repo" / named))
+
+
+@pytest.mark.parametrize(
+    "named", ["", ".", "..", "/", "data/local", "data/local/", "data", ".git", "data/sources", "data/local/../pocket"]
+)
+def test_a_folder_with_files_of_the_project_is_not_one_in_which_rows_arrive(tmp_path: Path, named: str) -> None:
+    """Else params.yaml, the data set itself or the index of git would be moved away while they are looked at."""
+    with pytest.raises(ParameterError, match=r"^params\.yaml: retrain\.incoming was '.*': its files are moved"):
+        inbox.folder_of(tmp_path / "repo", named)
+
+
+def test_a_reference_without_its_histograms_is_said(tmp_path: Path) -> None:
+    kept = {"labels": [], "ngrams": {"weights": [], "mean": []}, "histograms": {}}
+    (tmp_path / "reference.json").write_text(json.dumps(kept))
+    with pytest.raises(DataError, match=r"reference\.json lacks confidence, label, length, likeness, predicted, unkn"):
+        drift.measure(tmp_path, 1, drift.Texts([], []), 0.2)

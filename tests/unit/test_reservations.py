@@ -130,3 +130,14 @@ def test_a_name_that_is_more_than_a_name_is_refused_wherever_it_comes_from(tmp_p
         with pytest.raises(ParameterError, match="--name was"):
             taken()
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("é" * 100, True), ("漢" * 66, True), ("漢" * 67, False)])
+def test_a_name_is_no_longer_than_that_of_a_file(main: Path, name: str, allowed: bool) -> None:
+    """200 bytes in UTF-8: `é` has two and `漢` has three."""
+    if allowed:
+        assert reservations.reserve(main, name, "d") == name
+        reservations.release(main, name)
+    else:
+        with pytest.raises(ParameterError, match=r"100 characters at most \(200 bytes\)"):
+            reservations.reserve(main, name, "d")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NoReturn
 
+import httpx
 import pytest
 from prefect.context import refresh_global_settings_context
 from prefect.settings import PREFECT_API_URL
 
+from flows.pipeline import ended
+from pithy.errors import ParameterError
 from tasks import server
 from tasks.served import Served
 
@@ -34,3 +38,15 @@ def test_prefect_that_was_imported_before_uses_the_server_that_is_served(monkeyp
     assert PREFECT_API_URL.value() is None
     assert server.start().url == URL
     assert PREFECT_API_URL.value() == os.environ[server.ADDRESS] == f"{URL}/api"
+
+
+def test_a_server_that_asks_for_another_password_is_no_fault_of_ours() -> None:
+    asked = httpx.Request("GET", f"{URL}/api/admin/version")
+
+    def refused() -> NoReturn:
+        raise httpx.HTTPStatusError("401", request=asked, response=httpx.Response(401, request=asked))
+
+    with pytest.raises(
+        ParameterError, match=rf"^the Prefect server at {URL} asks for a name and password: set PREFECT"
+    ):
+        ended(server.Server(URL), refused)

@@ -1,0 +1,42 @@
+"""The door for notices: whatever comes in by it, it answers, and says nothing of what is behind it."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from tasks import notice
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (b"/\xe9", b"Content-Length: 0\r\n", b"404"),
+        (b"PATH", b"", b"404"),
+        (b"PATH", b"Content-Length: -1\r\n", b"404"),
+        (b"PATH", b"Content-Length: x\r\n", b"404"),
+        (b"PATH", b"Content-Length: 1" + b"0" * 5000 + b"\r\n", b"202"),
+        (b"PATH", b"Content-Length: 2\r\n", b"202"),
+    ],
+)
+def test_a_request_that_is_none_is_answered(
+    path: bytes, headers: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(notice, "_send", lambda address, text: None)
+    with notice.door("http://127.0.0.1:9/secret") as address:
+        own = urlsplit(address)
+        with socket.create_connection((own.hostname, own.port), timeout=10) as line:
+            line.sendall(b"POST " + path.replace(b"PATH", own.path.encode()) + b" HTTP/1.1\r\n" + headers + b"\r\nhi")
+            line.shutdown(socket.SHUT_WR)
+            assert line.recv(12) == b"HTTP/1.0 " + status
+    assert capsys.readouterr().err == ""
+
+
+def test_an_address_whose_host_is_no_name_is_said_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(notice, "DELAYS", (0.0,))
+    notice._send("http://a..b/secret", "a text")
+    assert capsys.readouterr().err == "a notice could not be sent to PITHY_WEBHOOK: UnicodeError\n"
