@@ -29,7 +29,7 @@ LARGEST = 1 << 26  # bytes of a file that is read from a commit
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
     """Run git in `folder` with none of the user's hooks, `text` as its input; its output.
 
-    Raises InputMissingError with git's own words, OSError where the disk is full.
+    Raises InputMissingError with git's own words, OSError where the disk is full or read-only.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
@@ -46,17 +46,20 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
     except FileNotFoundError:
         raise InputMissingError("git is not installed: a run with overrides needs it") from None
     if done.returncode:
-        if _is_full(folder, done.stderr):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        if fault := _disk_fault(folder, done.stderr):
+            raise OSError(fault, os.strerror(fault), str(folder))
         said = done.stderr.strip().splitlines() or ["no message"]
         raise InputMissingError(f"git {arguments[0]} failed in {folder}: {said[-1]}")
     return done.stdout.strip()
 
 
+def _disk_fault(folder: Path, said: str) -> int | None:
+    """The number of the system's fault behind a failure of git; a full disk is not named in all of its messages."""
+    named = (fault for fault in (errno.ENOSPC, errno.EROFS) if os.strerror(fault) in said)
+    return next(named, errno.ENOSPC if _is_full(folder, said) else None)
+
+
 def _is_full(folder: Path, said: str) -> bool:
-    """Whether git failed because the disk is full, which not all of its messages say."""
-    if "No space left on device" in said:
-        return True
     places = (folder, Path(gettempdir()))  # the latter has the index
     return bool(WRITING.search(said)) and any(shutil.disk_usage(place).free < LITTLE for place in places)
 

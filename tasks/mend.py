@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pithy.display import echo
+from pithy.values import is_inner_path
 
 OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a file of the cache, its folder's included
 KEPT = Path(".pithy/dvc.lock.damaged")
@@ -37,9 +38,11 @@ def damaged(root: Path, stages: Iterable[str]) -> list[str]:
     cache, entries, found = cache_of(root), _entries(root), []
     for stage in stages:
         for out in entries.get(stage, {}).get("outs", []):
+            path = str(out["path"])
             if _remove_damaged(_files(cache, str(out.get("md5", "")))):
-                found.append(str(out["path"]))
-                _remove(root / out["path"])
+                found.append(path)
+                if _is_inside(root, path):
+                    _remove(root / path)
     return found
 
 
@@ -112,13 +115,19 @@ def _entries(root: Path) -> dict[str, Any]:
 
 
 def _files(cache: Path, name: str) -> Iterator[Path]:
-    """The file of the cache, and those that it lists where it stands for a folder."""
+    """The file of the cache, and those that it lists where it stands for a folder.
+
+    Names that are none of the cache's, as anybody may write them into dvc.lock, are left out: they may be paths.
+    """
+    if not OBJECT.fullmatch(name):
+        return
     path = cache / name[:2] / name[2:]
     yield path
     if name.endswith(".dir") and path.exists():
         with contextlib.suppress(ValueError, KeyError, TypeError):  # it is damaged itself
             for each in json.loads(path.read_bytes()):
-                yield cache / each["md5"][:2] / each["md5"][2:]
+                if OBJECT.fullmatch(each["md5"]):
+                    yield cache / each["md5"][:2] / each["md5"][2:]
 
 
 def _every(cache: Path) -> Iterator[Path]:
@@ -139,8 +148,13 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
+def _is_inside(root: Path, path: str) -> bool:
+    """Whether an output of dvc.lock lies in the repository, and not in a folder that a link leads to."""
+    return is_inner_path(path) and (root / path).parent.resolve().is_relative_to(root.resolve())
+
+
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

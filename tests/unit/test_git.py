@@ -50,3 +50,10 @@ def test_other_failures_are_told_in_gits_words(
     error = failure(tmp_path, said, monkeypatch, **free)
     assert exit_code(error) == 66
     assert str(error) == f"git write-tree failed in {tmp_path}: {said}"
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "error: unable to create temporary file: Read-only file system\nfatal: Unable to add (null) to database"
+    error = failure(tmp_path, said, monkeypatch)
+    assert exit_code(error) == 74
+    assert message(error) == f"Read-only file system: {tmp_path}: choose a folder that can be written"
