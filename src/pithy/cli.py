@@ -16,7 +16,7 @@ import typer
 from pithy.display import echo, json_text
 from pithy.errors import InputMissingError, ParameterError, guarded, through
 from pithy.inference import signing
-from pithy.inference.texts import TABLES, decoded
+from pithy.inference.texts import TABLES, decoded, lines_of
 
 # Help texts are plain: Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
@@ -95,7 +95,8 @@ def _lines(file: Path | None) -> Iterator[str]:
         raise InputMissingError(f"{file} is missing: --file names a text file with one text a line")
     source = file.open("rb") if file is not None else sys.stdin.buffer
     with source:
-        yield from decoded(source, "stdin line" if file is None else f"{file} line")
+        name = "stdin line" if file is None else f"{file} line"
+        yield from decoded(lines_of(source, name), name)
 
 
 def _note(empty: int, truncated: int, room: int) -> None:

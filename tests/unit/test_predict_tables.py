@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -235,3 +236,52 @@ def test_a_bar_is_shown_on_a_terminal_only(
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
         tables.predict_table(Predictor(model), source, tmp_path / "out.csv", text="text", force=True)
         assert ("2/2" in capsys.readouterr().err) is terminal
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_a_column_that_stands_twice_is_refused(
+    kind: str, run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = "," if kind == "csv" else "\t"
+    (tmp_path / f"in.{kind}").write_text(mark.join(["text", "id", "id"]) + "\n" + mark.join("abc") + "\n")
+    with pytest.raises(SystemExit) as end:
+        run(tmp_path / f"in.{kind}", "--out", tmp_path / f"out.{kind}")
+    assert end.value.code == DataError.code
+    assert f"in.{kind} has two columns called 'id': rename one" in capsys.readouterr().err
+
+
+def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work(
+    run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("text\nsoup\n")
+    (tmp_path / "link.csv").symlink_to("unmounted/out.csv")
+    (tmp_path / "folder.csv").mkdir()
+    for name, said in (("link.csv", "link.csv exists"), ("folder.csv", "folder.csv is a folder: name a file")):
+        with pytest.raises(SystemExit) as end:
+            run(tmp_path / "in.csv", "--out", tmp_path / name)
+        assert end.value.code == ParameterError.code
+        assert said in capsys.readouterr().err
+    assert (tmp_path / "link.csv").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"text": [b"\xff"]}, "the column 'text' holds Binary: texts are needed"),
+        ({"text": ["a"], "took": [timedelta(1)]}, "a column cannot be written as .csv (datatype duration"),
+        ({"text": ["a"], "raw": [[b"\xff"]]}, "a column cannot be written as .csv (Object of type bytes"),
+    ],
+)
+def test_columns_that_cannot_be_read_or_written_are_named(
+    columns: dict[str, list[object]],
+    said: str,
+    run: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pl.DataFrame(columns).write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(SystemExit) as end:
+        run(tmp_path / "in.parquet", "--out", tmp_path / "out.csv")
+    assert end.value.code == ParameterError.code
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()

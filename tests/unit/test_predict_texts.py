@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from pithy import cli
+from pithy.errors import DataError
+from pithy.inference import texts
 from pithy.inference.predictor import Predictor
 from tests.unit.linear_models import LABELS, SEVERAL, TRAIN, svm
 
@@ -76,3 +79,12 @@ def test_control_characters_of_a_text_are_not_printed_and_json_keeps_them(
     out = capsys.readouterr().out
     assert json.loads(out)["text"] == text
     assert not {"\x1b", "\x07", "\x9b", "\x7f"} & set(out)
+
+
+def test_a_line_without_end_is_refused_before_it_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "LONGEST_LINE", 10)
+    assert list(texts.lines_of(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
+    file = io.BytesIO(b"short\n" + b"a" * 100)
+    with pytest.raises(DataError, match="x line 2 has more than 0 MB: give one text a line"):
+        list(texts.lines_of(file, "x line"))
+    assert file.tell() == 17

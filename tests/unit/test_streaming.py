@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from pithy.corpus import rows as batches
 from pithy.corpus import survey
 from pithy.corpus.index import STEP, Values
 from pithy.corpus.keys import loose_text
-from pithy.corpus.readers import pieces, read_corpus
+from pithy.corpus.readers import decoding, delimited, json_lines, pieces, read_corpus
 from pithy.corpus.source import File, Source
 from pithy.corpus.validation import Validated, validate
 from pithy.errors import DataError
@@ -120,3 +121,47 @@ def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(pieces, "PIECE", 40)
     with pytest.raises(DataError, match="line 52 has 3 values for 2 columns"):
         read_corpus(source({"reader": "csv"}), tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", 'text,label\n"open,'), ("jsonl", '{"text": "')])
+def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
+    kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 100)
+    monkeypatch.setattr(pieces, "LONGEST_ROW", 1_000)
+    path = tmp_path / f"a.{kind}"
+    path.write_text(text + "a b\n" * 1_000 if kind == "csv" else text + "a" * 4_000)
+    reader = delimited.tables(path, delimited.Delimited()) if kind == "csv" else json_lines.tables(path)
+    with pytest.raises(DataError, match=rf"a\.{kind} has a row of more than 0 MB"):
+        list(reader)
+
+
+def test_a_csv_of_too_many_columns_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",".join(f"c{n}" for n in range(10_001)) + "\n")
+    with pytest.raises(DataError, match=r"a\.csv has more than 10,000 columns"):
+        list(delimited.tables(tmp_path / "a.csv", delimited.Delimited()))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gbk"])
+def test_a_file_of_nothing_but_zeros_is_refused_at_its_start(encoding: str, tmp_path: Path) -> None:
+    """It takes no room on the disk, and 64 GB of memory where it is read whole."""
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,label\n好,b\n".encode(encoding))
+    with path.open("r+b") as file:
+        file.truncate(1 << 36)
+    with pytest.raises(DataError, match=r"a\.csv has a NUL byte in line 3"):
+        decoding.utf8(path, encoding)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "gbk", "gb18030", "big5", "latin-1"])
+@pytest.mark.parametrize("block", [1, 3, 1 << 20])
+def test_a_file_that_is_encoded_anew_a_block_at_a_time_is_the_whole_text(
+    encoding: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "BLOCK", block)
+    text = "text,label\r\nune fenêtre,b\n" if encoding == "latin-1" else "text,label\r\n很好,b\n"
+    mark = "\ufeff" if encoding == "utf-16-be" else ""  # which this codec leaves in the text
+    (tmp_path / "a.csv").write_bytes((mark + text).encode(encoding))
+    source = decoding.utf8(tmp_path / "a.csv", encoding)
+    assert isinstance(source, io.BytesIO)
+    assert source.getvalue().decode() == text

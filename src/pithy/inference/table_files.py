@@ -85,6 +85,8 @@ def _counted(table: Table) -> Table:
             columns, rows = chunk.columns, rows + chunk.height
     except DataError as error:
         raise DataError(str(error).partition("\n")[0]) from None  # what follows is advice on data/sources
+    if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
+        raise DataError(f"{table.path} has two columns called {repeated[0]!r}: rename one")
     return replace(table, columns=columns, rows=rows)
 
 
@@ -129,7 +131,14 @@ def _lines(file: IO[bytes], kind: str) -> Write:
         if kind == ".jsonl":
             rows.write_ndjson(file)
             return
-        rows.with_columns(_as_json(rows)).write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
+        try:
+            plain = rows.with_columns(_as_json(rows))
+            plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
+        except (pl.exceptions.ComputeError, TypeError) as error:
+            if getattr(error, "errno", None) or "os error" in str(error):
+                raise
+            reason = str(error).partition("\n")[0]
+            raise ParameterError(f"a column cannot be written as {kind} ({reason}): end --out in .parquet") from None
 
     return write
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,9 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     without `force`, if `out` exists.
     """
     kind_of(out)
-    if out.exists() and not force:
+    if out.is_dir():
+        raise ParameterError(f"{out} is a folder: name a file")
+    if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists: name another file, or overwrite it with --force")
     table, schema = open_table(source), schema_of(predictor)
     _check(table, text, list(schema))
@@ -73,8 +76,8 @@ def _predicted(
     predictor: Predictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
 ) -> pl.DataFrame:
     texts = rows[text]
-    if texts.dtype.is_nested():
-        raise ParameterError(f"the column {text!r} holds lists or records: texts are needed (--text)")
+    if texts.dtype.is_nested() or texts.dtype in {pl.Binary, pl.Object, pl.Duration}:
+        raise ParameterError(f"the column {text!r} holds {texts.dtype}: texts are needed (--text)")
     given = texts.cast(pl.String).fill_null("").to_list()
     answers = predictor.answer(given)
     counts.rows += len(given)

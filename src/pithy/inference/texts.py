@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import IO
 
 from pithy.errors import DataError
 
+LONGEST_LINE = 64 << 20  # bytes
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def lines_of(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """The lines of a file. Raises DataError for one above the limit, before it fills the memory."""
+    for number in count(1):
+        line = file.readline(LONGEST_LINE + 1)
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"{name} {number} has more than {LONGEST_LINE >> 20} MB: give one text a line")
+        if not line:
+            return
+        yield line
 
 
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ def utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
         _check_utf8(path)
         source: Path | io.BytesIO = path
     else:
-        source = io.BytesIO(decode(path.read_bytes(), encoding, path).encode())
+        source = _encoded_anew(path, encoding)
         size = source.getbuffer().nbytes
     if size <= len(codecs.BOM_UTF8) and not reopened(source).read():
         raise DataError(f"{path} is empty")
@@ -54,6 +54,28 @@ def reopened(source: Path | io.BytesIO) -> TextIO:
     """The text of what `utf8` gave, from its start."""
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     return io.TextIOWrapper(stream, "utf-8-sig", newline="")
+
+
+def _encoded_anew(path: Path, encoding: str) -> io.BytesIO:
+    """The text of a file in UTF-8, a block at a time: nothing is kept of a file that is refused early."""
+    if not getattr(codecs.lookup(encoding), "_is_text_encoding", True):
+        raise DataError(f"{path} is not {encoding}: set read.encoding")
+    decoder, result, end, lines, block = codecs.getincrementaldecoder(encoding)(), io.BytesIO(), 0, 0, b"-"
+    with path.open("rb") as file:
+        while block:
+            block = file.read(BLOCK)
+            end += len(block)
+            try:
+                text = decoder.decode(block, not block)
+                result.write((text if result.tell() else text.removeprefix(BOM)).encode())
+            except UnicodeDecodeError as error:
+                raise _wrong_encoding(path, encoding, file, end - len(error.object) + error.start) from None
+            except UnicodeError:
+                raise DataError(f"{path} is not {encoding}: set read.encoding") from None
+            if "\0" in text:
+                raise _nul(path, lines + text[: text.index("\0")].count("\n") + 1)
+            lines += text.count("\n")
+    return result
 
 
 def decode(data: bytes, encoding: str, where: str | Path) -> str:

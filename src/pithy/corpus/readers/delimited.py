@@ -15,6 +15,8 @@ from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.corpus.readers.pieces import pieces
 from pithy.errors import DataError, ParameterError
 
+MOST_COLUMNS = 10_000  # each takes memory of its own, however short the file
+
 
 @dataclass(frozen=True, kw_only=True)
 class Delimited(Columns):
@@ -50,7 +52,9 @@ def tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     source = utf8(path, options.encoding)
     columns: list[str] = []
     rows = 0
-    for piece in pieces(source, options.quote):
+    for piece in pieces(source, path, options.quote):
+        if not columns and piece.partition(b"\n")[0].count(options.separator.encode()) >= MOST_COLUMNS:
+            raise DataError(f"{path} has more than {MOST_COLUMNS:,} columns: keep those that are needed")
         try:
             with readable(path):
                 table = _table(piece, options, columns, rows)

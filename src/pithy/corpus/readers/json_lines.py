@@ -12,7 +12,7 @@ import polars as pl
 
 from pithy.corpus.readers.columns import Columns, map_columns
 from pithy.corpus.readers.decoding import readable, reopened, utf8
-from pithy.corpus.readers.pieces import pieces
+from pithy.corpus.readers.pieces import LongRowError, pieces
 from pithy.errors import DataError
 from pithy.values import parsed_json
 
@@ -44,17 +44,19 @@ def tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
     source = utf8(path, encoding)
     try:
         with readable(path):
-            schema = _schema(source)
-            for piece in pieces(source):
+            schema = _schema(source, path)
+            for piece in pieces(source, path):
                 _refuse_halves(piece)
                 yield pl.read_ndjson(piece, schema=schema)
+    except LongRowError:
+        raise
     except DataError as error:
         raise _explained(path, source, error) from None
 
 
-def _schema(source: Path | io.BytesIO) -> pl.Schema:
+def _schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:
     """Every key with a type that fits all its values."""
-    empty = [pl.read_ndjson(piece, infer_schema_length=None).clear() for piece in pieces(source)]
+    empty = [pl.read_ndjson(piece, infer_schema_length=None).clear() for piece in pieces(source, path)]
     return pl.concat(empty, how="diagonal_relaxed").schema
 
 

@@ -7,14 +7,21 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from pithy.errors import DataError
+
 PIECE = 8 << 20  # bytes
+LONGEST_ROW = 64 << 20  # bytes; a longer one is a fault: it would be held in memory several times
 BLANK = b" \t\r\n"
 
 
-def pieces(source: Path | io.BytesIO, quote: str | None = None) -> Iterator[bytes]:
+class LongRowError(DataError):
+    """A row that is too long to be one."""
+
+
+def pieces(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
     """Pieces of about 8 MB that end with a line, quoted line ends aside; none but the first starts with a blank.
 
-    A byte order mark is in none of them.
+    A byte order mark is in none of them. Raises LongRowError, which names `path`, for a row above the limit.
     """
     mark, rest = (quote or "").encode(), b""
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
@@ -25,6 +32,9 @@ def pieces(source: Path | io.BytesIO, quote: str | None = None) -> Iterator[byte
                 yield rest[:end]
                 rest = rest[end:]
             rest += block
+            if len(rest) > LONGEST_ROW + PIECE:
+                advice = " (a quotation mark that is never closed?)" if mark else ""
+                raise LongRowError(f"{path} has a row of more than {LONGEST_ROW >> 20} MB{advice}: split or correct it")
     if rest:
         yield rest
 
