@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pithy.corpus.access import hidden
 from pithy.display import echo
 from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
 from pithy.settings import read_params
@@ -108,11 +109,12 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
         return result
     if _unauthorized(result):
         raise ParameterError(
-            f"the Prefect server at {api.url} asks for a name and password: set PREFECT_API_AUTH_STRING to the value "
-            "of its PREFECT_SERVER_API_AUTH_STRING"
+            f"the Prefect server at {hidden(api.url)} asks for a name and password: set PREFECT_API_AUTH_STRING to the "
+            "value of its PREFECT_SERVER_API_AUTH_STRING"
         )
     if _unanswered(result):
-        raise TryAgainError(f"the Prefect server at {api.url} stopped answering: run it again, what is done is kept")
+        where = hidden(api.url)
+        raise TryAgainError(f"the Prefect server at {where} stopped answering: run it again, what is done is kept")
     raise result
 
 

@@ -13,7 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pithy.errors import TryAgainError
+from pithy.errors import ParameterError, TryAgainError
+from pithy.values import is_web_address
 from tasks import leash, served
 
 ADDRESS = "PREFECT_API_URL"
@@ -56,9 +57,15 @@ class Server:
 def start() -> Server:
     """The server for one run: the one that PREFECT_API_URL names, the one that is served here, or an embedded one.
 
+    Raises ParameterError where PREFECT_API_URL is no address.
+
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it behind on a kill.
     """
     if ADDRESS in os.environ:
+        if not is_web_address(os.environ[ADDRESS]):
+            raise ParameterError(
+                f"{ADDRESS} is no address: http://HOST:PORT/api is allowed; unset it for a server here"
+            )
         return Server(os.environ[ADDRESS].removesuffix("/api"))
     found = served.holder()
     if found and healthy(found.url):

@@ -12,7 +12,7 @@ from prefect.context import refresh_global_settings_context
 from prefect.settings import PREFECT_API_URL
 
 from flows.pipeline import ended
-from pithy.errors import ParameterError
+from pithy.errors import ParameterError, TryAgainError
 from tasks import server
 from tasks.served import Served
 
@@ -50,3 +50,20 @@ def test_a_server_that_asks_for_another_password_is_no_fault_of_ours() -> None:
         ParameterError, match=rf"^the Prefect server at {URL} asks for a name and password: set PREFECT"
     ):
         ended(server.Server(URL), refused)
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    def silent() -> NoReturn:
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(TryAgainError) as raised:
+        ended(server.Server("http://me:secret@127.0.0.1:9"), silent)
+    said = "the Prefect server at http://127.0.0.1:9 stopped answering: run it again, what is done is kept"
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])
+def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(server.ADDRESS, address)
+    with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; unset"):
+        server.start()
