@@ -61,12 +61,10 @@ def start() -> Server:
 
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it behind on a kill.
     """
-    if ADDRESS in os.environ:
-        if not is_web_address(os.environ[ADDRESS]):
-            raise ParameterError(
-                f"{ADDRESS} is no address: http://HOST:PORT/api is allowed; unset it for a server here"
-            )
-        return Server(os.environ[ADDRESS].removesuffix("/api"))
+    if named := os.environ.get(ADDRESS):
+        if not is_web_address(named):
+            raise ParameterError(f"{ADDRESS} is no address: http://HOST:PORT/api is allowed; or unset it")
+        return Server(named.removesuffix("/api"))
     found = served.holder()
     if found and healthy(found.url):
         server = Server(found.url)

@@ -58,12 +58,12 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
 
     with pytest.raises(TryAgainError) as raised:
         ended(server.Server("http://me:secret@127.0.0.1:9"), silent)
-    said = "the Prefect server at http://127.0.0.1:9 stopped answering: run it again, what is done is kept"
+    said = "the Prefect server at http://***@127.0.0.1:9 stopped answering: run it again, what is done is kept"
     assert str(raised.value) == said
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])
 def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server.ADDRESS, address)
-    with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; unset"):
+    with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; or"):
         server.start()
