@@ -20,6 +20,7 @@ from typing import Any
 from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.values import parsed_json, shown
 
+LARGEST_TEXT = 256 << 20  # bytes of a file that is read whole
 AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
 
 
@@ -231,10 +232,17 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def small_text(path: Path) -> str:
+    """The text of a UTF-8 file. Raises DataError for one that is too large to be settings or a list."""
+    if path.stat().st_size > LARGEST_TEXT:
+        raise DataError(f"{path} has more than {LARGEST_TEXT >> 20} MB: it is damaged, restore it")
+    return path.read_text(encoding="utf-8")
+
+
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or broken file is a clear error."""
     try:
-        return parsed_json(path.read_text(encoding="utf-8"))
+        return parsed_json(small_text(path))
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except ValueError as error:

@@ -31,7 +31,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from pithy.errors import ParameterError
 from pithy.files import read_json
 from pithy.layers.types import Tokens
-from pithy.systems.manifest import verify
+from pithy.systems.manifest import unchanged, verify
 from pithy.systems.saved import Saved, TextFrame, load
 from pithy.text import tokenizers
 
@@ -74,9 +74,10 @@ class PithyTokenizer(PreTrainedTokenizerFast):
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> PithyTokenizer:
         """Read a saved model's folder; what else the library's own loader takes has no effect."""
         path = Path(pretrained_model_name_or_path)
-        verify(path)
-        frame = TextFrame(**read_json(path / "config.json")["frame"])
-        tokenizer = tokenizers.load(path / "tokenizer.json")
+        with unchanged(path):
+            verify(path)
+            frame = TextFrame(**read_json(path / "config.json")["frame"])
+            tokenizer = tokenizers.load(path / "tokenizer.json")
         tokenizer.normalizer = stripping(tokenizer)
         tokenizer.post_processor = framing(frame, tokenizer)
         return cls(

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from pithy import hf
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.files import sha256
+from pithy.inference import predictor
 from pithy.inference.predictor import Predictor
+from pithy.systems import manifest
 from pithy.systems.saved import load, save_again
 from tests.fuzz.model_seeds import saved_model, sealed
 
@@ -130,3 +134,64 @@ def test_the_transformers_library_sees_only_pithy_s_settings(model: Path, key: s
     assert not hasattr(found.config, "auto_map")
     assert found.config.system == "cnn"
     assert (Predictor(model).probabilities(["好"]) == before).all()
+
+
+def test_files_that_are_exchanged_after_they_were_checked_are_not_used(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other weights are whole and fit; only no checksum says that they are this model's."""
+    other = model.with_name("other")
+    weights = load_file(model / "model.safetensors")
+    save_file({name: -tensor for name, tensor in weights.items()}, other)
+    verify = manifest.verify
+
+    def then_exchange(folder: Path) -> set[str]:
+        names = verify(folder)
+        other.replace(folder / "model.safetensors")
+        return names
+
+    monkeypatch.setattr(manifest, "verify", then_exchange)
+    with pytest.raises(TryAgainError, match="model changed while it was read: try again"):
+        load(model)
+
+
+def test_a_link_that_moves_to_another_model_gives_no_mixture(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    champion, second = tmp_path / "champion", shutil.copytree(model, tmp_path / "second")
+    champion.symlink_to(model)
+
+    def then_promote(folder: Path, *rest: Any) -> Any:
+        saved = load(folder, *rest)
+        champion.unlink()
+        champion.symlink_to(second)
+        return saved
+
+    monkeypatch.setattr(predictor, "load", then_promote)
+    with pytest.raises(TryAgainError, match="champion changed while it was read"):
+        Predictor(champion)
+
+
+def test_a_name_that_no_system_can_look_for_is_missing(model: Path) -> None:
+    manifest_json = json.loads((model / "manifest.json").read_text())
+    for name in ("x" * 5_000, ".."):
+        changed = manifest_json | {"sha256": manifest_json["sha256"] | {name: "0" * 64}}
+        (model / "manifest.json").write_text(json.dumps(changed))
+        with pytest.raises(InputMissingError, match="is missing: the model's folder is not whole"):
+            load(model)
+
+
+def test_settings_of_many_gigabytes_are_refused_unread(model: Path) -> None:
+    """A file of zeros takes no room on the disk."""
+    with (model / "manifest.json").open("r+b") as file:
+        file.truncate(1 << 36)
+    with pytest.raises(DataError, match=r"manifest\.json has more than 256 MB"):
+        load(model)
+
+
+def test_weights_of_a_kind_that_no_model_has_are_refused(model: Path) -> None:
+    weights = load_file(model / "model.safetensors")
+    save_file({name: tensor.to(torch.float8_e4m3fn) for name, tensor in weights.items()}, model / "model.safetensors")
+    sealed(model)
+    with pytest.raises(DataError, match=r"holds torch\.float8_e4m3fn, in which no weights are saved"):
+        load(model)

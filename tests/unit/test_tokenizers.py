@@ -6,16 +6,19 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from text_samples import EN, ZH, nasty, validated
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
 
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
 from pithy.settings import EncodeSettings
 from pithy.text.checkpoints import read_checkpoint
 from pithy.text.encoding import TextEncoder
+from pithy.text.growth import growth
 from pithy.text.tokenizers import (
     MASK,
     SPECIALS,
@@ -208,3 +211,39 @@ def test_the_characters_of_ced_are_as_many_as_published(tmp_path: Path) -> None:
     corpus = validated(tmp_path, "zh", {"train": [(text, "pos") for text in texts], "dev": [], "test": []})
     vocabulary = vocabulary_of(token_tokenizer(corpus, EncodeSettings()))
     assert len(vocabulary) - len(SPECIALS) + 2 == 4411, "the paper counts [PAD] and [UNK]"
+
+
+A_TO_AAA = normalizers.Replace("a", "aaa")  # 3^6 = 729
+
+
+@pytest.mark.parametrize(
+    ("parts", "bound"),
+    [
+        ({"normalizer": normalizers.Sequence([A_TO_AAA] * 5)}, 243),
+        ({"normalizer": normalizers.Sequence([normalizers.Sequence([A_TO_AAA] * 3)] * 2)}, 729),
+        ({"normalizer": normalizers.Replace(Regex("x*"), "y" * 255)}, 256),
+        ({"normalizer": normalizers.Replace("``", '"')}, 1),
+        ({"normalizer": normalizers.Prepend("p" * 300)}, 300),
+        ({"pre_tokenizer": pre_tokenizers.Sequence([pre_tokenizers.ByteLevel()] * 9)}, 512),
+        ({"normalizer": normalizers.NFKC(), "pre_tokenizer": pre_tokenizers.ByteLevel()}, 2),
+    ],
+)
+def test_a_tokenizer_that_makes_texts_much_longer_is_refused(parts: dict[str, Any], bound: int, tmp_path: Path) -> None:
+    tokenizer = by_word(SPECIALS)
+    for name, part in parts.items():
+        setattr(tokenizer, name, part)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert growth(tokenizer) == bound
+    if bound <= 256:
+        load(tmp_path / "tokenizer.json")
+        return
+    with pytest.raises(DataError, match="could make a text more than 256 times as long"):
+        load(tmp_path / "tokenizer.json")
+
+
+def test_a_tokenizer_that_pads_and_frames_without_measure_is_read_without_both(tmp_path: Path) -> None:
+    tokenizer = by_word(SPECIALS)
+    tokenizer.enable_padding(length=10**12)
+    tokenizer.post_processor = TemplateProcessing(single=["x"] * 1_000 + ["$A"], special_tokens=[("x", 1)])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert TextEncoder(load(tmp_path / "tokenizer.json")).encode(["a"], 9).ids.tolist() == [1]

@@ -13,6 +13,7 @@ from pithy.errors import DataError
 from pithy.inference.ngram_runtime import open_graph
 from pithy.inference.runtime import OnnxModel
 from pithy.inference.words import Word, words_of
+from pithy.systems.manifest import unchanged
 from pithy.systems.saved import Saved, load
 from pithy.text.blanks import bare, indent
 from pithy.text.encoding import TextEncoder
@@ -49,10 +50,11 @@ class Predictor:
     """Loads a model's folder, an exported one too, once and answers for as many texts as come."""
 
     def __init__(self, folder: Path) -> None:
-        self.saved: Saved = load(folder, open_graph)
+        with unchanged(folder):
+            self.saved: Saved = load(folder, open_graph)
+            tokenizer = load_tokenizer(folder / "tokenizer.json")
         if not isinstance(self.saved.model, OnnxModel):
             lowered(self.saved.model)
-        tokenizer = load_tokenizer(folder / "tokenizer.json")
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
         self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # tokens of a text

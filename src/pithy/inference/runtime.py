@@ -38,6 +38,7 @@ class OnnxModel:
         options.intra_op_num_threads = torch.get_num_threads()
         options.enable_mem_pattern = False  # which pays for batches of one shape only
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch wants the same cores
+        options.log_severity_level = 4  # its warnings would show names of the graph as they are, escapes included
         self.path, self.multi = path, multi
         try:
             self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

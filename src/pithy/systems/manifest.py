@@ -5,10 +5,12 @@ Only a signature, which covers the manifest too, is not listed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pithy.errors import DataError, InputMissingError
+from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.files import read_json, sha256, write_json
 from pithy.values import fits, shown
 
@@ -46,6 +48,30 @@ def verify(folder: Path) -> set[str]:
     return set(digests)
 
 
+@contextmanager
+def unchanged(folder: Path) -> Iterator[None]:
+    """Raise TryAgainError where a file of `folder`, or the folder behind a link, becomes another during the block.
+
+    What was checked is then not what was read: files of two models, for instance, where a promotion moved the link.
+    """
+    before = _stamps(folder)
+    try:
+        yield
+    finally:
+        if _stamps(folder) != before:
+            raise TryAgainError(f"{folder} changed while it was read: try again")
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    """What changes with a folder and its files; nothing for a folder or a file that is not there."""
+    stamps = []
+    for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
+        with suppress(OSError):
+            found = path.stat()
+            stamps.append((path.name, found.st_ino, found.st_size, found.st_mtime_ns))
+    return stamps
+
+
 def _digests(folder: Path) -> dict[str, str]:
     """The checksums by file name; every name is that of an entry of the folder, or of a missing file."""
     manifest = read_json(folder / MANIFEST)
@@ -59,4 +85,6 @@ def _digests(folder: Path) -> dict[str, str]:
     for name in digests:
         if Path(name).name != name:
             raise DataError(f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name: restore the folder")
+        if name not in found:  # the system may be unable to look for it: it may be as long as it likes
+            raise InputMissingError(f"{folder}/{shown(name)} is missing: the model's folder is not whole, restore it")
     return dict(digests)

@@ -36,6 +36,15 @@ HISTORY = "history.json"
 DOCUMENTS = {"card.md", HISTORY}  # for people: no model needs them
 EXPORTED = {GRAPH, *CHECKED} - {"model.safetensors"}
 WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # the files of a model, of an exported one, of an exported SVM
+KINDS = {
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.bool,
+}  # of weights
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 
 
@@ -144,8 +153,14 @@ def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
     """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with.
 
     `graph` opens the graph of an exported model, which is refused without.
-    Raises InputMissingError for what is not there, DataError for what is not as it was saved.
+    Raises InputMissingError for what is not there, DataError for what is not as it was saved, TryAgainError for what
+    changes meanwhile.
     """
+    with manifest.unchanged(folder):
+        return _loaded(folder, graph)
+
+
+def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     exported = GRAPH in _check(folder)
     if exported and graph is None:
         raise ParameterError(f"{folder} is an exported model, good for answers only: name the one it was exported from")
@@ -225,9 +240,12 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        weights = load_file(path)
     except SafetensorError as error:
         raise DataError(f"{path} is not a whole safetensors file ({shown(str(error))}): restore the folder") from None
+    if other := {tensor.dtype for tensor in weights.values()} - KINDS:
+        raise DataError(f"{path} holds {shown(str(other.pop()))}, in which no weights are saved: restore the folder")
+    return weights
 
 
 def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:

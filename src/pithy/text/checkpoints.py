@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tokenizers import Tokenizer
 
 from pithy.errors import DataError, InputMissingError, SourceUnavailableError
+from pithy.files import small_text
 from pithy.text.tokenizers import SPECIALS, by_piece, load
 from pithy.values import parsed_json
 
@@ -56,7 +57,7 @@ def _places(config: dict[str, Any]) -> Any:
 
 def _from_words(path: Path, lowercase: bool) -> Tokenizer:
     try:
-        vocabulary = path.read_text(encoding="utf-8").splitlines()
+        vocabulary = small_text(path).splitlines()
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not the vocabulary of a BERT") from None
     missing = [special for special in SPECIALS if special not in vocabulary]
@@ -68,7 +69,7 @@ def _from_words(path: Path, lowercase: bool) -> Tokenizer:
 def _config(name: str, file: str) -> dict[str, Any]:
     path = _file(name, file)
     try:
-        values = {} if path is None else parsed_json(path.read_text(encoding="utf-8"))
+        values = {} if path is None else parsed_json(small_text(path))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(values, dict):

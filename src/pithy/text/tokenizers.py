@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from pithy.errors import DataError, InputMissingError, is_panic
+from pithy.text.growth import LARGEST, growth
 from pithy.values import shown
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -100,13 +101,15 @@ def load(path: Path) -> Tokenizer:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)")
     try:
-        tokenizer = Tokenizer.from_file(str(path))
-        tokenizer.encode(RARE)  # a model without its unknown token fails over the first one
+        tokenizer = plain(Tokenizer.from_file(str(path)))
+        if growth(tokenizer) <= LARGEST:
+            tokenizer.encode(RARE, add_special_tokens=False)  # a model without its unknown token fails over the first
+            return tokenizer
     except BaseException as error:  # the library raises a bare Exception, or panics
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
-    return plain(tokenizer)
+    raise DataError(f"{path} could make a text more than {LARGEST} times as long, which is refused")
 
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
