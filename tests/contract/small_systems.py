@@ -95,10 +95,9 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu"
     )
 
 
-def build(recipe: Recipe, seed: int = 0, *, multi: bool = False) -> Any:
-    torch.manual_seed(seed)
+def context_of(recipe: Recipe, *, multi: bool = False) -> Context:
     weight = torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
-    context = Context(
+    return Context(
         vocabulary=VOCABULARY,
         classes=CLASSES,
         max_length=MAX_LENGTH,
@@ -110,4 +109,8 @@ def build(recipe: Recipe, seed: int = 0, *, multi: bool = False) -> Any:
         pos_weight=weight,
         multi=multi,
     )
-    return recipe.build(context)
+
+
+def build(recipe: Recipe, seed: int = 0, *, multi: bool = False) -> Any:
+    torch.manual_seed(seed)
+    return recipe.build(context_of(recipe, multi=multi))

@@ -249,10 +249,11 @@ def test_a_checkpoint_is_read_without_the_library(folder: Path) -> None:
 
 
 def test_a_name_of_the_hub_becomes_our_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transformers import AutoModel
+    from transformers import AutoModel, PreTrainedConfig
 
     model = library(folder)
     monkeypatch.setattr(AutoModel, "from_pretrained", lambda name, **_: model)
+    monkeypatch.setattr(PreTrainedConfig, "get_config_dict", lambda name: (model.config.to_dict(), {}))
     encoder: Any = recipe_of().build(context(checkpoint="someone/bert")).encoder  # type: ignore[attr-defined]
     assert isinstance(encoder, PretrainedEncoder) and isinstance(encoder.backbone, Bert)
     torch.testing.assert_close(encoder.eval()(texts()).last, built(folder)[1](texts()).last, atol=0, rtol=0)

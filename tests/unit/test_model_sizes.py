@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -150,3 +152,17 @@ def test_orders_are_checked_without_a_list_of_their_range() -> None:
     for orders in ([1, 10**12], [1, 3], [2, 1], []):
         with pytest.raises((ValueError, ParameterError), match="ascending neighbours"):
             LinearSvmConfig(orders=orders).build(context)
+
+
+def test_no_compiler_is_imported_for_the_sizes() -> None:
+    """PyTorch's compiler takes two seconds of every start; drawing weights on the meta device imports it."""
+    code = (
+        "import sys, torch; from tests.contract.small_systems import NAMES, context_of, recipe_of;"
+        "from pithy.systems.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
+        "own = [each for each in recipes if each.fitting == 'gradient' and each.encoder['kind'] != 'pretrained'];"
+        "made = [(each, context_of(each)) for each in own];"
+        "[check_sizes({'': torch.zeros(10**6)}, {}, lambda: one.build(context)) for one, context in made];"
+        "print(len(own)); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(found.stdout) > 20

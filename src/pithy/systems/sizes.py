@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module
+from torch.overrides import TorchFunctionMode
 
 LARGEST = 10_000_000  # of a size, and of elements that are not in the weights, such as a table of positions
 SPARE = 1_000  # tensors that are not in the weights
+DRAWN = {Tensor.normal_, Tensor.uniform_}
 COPIES = 4  # times that a tensor may be registered: shared weights, wrapped modules
 
 
@@ -23,8 +25,20 @@ def check_sizes(weights: Mapping[str, Tensor], values: Any, build: Callable[[], 
     """
     elements = sum(each.numel() for each in weights.values())
     check_numbers(values, max(LARGEST, elements))
-    with _counted(COPIES * len(weights) + SPARE, COPIES * elements + LARGEST), torch.device("meta"):
+    counted = _counted(COPIES * len(weights) + SPARE, COPIES * elements + LARGEST)
+    with counted, torch.device("meta"), _Undrawn():
         build()
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no initial weights: on the meta device that imports PyTorch's compiler, which takes two seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return the weights as they are instead of drawing them."""
+        named = kwargs or {}
+        if func in DRAWN or getattr(func, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
 
 
 def check_numbers(values: Any, largest: int = LARGEST) -> None:
