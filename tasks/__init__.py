@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 DEFAULTS = {
@@ -27,6 +28,9 @@ DEFAULTS = {
 
 for _name, _value in DEFAULTS.items():
     os.environ.setdefault(_name, _value)
+
+# Prefect makes its folder when it is imported, but not .pithy above it; the server makes both.
+warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
 
 
 def _without_proxy(hosts: tuple[str, ...]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import httpx
@@ -67,3 +70,14 @@ def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatc
     monkeypatch.setenv(server.ADDRESS, address)
     with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; or"):
         server.start()
+
+
+def test_the_first_command_in_a_clone_warns_of_no_missing_folder(tmp_path: Path) -> None:
+    code = "import tasks, prefect.context"
+    root = str(Path(server.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    own = {name: value for name, value in env.items() if name != "PREFECT_HOME"}
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=own, capture_output=True, text=True, check=True
+    )
+    assert said.stderr == ""
