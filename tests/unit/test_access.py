@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from pithy.corpus import queries
-from pithy.corpus.access import contained, hidden, masked
+from pithy.corpus.access import contained, hidden, masked, zone
 from pithy.corpus.queries import write_table
 from pithy.corpus.readers.packed import JsonFiles, read_json_files
 from pithy.corpus.source import read_source
@@ -204,3 +204,15 @@ def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="was a value with an address, which is not shown: ") as caught:
             read(tmp_path / name)  # type: ignore[operator]
         assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "nearness"),
+    [
+        ("::127.0.0.1", 2), ("64:ff9b::7f00:1", 2), ("64:ff9b::a00:1", 1), ("2002:7f00:1::", 2), ("2002:a00:1::", 1),
+        ("::ffff:0:a00:1", 1), ("224.0.0.1", 1), ("::1", 2), ("::", 2), ("8.8.8.8", 0), ("64:ff9b::808:808", 0),
+        ("2606:4700::1111", 0),
+    ],
+)  # fmt: skip
+def test_an_ipv4_address_inside_an_ipv6_address_counts(host: str, nearness: int) -> None:
+    assert zone(host) == nearness

@@ -19,6 +19,7 @@ ALLOWED = "PITHY_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 OWN = ("PG", "HF_")  # variables that PostgreSQL's driver and the hub's reader look for by themselves
 FILES = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
+CARRIERS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]  # of IPv4 in IPv6
 NEAREST = 2  # zones: 0 public, 1 private, 2 this machine and its link
 
 
@@ -141,7 +142,19 @@ def _resolved(host: str) -> set[str]:
 
 def _zone_of(address: str) -> int:
     ip = ipaddress.ip_address(address)
-    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return max(map(_zone_of_ip, (ip, *_carried(ip))))
+
+
+def _zone_of_ip(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
     if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
         return NEAREST
-    return 0 if ip.is_global else 1
+    return 0 if ip.is_global and not ip.is_multicast else 1
+
+
+def _carried(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 address that an IPv6 address leads to: mapped, compatible, 6to4, or through a NAT64 gateway."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return []
+    last = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    own = [last] if any(ip in network for network in CARRIERS) and int(ip) > 1 else []
+    return [*own, *filter(None, (ip.ipv4_mapped, ip.sixtofour))]
