@@ -45,7 +45,8 @@ def retraining(arrival: ingest.Arrival) -> Retraining:
 def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests = []
+    requests, asked = [], []
+    monkeypatch.setattr(champion, "refuse", asked.append)
     monkeypatch.setattr(flows.retrain, "_step", lambda name: lambda function: function)
     monkeypatch.setattr(champion, "current", lambda _: None)
     monkeypatch.setattr(ingest, "take", lambda root, name, settings: ingest.Arrival(dataset=name))
@@ -53,6 +54,7 @@ def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, arrival: retraining(arrival))
     flows.retrain.retrain.fn(root)
     assert [(request.dataset, request.systems) for request in requests] == [("shop_live", ("tfidf_svm",))]
+    assert asked == [root]  # before anything is trained
 
 
 @pytest.mark.parametrize(
