@@ -42,7 +42,7 @@ class LabelAttentionHead(nn.Module):
     def __init__(self, config: LabelAttentionConfig, context: Context, width: int) -> None:
         super().__init__()
         self.config, self.multi = config, context.multi
-        self.labels = nn.Parameter(torch.randn(context.classes, width) * 0.1)  # C
+        self.labels = nn.Parameter(nn.init.normal_(torch.empty(context.classes, width), std=0.1))  # C
         self.window = nn.Parameter(torch.full((2 * config.radius + 1,), 1.0))  # W₁
         self.bias = nn.Parameter(torch.zeros(context.classes))  # b₁
         self.classify = nn.Sequential(

@@ -16,6 +16,8 @@ Positions = Literal["none", "sinusoidal", "learned"]
 
 def sinusoids(length: int, width: int) -> Tensor:
     """Sine and cosine position vectors (length, width) of Vaswani et al. (2017)."""
+    if torch.get_default_device().type == "meta":  # where arithmetic imports PyTorch's compiler
+        return torch.empty(length, width)
     position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)
