@@ -20,6 +20,7 @@ from pithy.errors import DataError, InputMissingError, ParameterError
 from pithy.settings import DownloadSettings
 from pithy.settings import View as ViewSettings
 from pithy.text.characters import by_frequency, count_characters
+from pithy.text.vector_files import open_vectors
 from pithy.text.vectors import coverage, read_vectors, vectors_file
 
 ROOT = Path(__file__).parents[2]
@@ -201,3 +202,15 @@ def test_the_vectors_of_the_mirror_cover_the_characters_of_thucnews(tmp_path: Pa
         read_vectors(tmp_path / "embeddings/embedding_Tencent.npz", vocabulary), np.arange(len(vocabulary))
     )
     assert (found["width"], found["of"] - found["found"]) == (200, 0)
+
+
+def test_a_line_without_end_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
+    """A file of zeros takes no room on the disk, and 64 GB of memory where it is read as one line."""
+    path = tmp_path / "x.vec"
+    path.write_bytes(b"a 1 2\n")
+    with path.open("r+b") as file:
+        file.truncate(1 << 36)
+    width, rows = open_vectors(path)
+    assert (width, next(rows)[0]) == (2, "a")
+    with pytest.raises(DataError, match=r"x\.vec line 2 has more than 4 MB"):
+        next(rows)

@@ -27,6 +27,7 @@ from pithy.values import parsed_json, shown
 
 KINDS = (".npz", ".safetensors", ".txt", ".vec")
 WIDEST = 1 << 16  # numbers of a vector
+LONGEST_LINE = WIDEST << 6  # bytes: a number takes 25 at most
 Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and its E numbers when they are asked for
 Table = tuple[Sequence[str], NDArray[Any]]
 
@@ -61,9 +62,11 @@ def _open_text(path: Path) -> tuple[int, Rows]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number, from 1, and content of every line that is not blank."""
+    """Number, from 1, and content of every line that is not blank. Raises DataError for one that is too long."""
     with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), start=1):
+            if len(raw) > LONGEST_LINE:
+                raise DataError(f"{path} line {number} has more than {LONGEST_LINE >> 20} MB: it is damaged")
             if line := raw.replace(b"\t", b" ").rstrip():
                 yield number, line
 
