@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pithy.encoders.config_check import check_config
 from pithy.encoders.outline import outlined
 from pithy.encoders.pretrained import PretrainedConfig
 from pithy.errors import DataError
@@ -105,3 +106,10 @@ def test_every_family_is_still_read(family: str, tmp_path: Path) -> None:
         assert outlined(str(folder)) is not None
     configured(folder, _attn_implementation="eager", _attn_implementation_autoset=True)
     assert built(folder)[1].backbone.config.model_type == family
+
+
+@pytest.mark.parametrize(("key", "most"), [("num_hidden_layers", 1_000), ("n_layer", 1_000), ("hidden_size", 1 << 20)])
+def test_sizes_beyond_measure_are_refused_before_anything_is_built(key: str, most: int) -> None:
+    check_config({"model_type": "bert", key: most}, "config.json")
+    with pytest.raises(DataError, match=rf"config\.json: {key} is .*; at most {most:,} is supported"):
+        check_config({"model_type": "bert", key: most + 1}, "config.json")

@@ -24,6 +24,7 @@ CHOICES = [
     for part in ("attn", "experts")
     for end in ("", "_internal")
 ]
+MOST = {"num_hidden_layers": 1_000, "n_layer": 1_000, "num_layers": 1_000, "hidden_size": 1 << 20}
 UNSUPPORTED = ("per_layer_config", "quantization_config", "transformers_weights")
 
 
@@ -35,6 +36,9 @@ def check_config(config: dict[str, Any], where: str) -> None:
     for key in CHOICES:
         if config.get(key) not in IMPLEMENTATIONS:
             raise DataError(f"{where}: {key} is {shown(repr(config[key]))}; supported: eager and sdpa")
+    for key, most in MOST.items():
+        if isinstance(config.get(key), int) and config[key] > most:
+            raise DataError(f"{where}: {key} is {config[key]:.3g}; at most {most:,} is supported")
     for key in UNSUPPORTED:
         if config.get(key) is not None:
             raise DataError(f"{where}: {key} is not supported: save the model without it")
