@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -79,12 +80,12 @@ def padded_batches(
 
 
 def train(model: nn.Module, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings) -> None:
-    """One epoch with our batch size, learning rates and clipping."""
+    """Train for our number of epochs, with our batch size, learning rates and clipping."""
     batches = padded_batches(examples, pad_id, config.batch_size, padding=settings.padding, longest=config.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    rates = schedule(optimizer, config, len(batches))
+    rates = schedule(optimizer, config, config.epochs * len(batches))
     model.train()
-    for tokens, labels in batches:
+    for tokens, labels in chain.from_iterable(repeat(batches, config.epochs)):
         optimizer.zero_grad()
         with settings.autocast():
             loss = model(tokens, labels).loss

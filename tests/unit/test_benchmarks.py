@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from benchmarks import corpora, intervals, pipeline, readme, results, run
-from benchmarks.plain_loop import Settings, padded_batches
+from benchmarks.plain_loop import Settings, padded_batches, train
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError, process
+from pithy.layers.types import Prediction, Tokens
 from pithy.text.view import Split
+from pithy.training.config import TrainingConfig
 
 SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))
 
@@ -226,8 +229,6 @@ def test_the_expected_duration_is_that_of_the_last_run(tmp_path: Path) -> None:
 
 
 def test_the_settings_name_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     assert run.with_threads({"threads": "all", "batch": 8}) == {"threads": 7, "batch": 8}
     assert run.with_threads({"batch": 8}) == {"batch": 8}
@@ -309,8 +310,6 @@ def test_drawn_rows_come_again_only_when_all_are_used() -> None:
 
 
 def lengths(padding: Any) -> list[int]:
-    import torch
-
     torch.manual_seed(0)
     texts = [(torch.ones(1 + i % 8, dtype=torch.int64), torch.tensor(0)) for i in range(64)]
     return [batch.ids.shape[1] for batch, _ in padded_batches(texts, 0, 8, padding=padding, longest=6)]
@@ -320,6 +319,23 @@ def test_the_plain_loop_pads_as_its_settings_say() -> None:
     assert lengths("to max_length") == [6] * 8
     assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # cut to 6
     assert Settings("grouped by length", bf16=True).name == "plain PyTorch loop, grouped by length, bf16 autocast"
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_plain_loop_trains_as_many_epochs_as_ours(epochs: int) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.texts = torch.nn.Parameter(torch.zeros(())), 0
+
+        def forward(self, tokens: Tokens, labels: torch.Tensor) -> Prediction:
+            self.texts += len(labels)
+            return Prediction(logits=labels, loss=self.weight)
+
+    texts = [(torch.ones(3, dtype=torch.int64), torch.tensor(0)) for _ in range(10)]
+    model, config = Counting(), TrainingConfig(epochs=epochs, batch_size=4)
+    train(model, texts, 0, config, Settings("to the longest", bf16=False))
+    assert model.texts == 10 * epochs
 
 
 def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:
