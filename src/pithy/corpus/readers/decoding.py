@@ -75,6 +75,7 @@ def _encoded_anew(path: Path, encoding: str) -> io.BytesIO:
             if "\0" in text:
                 raise _nul(path, lines + text[: text.index("\0")].count("\n") + 1)
             lines += text.count("\n")
+    result.seek(0)
     return result
 
 
