@@ -5,42 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import httpx
 import pytest
-from prefect.context import refresh_global_settings_context
-from prefect.settings import PREFECT_API_URL
 
 from flows.pipeline import ended
 from pithy.errors import ParameterError, TryAgainError
 from tasks import server
-from tasks.served import Served
 
 URL = "http://127.0.0.1:9"
 
 
-@pytest.fixture
-def no_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No server is named in the environment, nor known to Prefect."""
-    with monkeypatch.context() as patch:
-        patch.setenv(server.ADDRESS, "")  # so that what the test sets is removed again
-        patch.delenv(server.ADDRESS)
-        refresh_global_settings_context()
-        yield
-    refresh_global_settings_context()
-
-
-@pytest.mark.usefixtures("no_address")
-def test_prefect_that_was_imported_before_uses_the_server_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> None:
     """Else it starts one of its own, without the check of Host and Origin and not ended with the run."""
-    monkeypatch.setattr(server.served, "holder", lambda: Served(1, URL))
-    monkeypatch.setattr(server, "healthy", lambda url: url == URL)
-    assert PREFECT_API_URL.value() is None
-    assert server.start().url == URL
-    assert PREFECT_API_URL.value() == os.environ[server.ADDRESS] == f"{URL}/api"
+    code = (
+        "import prefect.context; from prefect.settings import PREFECT_API_URL; from tasks import server;"
+        f"from tasks.served import Served; server.served.holder = lambda: Served(1, {URL!r});"
+        f"server.healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
+        "print(before, server.start().url, PREFECT_API_URL.value())"
+    )
+    env = {name: value for name, value in os.environ.items() if name != server.ADDRESS}
+    found = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["None", URL, f"{URL}/api"]
 
 
 def test_a_server_that_asks_for_another_password_is_no_fault_of_ours() -> None:
