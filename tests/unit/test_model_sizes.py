@@ -77,7 +77,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused(
     load(folder)
     changed(folder, path, value)
     start = time.monotonic()
-    with pytest.raises(DataError, match="does not fit this version of pithy|at most 1,000 is supported"):
+    with pytest.raises(DataError, match=r"does not fit this version of pithy|at most 1,000 is supported"):
         load(folder)
     assert time.monotonic() - start < 5
 
