@@ -99,7 +99,7 @@ def _report_unsuited(request: Request) -> None:
 def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
     """The data of the state that `flow` ends in; RunFailedError, where a stage failed, is one.
 
-    Raises TryAgainError where the server is gone, ParameterError where it knows nobody, and what else the flow raised.
+    Raises TryAgainError where the server is gone, ParameterError where it asks for a password, what the flow raised.
     """
     try:
         result = flow().result(raise_on_failure=False)
@@ -126,9 +126,7 @@ def _unauthorized(error: BaseException) -> bool:
 
 
 def _unanswered(error: BaseException) -> bool:
-    """Whether Prefect's server did not answer: as a request says it, as Prefect's own first question does, or because
-    the final state came back from the server, which does not hold results.
-    """
+    """Whether Prefect's server did not answer, or gave back the final state without its result."""
     import httpx
     from prefect.exceptions import MissingResult
 

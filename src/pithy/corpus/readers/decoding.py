@@ -57,24 +57,21 @@ def reopened(source: Path | io.BytesIO) -> TextIO:
 
 
 def _encoded_anew(path: Path, encoding: str) -> io.BytesIO:
-    """The text of a file in UTF-8, a block at a time: nothing is kept of a file that is refused early."""
+    """Return the text of a file, encoded in UTF-8. The file is read in blocks, so that a wrong one is refused early."""
     if not getattr(codecs.lookup(encoding), "_is_text_encoding", True):
         raise DataError(f"{path} is not {encoding}: set read.encoding")
-    decoder, result, end, lines, block = codecs.getincrementaldecoder(encoding)(), io.BytesIO(), 0, 0, b"-"
+    result, lines = io.BytesIO(), 0
     with path.open("rb") as file:
-        while block:
-            block = file.read(BLOCK)
-            end += len(block)
-            try:
-                text = decoder.decode(block, not block)
+        try:
+            for _, text, place in _decoded(file, encoding):
+                if place is not None:
+                    raise _wrong_encoding(path, encoding, file, place)
                 result.write((text if result.tell() else text.removeprefix(BOM)).encode())
-            except UnicodeDecodeError as error:
-                raise _wrong_encoding(path, encoding, file, end - len(error.object) + error.start) from None
-            except UnicodeError:
-                raise DataError(f"{path} is not {encoding}: set read.encoding") from None
-            if "\0" in text:
-                raise _nul(path, lines + text[: text.index("\0")].count("\n") + 1)
-            lines += text.count("\n")
+                if "\0" in text:
+                    raise _nul(path, lines + text[: text.index("\0")].count("\n") + 1)
+                lines += text.count("\n")
+        except UnicodeError:
+            raise DataError(f"{path} is not {encoding}: set read.encoding") from None
     result.seek(0)
     return result
 
@@ -97,7 +94,7 @@ def _check_utf8(path: Path) -> None:
     """Read the file once, a block at a time."""
     lines = 0
     with path.open("rb") as file:
-        for block, place in _decoded(file, "utf-8"):
+        for block, _, place in _decoded(file, "utf-8"):
             if b"\0" in block:
                 if _likely(file, 0).startswith(WIDE):
                     raise _wrong_encoding(path, "utf-8", file, 0)
@@ -107,19 +104,19 @@ def _check_utf8(path: Path) -> None:
             lines += block.count(b"\n")
 
 
-def _decoded(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, int | None]]:
-    """The file's blocks, up to one with a byte that is not `encoding`; beside it the byte's place in the file."""
+def _decoded(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, str, int | None]]:
+    """The file's blocks with their text, up to one with a byte that is not `encoding`, and that byte's place."""
     decoder, end, block = codecs.getincrementaldecoder(encoding)(), 0, b"-"
     file.seek(0)
     while block:
         block = file.read(BLOCK)
         end += len(block)
         try:
-            decoder.decode(block, not block)
+            text = decoder.decode(block, not block)
         except UnicodeDecodeError as error:  # its object starts with what the blocks before broke off
-            yield block, end - len(error.object) + error.start
+            yield block, "", end - len(error.object) + error.start
             return
-        yield block, None
+        yield block, text, None
 
 
 def _wrong_encoding(where: str | Path, encoding: str, file: IO[bytes], place: int) -> DataError:
@@ -154,7 +151,7 @@ def _guessed(file: IO[bytes], place: int) -> str:
 def _misfit(file: IO[bytes], encoding: str) -> int | None:
     """Place of the first byte that speaks for an encoding in WIDER: one that is not `encoding`, or no character."""
     end = 0
-    for block, place in _decoded(file, encoding) if encoding in WIDER else ():
+    for block, _, place in _decoded(file, encoding) if encoding in WIDER else ():
         if place is not None:
             return place
         if encoding == "latin-1" and (control := CONTROL.search(block)):
