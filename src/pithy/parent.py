@@ -23,7 +23,7 @@ LEFT = {1, 127}  # codes with which libraries end a process; none is ours
 
 LOOK = 10.0  # seconds between two looks at whether the stage asks for memory without end
 FAULTS = 100  # pages between two looks: with fewer it gets no memory
-BUSY = 1 / 3  # of its processor time in the kernel, and it asks; the machine may be busy with others
+BUSY = 1 / 4  # of its processor time in the kernel, and it asks; the machine may be busy with others
 LEAST = 1 / 50  # of the time on a processor; less tells nothing
 
 

@@ -45,11 +45,11 @@ deployments:
 """
 
 
-def until(true: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """Wait for a condition, and fail where it does not come; what it became."""
+def until(true: Callable[[], Any], seconds: float = 120.0, otherwise: Callable[[], Any] = str) -> Any:
+    """Wait for a condition and return its value; fail with what `otherwise` returns if it stays false."""
     end = time.monotonic() + seconds
     while not (found := true()):
-        assert time.monotonic() < end, "it never came"
+        assert time.monotonic() < end, f"the condition stayed false for {seconds:g} s: {otherwise()}"
         time.sleep(0.2)
     return found
 
@@ -98,6 +98,11 @@ class Serving:
         """The flow runs whose fields have these values, the oldest first."""
         found = self.ask("flow_runs/filter", sort="EXPECTED_START_TIME_ASC")
         return [run for run in found if all(run[key] == value for key, value in wanted.items())]
+
+    def until_child(self) -> None:
+        """Wait until a stage has started its child process."""
+        states = ("name", "state_name", "state")
+        until((self.toy.told / "child").exists, 240, lambda: [[run[key] for key in states] for run in self.runs()])
 
     def heartbeats(self, run: str) -> int:
         """How many of the run the server has heard."""

@@ -22,11 +22,11 @@ LIMITED = (
 ASKS = (
     "end = time.monotonic() + 200",
     "while time.monotonic() < end:",
-    "    try: mmap.mmap(-1, 1 << 30)",
-    "    except OSError: pass",
+    "    try: bytearray(1 << 30)",
+    "    except MemoryError: pass",
 )
 HEAD = (
-    "import mmap, os, resource, signal, sys, time",
+    "import os, resource, signal, sys, time",
     "from pathlib import Path",
     "from pithy import parent",
     "parent.LOOK = 1.0",

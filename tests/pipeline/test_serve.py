@@ -85,7 +85,7 @@ def test_a_killed_run_is_crashed_and_told_by_a_secret_address(
     toy = serving.toy
     toy.tell({"gather": {"sleep": 600, "child": True}})
     run = serving.start("refresh_pos", "refresh")
-    until((toy.told / "child").exists)
+    serving.until_child()
     engine = serving.engine()
     stage = engine.children(recursive=True)
     engine.kill()
@@ -127,7 +127,7 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_knows(serving: Serv
     toy = serving.toy
     toy.tell({"gather": {"sleep": 600, "child": True}})
     run = serving.start("refresh_pos", "refresh")
-    until((toy.told / "child").exists)
+    serving.until_child()
     due = time.time() + 11  # longer ahead than a worker looks
     when = datetime.fromtimestamp(due, UTC).isoformat()
     late = serving.start("pipeline", "pipeline", state_details={"scheduled_time": when})
@@ -143,7 +143,7 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_knows(serving: Serv
         assert again.runs(id=run)[0]["state"]["message"] == "the service that ran it is gone"
         again.settle()
         run = again.start("refresh_pos", "refresh")
-        until((toy.told / "child").exists)
+        again.until_child()
         family = again.family()
         ended = again.stop()
         assert (ended.returncode, ended.stdout) == (0, f"process {again.command.pid} has ended\n")
