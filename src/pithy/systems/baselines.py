@@ -1,4 +1,4 @@
-"""The baselines of the papers' tables that are trained from scratch, and chance."""
+"""Baselines from the papers' tables that are trained from scratch, and the random baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""BERT fine-tuned, plain and with prompt text augmentation; from scratch and small where there is no checkpoint."""
+"""Fine-tuned pretrained encoders, plain and with prompt text augmentation.
+
+A view without a checkpoint gets a small encoder instead.
+"""
 
 from __future__ import annotations
 

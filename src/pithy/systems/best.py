@@ -1,4 +1,7 @@
-"""Two BiLSTMs with hook fusion and attention pooling: among the best combinations from scratch (docs/log.md)."""
+"""BiLSTM of two layers with hook fusion and attention pooling.
+
+It is among the best combinations that are trained from scratch (docs/log.md).
+"""
 
 from __future__ import annotations
 

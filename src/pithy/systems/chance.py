@@ -1,4 +1,4 @@
-"""Answers drawn by the classes' frequencies: what any system has to beat."""
+"""Random baseline: predictions drawn by the class frequencies of the training data."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from pithy.values import Strict
 
 @dataclass(frozen=True, kw_only=True)
 class ChanceConfig(Strict):
-    """Nothing to set."""
+    """Configuration of the random baseline, which has no settings."""
 
     fitting: ClassVar[str] = "counting"
 
     def build(self, context: Context) -> Chance:
-        """The model before it has counted."""
+        """Return the model before its frequencies are set."""
         return Chance(self, context)
 
 
 class Chance(nn.Module):
-    """The log frequency of each class plus Gumbel noise, so that the likeliest class is a draw by frequency.
+    """Random baseline: the logits are the log frequency of each class plus Gumbel noise.
 
-    Where a text may have several labels, the log odds of each plus logistic noise: each is a draw by its frequency.
-    The noise is a hash of seed and text: the same text gets the same answer in any batch, another seed another.
-    Where the data have token labels, each token's is a draw in which all are as likely.
+    The class with the highest logit is therefore a draw by frequency. With several labels per text, the logits are the
+    log odds of each label plus logistic noise, so each label is drawn by its own frequency. The noise is a hash of the
+    seed and the text: a text gets the same prediction in every batch, and another seed gives other predictions. If the
+    data have token labels, each token's label is drawn with equal probability for all labels.
     """
 
     depth = 0
@@ -45,25 +46,25 @@ class Chance(nn.Module):
         self.seed: Tensor
 
     def install(self, frequency: Tensor, seed: int) -> None:
-        """Take the share (C,) of the training texts that have each label."""
+        """Set the share (C,) of the training texts that have each label, and the seed of the draws."""
         self.frequency, self.seed = frequency.to(self.frequency), self.seed.new_tensor(seed)
 
     def draws(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
-        """Uniform numbers in (0, 1), float64: by seed, text and class (B, C), and by place too (B, L, S)."""
+        """Return uniform float64 numbers in (0, 1): for the classes (B, C) and for the token labels (B, L, S)."""
         place = mix(torch.arange(tokens.ids.shape[1], device=tokens.ids.device))
-        text = (mix(tokens.ids + place) * tokens.valid).sum(1)  # (B,), whatever the padding
+        text = (mix(tokens.ids + place) * tokens.valid).sum(1)  # (B,), independent of the padding
         each = mix(text.unsqueeze(1) + place)  # (B, L)
         return self._uniform(text, self.classes), self._uniform(each, self.token_classes)
 
     def _uniform(self, keys: Tensor, count: int) -> Tensor:
-        """`count` numbers for each of `keys`, (…, `count`)."""
-        # a number of its own for each seed and class
+        """Return `count` uniform numbers for each key, (..., `count`)."""
+        # one number per seed and class
         streams = self.seed * count + torch.arange(count, device=keys.device)
         bits = mix(keys.unsqueeze(-1) + mix(streams)) & (2**52 - 1)
         return (bits.double() + 0.5) / 2**52
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
-        """Noisy logits (B, C), and (B, L, S) of the tokens, with the texts' loss where `labels` are given."""
+        """Return noisy logits (B, C) and token logits (B, L, S), and the loss of the texts if `labels` are given."""
         (u, each), p = self.draws(tokens), self.frequency.double().clamp(1e-9, 1 - 1e-9)
         noisy = p.logit() + u.logit() if self.multi else p.log() + gumbel(u)
         logits, loss = noisy.float(), None
@@ -73,5 +74,5 @@ class Chance(nn.Module):
 
 
 def gumbel(u: Tensor) -> Tensor:
-    """Gumbel noise of uniform numbers: the largest of p.log() + noise is a draw by p."""
+    """Return Gumbel noise from uniform numbers `u`; the arg max of p.log() + noise is a draw from p."""
     return -(-u.log()).log()

@@ -1,4 +1,4 @@
-"""CNLE: a text and the label set attend to each other, and a decoder names the labels."""
+"""CNLE: co-attention between a text and the label set, and a decoder that predicts the labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECIPES = [
             "beta2": 0.98,
             "epsilon": 1e-9,
             "weight_decay": 0.0,
-            "learning_rate": 2.2e-3,  # 1 / √(256 · 800), the peak of the warm-up of Vaswani et al. (2017)
+            "learning_rate": 2.2e-3,  # 1 / √(256 · 800), the peak learning rate of Vaswani et al. (2017)
             "schedule": "inverse_sqrt",
             "warmup": 0.2,
             "warmup_steps": 800,

@@ -1,4 +1,4 @@
-"""What a model costs: parameters, floating-point operations, time."""
+"""Cost of a model: floating-point operations and inference time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pithy.systems.linear_svm import LinearSvm
 from pithy.systems.saved import TextFrame
 from pithy.systems.startup import keep_plain
 
-LETTERS = 5  # of every token, where a model reads its characters
+LETTERS = 5  # assumed characters per token, for models that read characters
 
 
 def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
-    """Floating-point operations of one text, `length` tokens with its frame: matrix products and convolutions.
+    """Return the floating-point operations of one text of `length` tokens, prompt and special tokens included.
 
-    A multiply-add counts as two.
+    Matrix products and convolutions are counted. A multiply-add counts as two operations.
     """
     from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode
 
     keep_plain(_FlopCounterMode.__torch_dispatch__)
-    if isinstance(model, LinearSvm):  # one weight a class and n-gram
+    if isinstance(model, LinearSvm):  # one weight per class and n-gram
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
@@ -39,12 +39,12 @@ def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
 
 
 def _recurrent(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:
-    """Of a fused recurrent layer, by the shapes of its texts (L, B, I) and of its weights (4H, I) and (4H, H)."""
+    """Return the operations of a fused recurrent layer for texts (L, B, I) and weights (4H, I) and (4H, H)."""
     return 2 * texts[0] * texts[1] * (math.prod(inputs) + math.prod(states))
 
 
 def milliseconds(run: Callable[[int], Any], texts: int, *, warm: int = 5) -> float:
-    """Median milliseconds of `run(i)` over `texts` calls, after a few that do not count."""
+    """Return the median time of `texts` calls of `run(i)` in milliseconds, after at most `warm` warm-up calls."""
     for i in range(min(warm, texts)):
         run(i)
     times = []

@@ -1,4 +1,4 @@
-"""The multi-layer semantic perceptron family: MLP, SMSP, SMSP-E, DC, DMSP."""
+"""Multi-layer semantic perceptron family: MLP, SMSP, SMSP-E, DC and DMSP."""
 
 from __future__ import annotations
 

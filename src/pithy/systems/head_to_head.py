@@ -1,4 +1,4 @@
-"""Head-to-head attention, alone and with prompt text augmentation (the paper's own method)."""
+"""Head-to-head attention, alone and with prompt text augmentation, which is the paper's own method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels as vectors beside the words: LEAM and EXAM."""
+"""LEAM and EXAM: classifiers that compare the words of a text with label embeddings."""
 
 from __future__ import annotations
 

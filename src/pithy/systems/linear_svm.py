@@ -1,4 +1,4 @@
-"""TF-IDF over token n-grams and a linear support vector machine: the baseline that every user should see."""
+"""TF-IDF over token n-grams with a linear SVM: the baseline that every user should see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSvmConfig(Strict):
-    """n-gram orders and the machine's penalty; `features` caps the n-grams kept, the most frequent first."""
+    """Settings of the linear SVM.
+
+    `orders` are the lengths of the n-grams. An n-gram is kept if it occurs in at least `min_rows` training texts;
+    `features` limits their number, and the most frequent ones are kept. `penalty` is C of liblinear.
+    """
 
     fitting: ClassVar[str] = "solver"
 
@@ -27,7 +31,11 @@ class LinearSvmConfig(Strict):
     penalty: Annotated[float, Range(gt=0.0)] = 1.0
 
     def build(self, context: Context) -> LinearSvm:
-        """The untrained model; its orders are neighbours, ascending, and fit the vocabulary."""
+        """Return the untrained model.
+
+        Raises ValueError if the orders are not ascending and consecutive, or if the keys of their n-grams exceed 64
+        bits.
+        """
         if not self.orders or self.orders != list(range(self.orders[0], self.orders[0] + len(self.orders))):
             raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
         if self.orders[-1] > (most := longest(context.vocabulary)):
@@ -39,9 +47,9 @@ class LinearSvmConfig(Strict):
 
 
 class LinearSvm(nn.Module):
-    """Margins of a one-vs-rest linear SVM on TF-IDF, turned into probabilities by one scale fitted on dev.
+    """One-vs-rest linear SVM on TF-IDF; one scale, fitted on dev, turns its margins into logits.
 
-    Its weights are set by `pithy.training.linear`, not by gradient descent.
+    `pithy.training.linear` sets the weights; they are not trained by gradient descent.
     """
 
     depth = 0
@@ -56,7 +64,7 @@ class LinearSvm(nn.Module):
     def install(
         self, keys: Tensor, idf: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float = 1.0
     ) -> None:
-        """Take a fitted machine: sorted n-gram `keys` (F,), `idf` (F,), `weight` (F, C), `bias` (C,)."""
+        """Set the fitted n-gram `keys` (F,), sorted, `idf` (F,), `weight` (F, C), `bias` (C,) and `scale`."""
         self.register_buffer("keys", keys)
         self.register_buffer("idf", idf.float())
         self.weight = nn.Parameter(weight.float(), requires_grad=False)
@@ -67,18 +75,18 @@ class LinearSvm(nn.Module):
         self.scale: Tensor
 
     def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> Any:
-        """Take a saved machine, whatever the number of its features."""
+        """Load the state of a saved SVM with any number of features."""
         self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
 
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """Known n-grams as (row (K,), feature (K,), tf-idf value (K,)), each row at unit L2 length."""
+        """Return the known n-grams as (row (K,), feature (K,), TF-IDF value (K,)); each row has unit L2 norm."""
         row, feature, count = count_known(tokens, self.keys, self.vocabulary, self.orders)
         value = (1 + count.float().log()) * self.idf[feature]  # sublinear term frequency
         squares = torch.zeros(len(tokens.ids), device=value.device).index_add_(0, row, value.square())
         return row, feature, value / squares.clamp(min=1e-12).sqrt()[row]
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
-        """Scaled margins (B, C) as logits."""
+        """Return scaled margins (B, C) as logits, and the loss if `labels` are given."""
         row, feature, value = self.features(tokens)
         margin = self.bias.expand(len(tokens.ids), -1).clone()
         margin.index_add_(0, row, self.weight[feature] * value.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""Every system with what it can do and what it weighs, found by building it."""
+"""List of all systems with their tasks and numbers of parameters, found by building each model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ CAPTION = (
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One system. `tasks` are of single, multi and tokens; `parameters` is None where the data decide."""
+    """One registered system.
+
+    `tasks` are some of single, multi and tokens. `parameters` is None if the number depends on the training data.
+    """
 
     system: str
     tasks: tuple[str, ...]
@@ -50,8 +53,8 @@ class Listed:
 
 
 def listed() -> Iterator[Listed]:
-    """Every registered system, in the registry's order."""
-    torch.set_num_threads(1)  # models of this size only wait for threads
+    """Yield every registered system, in the order of the registry."""
+    torch.set_num_threads(1)  # models of this size gain nothing from more threads
     for recipe in RECIPES.values():
         asked = CONTEXTS if _labels_tokens(recipe) else WHOLE_TEXTS
         built = {task: model for task, context in asked.items() if (model := _built(recipe, context)) is not None}
@@ -66,7 +69,7 @@ def listed() -> Iterator[Listed]:
 
 
 def _built(recipe: Recipe, context: Context) -> nn.Module | None:
-    """The model without its weights' values, or None where it refuses the task."""
+    """Build the model on the meta device; return None if the recipe refuses the task."""
     try:
         with torch.device("meta"):
             return recipe.build(context)
@@ -84,7 +87,7 @@ def _labels_tokens(recipe: Recipe) -> bool:
 
 @torch.inference_mode()
 def labels_tokens(model: nn.Module, context: Context) -> bool:
-    """Whether the model says something of every token: asked with one short text."""
+    """Return whether the model predicts token labels, by running it on one short text."""
     ids = torch.tensor([[*context.prefix_ids, 5, 6, 7]])
     spelling = torch.full((*ids.shape, 3), 2)
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
@@ -92,7 +95,7 @@ def labels_tokens(model: nn.Module, context: Context) -> bool:
 
 
 def compact(number: int | None) -> str:
-    """1,186,818 as 1.2 M."""
+    """Return a number in short form, such as 1.2 M for 1,186,818."""
     if number is None:
         return "by the data"
     for size, unit in ((1_000_000, "M"), (1_000, "k")):

@@ -1,6 +1,6 @@
-"""manifest.json of a model's folder: facts about the model, and the SHA-256 of every other file of the folder.
+"""manifest.json of a model folder: facts about the model, and the SHA-256 of every other file of the folder.
 
-Only a signature, which covers the manifest too, is not listed.
+The signature file is the only one that is not listed, because it also covers the manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MANIFEST, SIGNATURE = "manifest.json", "model.sig"
 
 
 def write(folder: Path, facts: dict[str, Any]) -> None:
-    """Write the manifest of a complete `folder`: `facts`, and the checksums of all its files."""
+    """Write the manifest of a complete `folder`: `facts` and the checksums of all its files."""
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
     write_json(folder / MANIFEST, {**facts, "sha256": {name: sha256(folder / name) for name in names}})
 
@@ -29,10 +29,10 @@ def facts_of(folder: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> set[str]:
-    """Return the files that the manifest lists. The folder must hold them unchanged, and nothing else.
+    """Check `folder` against its manifest and return the names of the listed files.
 
-    A file that is not listed has no checksum, and a library could read it without being asked. Raises
-    InputMissingError for a missing file, DataError for a changed or unlisted one.
+    The folder must contain these files unchanged, and no others: an unlisted file has no checksum, and a library could
+    read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
     """
     if not folder.is_dir():
         raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
@@ -50,9 +50,10 @@ def verify(folder: Path) -> set[str]:
 
 @contextmanager
 def unchanged(folder: Path) -> Iterator[None]:
-    """Raise TryAgainError where a file of `folder`, or the folder behind a link, becomes another during the block.
+    """Raise TryAgainError if a file of `folder`, or the folder that a link points to, changes during the block.
 
-    What was checked is then not what was read: files of two models, for instance, where a promotion moved the link.
+    After such a change, the files that were read may differ from the files that were checked. For example, a promotion
+    may have moved the link to another model.
     """
     before = _stamps(folder)
     try:
@@ -63,7 +64,7 @@ def unchanged(folder: Path) -> Iterator[None]:
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
-    """What changes with a folder and its files; nothing for a folder or a file that is not there."""
+    """Return name, inode, size and modification time of the folder and its files, without those that do not exist."""
     stamps = []
     for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
         with suppress(OSError):
@@ -73,7 +74,7 @@ def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """The checksums by file name; every name is that of an entry of the folder, or of a missing file."""
+    """Return the checksums by file name; every name is that of an entry of the folder."""
     manifest = read_json(folder / MANIFEST)
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict) or not fits(digests, dict[str, str]):
@@ -85,6 +86,6 @@ def _digests(folder: Path) -> dict[str, str]:
     for name in digests:
         if Path(name).name != name:
             raise DataError(f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name: restore the folder")
-        if name not in found:  # the system may be unable to look for it: it may be as long as it likes
+        if name not in found:  # not is_file(), which fails for a name that is too long
             raise InputMissingError(f"{folder}/{shown(name)} is missing: the model's folder is not whole, restore it")
     return dict(digests)

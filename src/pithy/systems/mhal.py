@@ -1,4 +1,4 @@
-"""MHAL: each token label has an attention head, and the heads' scores label the text; in the paper's five regimes."""
+"""MHAL in the paper's five regimes: one attention head per token label; the heads' scores label the text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from pithy.systems.recipe import Recipe
 
-# The paper's own is adadelta at a learning_rate of 1.0 without clip, 200 epochs and a patience of 7: several times as
-# many epochs where no vectors are given (docs/log.md).
+# The paper uses adadelta with a learning_rate of 1.0, no clip, 200 epochs and a patience of 7. Without pretrained
+# vectors, that takes several times as many epochs (docs/log.md).
 TRAIN = {
     "optimizer": "adam",
     "learning_rate": 2e-3,
@@ -22,7 +22,7 @@ TRAIN = {
 
 
 def _regime(name: str, about: str, *, sentence: float, token: float, bridges: bool, stop_on: str) -> Recipe:
-    """`bridges`: the attention loss, the queries' likeness and the language models."""
+    """Return the recipe of a regime; `bridges` adds the attention, query similarity and language model losses."""
     head: dict[str, Any] = {"kind": "attention_labeler", "sentence_weight": sentence, "token_weight": token}
     encoder: dict[str, Any] = {"kind": "spelled_bilstm"}
     if bridges:

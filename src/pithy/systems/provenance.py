@@ -1,4 +1,4 @@
-"""What made a model: the SHA-256 of data, code, parameters and weights, which its manifest holds as `provenance`."""
+"""Provenance of a model: the SHA-256 of data, code, parameters and weights, stored in its manifest as `provenance`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def parameters_hash(**values: Any) -> str:
 
 
 def code_hash() -> str:
-    """Return the SHA-256 of a list of pithy's Python files: path and SHA-256 of each, in the order of the paths."""
+    """Return the SHA-256 of the package's Python files: of a list with the path and SHA-256 of each, sorted by path."""
     files = sorted((path.relative_to(PACKAGE).as_posix(), path) for path in PACKAGE.rglob("*.py"))
     lines = "".join(f"{name} {sha256(path)}\n" for name, path in files)
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def of_saved(folder: Path, facts: dict[str, Any]) -> dict[str, str]:
-    """Return the provenance of the model that this process writes to `folder`; `facts` may name data and parameters."""
+    """Return the provenance of a model that is being saved in `folder`; `facts` may contain data and parameters."""
     return {**facts.get(PROVENANCE, {}), "code": code_hash(), "weights": sha256(folder / WEIGHTS)}
 
 
 def read(folder: Path) -> dict[str, str]:
     """Return the provenance in the manifest of a verified `folder`; empty for a model of an older version.
 
-    Raises DataError where the weights are not those that it names.
+    Raises DataError if it is malformed, or if its checksum of the weights is not that of the manifest.
     """
     content = read_json(folder / manifest.MANIFEST)
     found = content.get(PROVENANCE, {})

@@ -1,4 +1,4 @@
-"""A recipe: a text view, an encoder, a head and training defaults; one a system."""
+"""Recipe of a system: a text view, an encoder, a head and training defaults."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class EncoderConfig(Protocol):
     """Settings that build an encoder."""
 
     def build(self, context: Context) -> Encoder:
-        """The encoder for the data."""
+        """Return the encoder for the data that `context` describes."""
 
 
 class HeadConfig(Protocol):
     """Settings that build a head on an encoder."""
 
     def build(self, context: Context, encoder: Encoder) -> nn.Module:
-        """The head for the data, or ValueError where the two do not fit."""
+        """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
 ENCODERS: dict[str, type] = {
@@ -88,7 +88,7 @@ HEADS: dict[str, type] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a system is made of. `encoder` and `head` hold a `kind` and its settings; so does a saved model."""
+    """Definition of a system. `encoder` and `head` hold a `kind` and its settings, as a saved model does."""
 
     name: str
     about: str
@@ -100,17 +100,20 @@ class Recipe:
 
     @property
     def fitting(self) -> Fitting:
-        """How the model comes by its weights; one that is not trained by gradient is encoder and head in one."""
+        """How the weights are determined. A model that is not trained by gradient is encoder and head in one."""
         found: Fitting = getattr(ENCODERS[self.encoder["kind"]], "fitting", "gradient")
         return found
 
     def changed(self, *, encoder: Mapping[str, Any], head: Mapping[str, Any], train: Mapping[str, Any]) -> Recipe:
-        """This recipe with settings of params.yaml put over its own; another `kind` starts from that kind's own."""
+        """Return this recipe with settings of params.yaml applied.
+
+        A part with another `kind` does not keep the recipe's settings; it starts from the defaults of that kind.
+        """
         values = {**vars(self), "encoder": _over(self.encoder, encoder), "head": _over(self.head, head)}
         return Recipe(**{**values, "train": {**self.train, **train}})
 
     def build(self, context: Context, path: str = "") -> nn.Module:
-        """The model, with fresh weights; `path` is where the system stands in params.yaml.
+        """Return the model with initial weights; `path` is the system's key in params.yaml, for error messages.
 
         Raises ParameterError for unknown settings and for parts that do not fit together.
         """
@@ -134,7 +137,10 @@ def _over(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
-    """The typed settings of an encoder or head named by `kind`."""
+    """Return the typed settings of the encoder or head that `kind` names.
+
+    Raises ParameterError for an unknown kind or setting.
+    """
     settings = dict(values)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in kinds:
@@ -143,6 +149,6 @@ def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
 
 
 def settings_of(kinds: dict[str, type], config: Any) -> dict[str, Any]:
-    """The reverse of `part`: every setting of a part, with its kind."""
+    """Return all settings of a part with its kind; the inverse of `part`."""
     names = {cls: kind for kind, cls in kinds.items()}
     return {"kind": names[type(config)], **asdict(config)}

@@ -1,4 +1,4 @@
-"""Every system by name."""
+"""Registry of all systems by name."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ RECIPES: dict[str, Recipe] = {
 
 
 def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe of a system of params.yaml with its changes, over the run's own `train` settings.
+    """Return the recipe of a system of params.yaml with its changes; its own `train` overrides the run's `train`.
 
-    An unknown recipe is refused with the nearest name, and what only a saved model may say of itself.
+    Raises ParameterError with the nearest name for an unknown recipe, and for `encoder.backbone`, which only saved
+    models have.
     """
     base = system.recipe or name
     if base not in RECIPES:
         where = f"systems.{name}.recipe" if system.recipe else f"systems.{name}"
         raise ParameterError(f"params.yaml: {where}: there is no system {base!r}: {nearest(base, list(RECIPES))}")
-    if "backbone" in system.encoder:  # which a saved model's config.json may hold, and no run
+    if "backbone" in system.encoder:  # only in a saved model's config.json
         raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting: remove it")
     return RECIPES[base].changed(encoder=system.encoder, head=system.head, train={**(train or {}), **system.train})

@@ -1,9 +1,9 @@
-"""A saved model: a folder with config, weights, tokenizer, labels, card and manifest. No pickle anywhere.
+"""Saved model: a folder with config, weights, tokenizer, labels, card and manifest, without pickle.
 
 config.json  model.safetensors  tokenizer.json  labels.json  card.md  history.json  manifest.json
 
-The manifest lists all other files; a folder with a further file is refused. An exported model has model.onnx in place
-of model.safetensors and no history; an exported linear SVM has ngrams.json too.
+The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx instead
+of model.safetensors, and no history. An exported linear SVM also has ngrams.json.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
-DOCUMENTS = {"card.md", HISTORY}  # for people: no model needs them
+DOCUMENTS = {"card.md", HISTORY}  # for readers; not needed to load a model
 EXPORTED = {GRAPH, *CHECKED} - {"model.safetensors"}
-WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # the files of a model, of an exported one, of an exported SVM
+WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # files of a model, an exported model, an exported SVM
 KINDS = {
     torch.float32,
     torch.float16,
@@ -44,13 +44,13 @@ KINDS = {
     torch.int64,
     torch.int32,
     torch.bool,
-}  # of weights
+}  # allowed dtypes of weights
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFrame:
-    """How a model reads texts: what stands around their own tokens, how much fits, what their tokens are."""
+    """Input format of a model: the tokens around each text, the maximum length and the vocabulary."""
 
     language: str
     max_length: int
@@ -60,26 +60,26 @@ class TextFrame:
     unk_id: int
     mask_id: int | None
     vocabulary: int
-    characters: str = ""  # that spell the tokens, where the model reads them
-    token_labels: list[str] = field(default_factory=list)  # the default one first
-    plain_class: int = 0  # the class of texts without another
+    characters: str = ""  # all characters of tokens, for models that read characters
+    token_labels: list[str] = field(default_factory=list)  # the default label first
+    plain_class: int = 0  # class with the smallest share of non-default token labels
 
 
 def spelling_size(characters: str) -> int:
-    """Ids that spell tokens by `characters`, none and unknown included; 0 where tokens are not spelled."""
+    """Return the number of character ids, those for none and unknown included; 0 if tokens have no characters."""
     return len(characters) + 2 if characters else 0
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A loaded model with what it needs to read text."""
+    """Loaded model with everything that it needs to read texts."""
 
     folder: Path
     system: str
     model: Any
     labels: list[str]
     frame: TextFrame
-    thresholds: list[float]  # (C,): a text that may have several labels has those more probable than theirs
+    thresholds: list[float]  # (C,): a multi-label text gets the labels with p > threshold
 
 
 def save(
@@ -94,9 +94,9 @@ def save(
     thresholds: list[float] | None = None,
     history: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Write the model's folder, whole or not at all; `facts` (data hash, seed, dev score …) go to card and manifest.
+    """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
-    `thresholds` (C,) are those tuned on dev where a text may have several labels. `history` has a row for each epoch.
+    `thresholds` (C,) are those tuned on dev if a text may have several labels. `history` has one row per evaluation.
     """
     config = {
         "model_type": "pithy",
@@ -124,7 +124,7 @@ def save(
 def save_again(
     folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any], thresholds: list[float] | None = None
 ) -> None:
-    """Write a changed `model` (a pruned one) and its `thresholds` with all else of the folder that it came from."""
+    """Write a changed `model`, such as a pruned one, and its `thresholds`; the rest is that of `saved`."""
     config, history = read_json(saved.folder / "config.json"), saved.folder / HISTORY
     recipe = Recipe(name=saved.system, about=config["about"], paper=config["paper"], view="", **config["parts"])
     save(
@@ -141,7 +141,7 @@ def save_again(
 
 
 def _parts(model: nn.Module) -> dict[str, Any]:
-    if not isinstance(model, Classifier):  # encoder and head in one
+    if not isinstance(model, Classifier):  # one module is encoder and head
         return {"encoder": settings_of(ENCODERS, model.config), "head": {"kind": "linear"}}
     return {
         "encoder": settings_of(ENCODERS, model.encoder.settings),
@@ -150,11 +150,11 @@ def _parts(model: nn.Module) -> dict[str, Any]:
 
 
 def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
-    """Read a model's folder; refuses one whose weights, vocabulary or labels are not those it was saved with.
+    """Load a model folder. Weights, vocabulary and labels must be those that it was saved with.
 
-    `graph` opens the graph of an exported model, which is refused without.
-    Raises InputMissingError for what is not there, DataError for what is not as it was saved, TryAgainError for what
-    changes meanwhile.
+    `graph` opens the ONNX graph of an exported model; without `graph`, loading an exported model raises ParameterError.
+    Raises InputMissingError for a missing file, DataError for a file that was changed or that does not fit this
+    version, and TryAgainError if the folder changes while it is read.
     """
     with manifest.unchanged(folder):
         return _loaded(folder, graph)
@@ -176,7 +176,7 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
             raise TypeError("a name, or a threshold a label, is missing")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
-    except (*UNFIT, ParameterError) as error:  # saved when a part had other settings, or with sizes that lie
+    except (*UNFIT, ParameterError) as error:  # saved by another version, or with false sizes
         if used_up():
             raise
         reason = shown(str(error).partition("\n")[0])
@@ -184,7 +184,7 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
 
 
 def _frame(values: Any) -> TextFrame:
-    """The frame that config.json holds. Raises TypeError or ValueError for one that no model can have."""
+    """Return the frame in config.json. Raises TypeError or ValueError for one that no model can have."""
     for name, hint in get_type_hints(TextFrame).items():
         if name in values and not fits(values[name], hint):
             raise TypeError(f"frame.{name} is not {hint}")
@@ -199,7 +199,7 @@ def _frame(values: Any) -> TextFrame:
 
 
 def _check(folder: Path) -> set[str]:
-    """The files of a model's folder, which must all be there, unchanged."""
+    """Return the names of a model's files; all must exist and be unchanged."""
     names = manifest.verify(folder)
     if names - DOCUMENTS not in WHOLE:
         raise DataError(f"{folder}/manifest.json lists other files than a model has: restore the folder")
@@ -207,7 +207,7 @@ def _check(folder: Path) -> set[str]:
 
 
 def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[str]) -> nn.Module:
-    """The model that `config` describes, with its weights."""
+    """Return the model that `config` describes, with its weights."""
     recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
     context = Context(
         vocabulary=frame.vocabulary,
@@ -224,11 +224,11 @@ def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[
     )
 
     def build() -> nn.Module:
-        pos_weight = torch.ones(frame.vocabulary)  # the saved weights take its place
+        pos_weight = torch.ones(frame.vocabulary)  # placeholder: the saved weights replace it
         return recipe.build(replace(context, pos_weight=pos_weight), "config.json")
 
     weights = _state(folder / "model.safetensors")
-    if recipe.fitting == "gradient":  # others have the sizes of their weights, whatever their config says
+    if recipe.fitting == "gradient":  # others take their sizes from the weights, not from the config
         check_sizes(weights, config["parts"], build)
     model = build()
     model.load_state_dict(weights)
@@ -249,7 +249,7 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
 
 
 def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:
-    """The model's card: what it is, what it was trained on, how to use it."""
+    """Return the model card: what the model is, what it was trained on and how to use it."""
     score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
     named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
     shown = "\n".join(

@@ -1,4 +1,4 @@
-"""Compare the sizes that a saved model's config names with its weights, before anything of that size is built."""
+"""Check of the sizes in a saved model's config against its weights, before anything of that size is allocated."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules import module
 from torch.overrides import TorchFunctionMode
 
-LARGEST = 10_000_000  # of a size, and of elements that are not in the weights, such as a table of positions
-SPARE = 1_000  # tensors that are not in the weights
+LARGEST = 10_000_000  # limit of a size, and of elements outside the weights, such as a position table
+SPARE = 1_000  # limit of tensors outside the weights
 DRAWN = {Tensor.normal_, Tensor.uniform_}
-COPIES = 4  # times that a tensor may be registered: shared weights, wrapped modules
+COPIES = 4  # times that a tensor may be registered, for shared weights and wrapped modules
 
 
 def check_sizes(weights: Mapping[str, Tensor], values: Any, build: Callable[[], nn.Module]) -> None:
-    """Raise ValueError where `build`, which reads the sizes in `values`, gives a model that is not that of `weights`.
+    """Raise ValueError if `build`, which reads the sizes in `values`, builds a larger model than that of `weights`.
 
-    The model is built once on the meta device, without memory, and no further than its weights reach.
+    The model is built once on the meta device, without memory. The build stops as soon as it exceeds the weights.
     """
     elements = sum(each.numel() for each in weights.values())
     check_numbers(values, max(LARGEST, elements))
@@ -31,10 +31,10 @@ def check_sizes(weights: Mapping[str, Tensor], values: Any, build: Callable[[], 
 
 
 class _Undrawn(TorchFunctionMode):
-    """Draws no initial weights: on the meta device that imports PyTorch's compiler, which takes two seconds."""
+    """Mode without weight initialization, which on the meta device imports PyTorch's compiler (two seconds)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return the weights as they are instead of drawing them."""
+        """Return the tensor as it is instead of initializing it."""
         named = kwargs or {}
         if func in DRAWN or getattr(func, "__module__", "") == "torch.nn.init":
             return named["tensor"] if "tensor" in named else args[0]
@@ -42,7 +42,7 @@ class _Undrawn(TorchFunctionMode):
 
 
 def check_numbers(values: Any, largest: int = LARGEST) -> None:
-    """Raise ValueError for a whole number beyond `largest` anywhere in the JSON value `values`."""
+    """Raise ValueError if an integer anywhere in the JSON value `values` exceeds `largest`."""
     left = [values]
     while left:
         each = left.pop()
@@ -56,7 +56,7 @@ def check_numbers(values: Any, largest: int = LARGEST) -> None:
 
 @contextmanager
 def _counted(tensors: int, elements: int) -> Iterator[None]:
-    """Raise ValueError when modules that this thread builds register more than so many tensors or elements."""
+    """Raise ValueError if modules that this thread builds register more `tensors` or `elements` than allowed."""
     thread, left = threading.get_ident(), [tensors, elements]
 
     def count(_: nn.Module, name: str, value: Tensor | None) -> None:

@@ -1,4 +1,4 @@
-"""Texts and tokens labelled by linear layers on any encoder's states: what MHAL's heads are to be measured against."""
+"""Taggers: linear layers on any encoder's states label texts and tokens. They are the reference for MHAL's heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TextCNN: convolutions of three sizes, max over time (Kim, 2014)."""
+"""TextCNN: convolutions of three sizes with max pooling over time (Kim, 2014)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Any
 from pithy.systems.recipe import Recipe
 
 PAPER = "Transformer-F (2021)"
-# The paper is 512 wide, 16 times the work of an attention. These sizes are for two processor cores; what the paper's
-# would add is not measured here, and `encoder: {width: 512}` in params.yaml sets it.
+# The paper's width of 512 needs 16 times the work per attention. These sizes are for two CPU cores. The effect of the
+# paper's width is not measured here; `encoder: {width: 512}` in params.yaml sets it.
 PLAIN = {"kind": "transformer", "width": 128, "depth": 6, "heads": 1, "hidden": 256}
 TRAIN = {"learning_rate": 5e-4, "batch_size": 32, "epochs": 10, "patience": 4}
 CORRELATION: dict[str, Any] = {"attention": "correlation"}

@@ -1,4 +1,4 @@
-"""Pretrained token vectors as the start of any encoder's own."""
+"""Initialization of an encoder's token vectors with pretrained ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pithy.errors import DataError
 
 
 def start_from(table: nn.Embedding, vectors: Tensor) -> None:
-    """Put pretrained `vectors` (V, E) in the place of the random ones of `table` (V, D); rows of NaN stay as they are.
+    """Replace the random vectors of `table` (V, D) by pretrained `vectors` (V, E); rows of NaN keep the random ones.
 
-    They take the spread of the random ones, which the encoder is tuned to. Where E > D they are turned onto their D
-    directions of largest variance; where E < D the other columns stay random. Raises DataError where they have no
-    spread of their own.
+    The vectors are scaled to the standard deviation of the random ones, for which the encoder is tuned. If E > D, they
+    are projected onto their D directions of largest variance. If E < D, the other columns stay random. Raises DataError
+    if the vectors have no variance.
     """
     known = ~vectors.isnan().any(1)
     found = narrowed(vectors[known], table.embedding_dim)
@@ -30,11 +30,11 @@ def start_from(table: nn.Embedding, vectors: Tensor) -> None:
 
 
 def narrowed(vectors: Tensor, width: int) -> Tensor:
-    """`vectors` (K, E) in at most `width` dimensions: their principal components, uncentred."""
+    """Return `vectors` (K, E) in at most `width` dimensions: their principal components, uncentred."""
     if vectors.shape[1] <= width:
         return vectors
-    _, directions = torch.linalg.eigh((vectors.T @ vectors).double())  # ascending
+    _, directions = torch.linalg.eigh((vectors.T @ vectors).double())  # eigenvalues ascend
     kept = directions[:, -width:].flip(1)
-    signs = kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()  # an eigenvector's own sign is arbitrary
+    signs = kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()  # the sign of an eigenvector is arbitrary
     turned: Tensor = vectors @ (kept * signs).to(vectors)
     return turned
