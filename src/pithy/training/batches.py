@@ -1,4 +1,4 @@
-"""Batches of similar length, gathered by index from flat arrays that sit on the device."""
+"""Batches of texts of similar length, gathered by index from flat arrays on the device."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from pithy.text.arrays import within
 
 Rows = NDArray[np.int64]
 UNLABELLED = -1
-POOL = 64  # batches whose texts are sorted together
-SPREAD = 0.15  # of a text's length at most, at random: how far it may be from the others of its batch
+POOL = 64  # batches per pool; the texts of a pool are sorted together
+SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
 
 
 class Spellings:
-    """The characters of every token, one after the other: token t has `characters[offsets[t] : offsets[t + 1]]`."""
+    """Characters of all tokens in one array: token t has `characters[offsets[t] : offsets[t + 1]]`."""
 
     def __init__(self, characters: NDArray[Any], offsets: NDArray[Any], device: torch.device | str) -> None:
         self.characters = torch.from_numpy(np.append(characters, 0).astype(np.int64)).to(device)
         self.offsets = torch.from_numpy(np.append(offsets, offsets[-1]).astype(np.int64)).to(device)
 
     def gather(self, index: Tensor, inside: Tensor) -> Tensor:
-        """Characters (B, L, W) of the tokens `index` (B, L), W the longest of them, 0 where a token has no more."""
+        """Return the characters (B, L, W) of the tokens `index` (B, L), padded with 0 to the W of the longest token.
+
+        Positions where `inside` (B, L) is False get no characters.
+        """
         starts = self.offsets[index]
         counts = torch.where(inside, self.offsets[index + 1] - starts, 0)
         place = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
@@ -37,12 +40,13 @@ class Spellings:
 
 
 class TextBatches:
-    """Texts as one flat tensor of token ids; each batch is a gather, with no parsing and no copying of lists.
+    """Texts as one flat tensor of token ids; each batch is a gather, without parsing and without copying lists.
 
-    `ids` (T,) and `offsets` (N + 1,) hold the texts alone; `prefix` (prompt) and `suffix` are put around each one,
-    and a text is cut so that all of it fits `max_length`: the cut never touches prompt or special tokens.
-    An empty text becomes one unknown token. `token_labels` (T,) are the tokens' own, `UNLABELLED` where one has none;
-    `spelling` is what `Spellings` takes.
+    `ids` (T,) and `offsets` (N + 1,) hold the texts only. `prefix` (prompt) and `suffix` are put around each text, and
+    the text is truncated so that the whole fits `max_length`; prompt and special tokens are never truncated. An empty
+    text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED` for a token without
+    one. `spelling` is the pair of arrays that `Spellings` takes. Raises ValueError if `max_length` leaves no room for
+    text.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class TextBatches:
             raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
         self.ids = torch.from_numpy(np.append(ids, unk_id).astype(np.int64)).to(device)
         counts = np.minimum(np.diff(offsets), room)
-        starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text reads the unknown token at the end
+        starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text points to the unknown token at the end
         self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
         self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
         self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
@@ -81,7 +85,7 @@ class TextBatches:
 
     @classmethod
     def framed(cls, frame: TextFrame, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
-        """The texts as a model with that `frame` reads them; `more` goes to the class."""
+        """Return the texts in the input format `frame` of a model; `more` is passed to the constructor."""
         return cls(
             ids,
             offsets,
@@ -98,11 +102,11 @@ class TextBatches:
 
     @property
     def median_length(self) -> int:
-        """Tokens of the median text with its prompt and special tokens, rounded down: FLOPs are counted for it."""
+        """Tokens of the median text, prompt and special tokens included, rounded down; FLOPs are counted for it."""
         return int(np.median(self.lengths))
 
     def gather(self, rows: Rows) -> Tokens:
-        """The texts `rows` (B,) as ids and mask (B, L), L the longest of them."""
+        """Return the texts `rows` (B,) as ids and mask (B, L), where L is the length of the longest one."""
         index = torch.from_numpy(rows).to(self.device)
         counts, starts = self.counts[index], self.starts[index]
         before, after = len(self.prefix), len(self.suffix)
@@ -124,18 +128,18 @@ class TextBatches:
         )
 
     def targets(self, rows: Rows) -> Tensor:
-        """Labels of `rows`."""
+        """Return the labels of `rows`."""
         assert self.labels is not None
         return self.labels[torch.from_numpy(rows).to(self.device)]
 
     def own_tokens(self, rows: Rows, shape: torch.Size) -> Tensor:
-        """Where the texts' own tokens stand in a batch of `shape` (B, L): no prompt, no special token, no padding."""
+        """Return the mask (B, L) of the texts' own tokens in a batch: not prompt, special tokens or padding."""
         place = torch.arange(shape[1], device=self.device) - len(self.prefix)
         counts = self.counts[torch.from_numpy(rows).to(self.device)]
         return (place >= 0) & (place < counts[:, None])
 
     def read_labels(self) -> NDArray[np.int64] | None:
-        """Labels of all the texts' own tokens as far as they are read, (T,): the order of `Predicted.tokens`."""
+        """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:
             return None
         counts = self.counts.cpu().numpy()
@@ -146,9 +150,9 @@ class TextBatches:
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
         """Return all rows in a new order as batches of similar length.
 
-        Random pools are sorted by length times 1 ± SPREAD, then the batches are shuffled. Batches of one length have
-        few of the labels: with a pool of texts or less a training then loses points (docs/log.md). With more texts
-        the steps even it out, and the spread becomes smaller.
+        Random pools of rows are sorted by length times 1 ± SPREAD, then the batches are shuffled. Length can reveal the
+        label, so a batch of texts of one length has few of the labels. This costs accuracy if all texts fit into one
+        pool (docs/log.md). With more texts, the many steps average it out, so the spread is smaller.
         """
         order, pool = generator.permutation(len(self)), POOL * batch_size
         spread = SPREAD * min(1.0, pool / len(order))
@@ -161,7 +165,7 @@ class TextBatches:
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def in_order(self, batch_size: int, max_tokens: int) -> Iterator[Rows]:
-        """Return all rows once as batches, the longest texts first: inference."""
+        """Return all rows once as batches for inference, the longest texts first."""
         return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
 
     def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:
@@ -175,5 +179,5 @@ class TextBatches:
 
 
 def _sorted(order: Rows, keys: NDArray[np.float64], pool: slice) -> Rows:
-    """Rows of a pool of `order` by their `keys`."""
+    """Return the rows of a pool of `order`, sorted by their `keys`."""
     return order[pool][np.argsort(keys[pool], kind="stable")]

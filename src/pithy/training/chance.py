@@ -1,4 +1,4 @@
-"""Fitting chance: counting the labels of the training texts."""
+"""Fit of the random baseline: count the labels of the training texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pithy.training.batches import TextBatches
 
 
 def fit(model: Chance, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
-    """Take the labels' frequencies in `train`; `dev` is not read, and `seed` makes the draws."""
+    """Set the label frequencies of `train`; `dev` is ignored, and `seed` determines the draws."""
     labels = train.targets(np.arange(len(train)))
     counts = labels.sum(0) if model.multi else labels.bincount(minlength=model.classes)
     model.install(counts / len(train), seed)

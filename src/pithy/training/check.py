@@ -1,4 +1,4 @@
-"""Every system of a run, put together from stand-in sizes before anything runs."""
+"""Check of every system of a run before anything runs: build each one with small placeholder sizes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pithy.training.config import configure
 
 VOCABULARY, LENGTH, MASK = 16, 16, 4
 PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
-FOLDER = Path("pretrained")  # which nobody reads: it says that there is one
+FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
 def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> None:
-    """Raise ParameterError for a system that does not exist, a setting that is not one, and parts that do not fit.
+    """Raise ParameterError for an unknown system, an unknown setting, and parts that do not fit together.
 
-    `multi`: a text of the data may have several labels; `tokens`: their tokens have labels too. A checkpoint is judged
-    by its folder, without being loaded; also raises InputMissingError and DataError for one that is not whole.
+    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked by
+    its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
     """
     for name, system in settings.systems.items():
         recipe = recipe_of(name, system, settings.train)
@@ -40,7 +40,7 @@ def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> No
 
 
 def _refuse_stop_on(name: str, settings: Settings, recipe: Recipe) -> None:
-    """Raise ParameterError for a system that is to be chosen by token labels and gives none."""
+    """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
     own = f"systems.{name}.train.stop_on"
     sections = {own: settings.systems[name].train, "train.stop_on": settings.train}
     where = next((key for key, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
@@ -51,7 +51,7 @@ def _refuse_stop_on(name: str, settings: Settings, recipe: Recipe) -> None:
 
 
 def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
-    """Whether a system can be trained on such data, read by `view`."""
+    """Return whether a system can be trained on such data, read by `view`."""
     try:
         assemble(recipe, stand_in(view, multi=multi, tokens=tokens), recipe.name)
     except ParameterError:
@@ -60,7 +60,10 @@ def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
 
 
 def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
-    """What `view` fixes, with small sizes for what only the encoded texts tell, which is taken to be all there."""
+    """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
+
+    Data that the encoded texts may or may not have are assumed to exist.
+    """
     return Context(
         vocabulary=VOCABULARY,
         classes=2,
@@ -79,7 +82,7 @@ def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
 
 
 def assemble(recipe: Recipe, context: Context, path: str) -> nn.Module:
-    """The model, a pretrained encoder by its sketch. Raises as `Recipe.build` does."""
+    """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
     encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):
         try:

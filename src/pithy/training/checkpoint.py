@@ -1,11 +1,12 @@
-"""Checkpoints on disk: a training that was killed goes on where it stood.
+"""Checkpoints on disk, from which a killed training resumes.
 
     .pithy/state/STAGE/NAME/FINGERPRINT/seed-0/step-00000120/   state.safetensors  state.json
 
-Where batches are taken in halves for want of memory, `-halves` follows the step.
+The name of the step ends in `-halves` if batches are halved because of too little memory.
 
-The fingerprint is of all that the stage reads: under a changed parameter, text or line of code nothing old is found.
-A pretrained checkpoint counts as it was when its view was encoded, one of the hub by its name.
+The fingerprint is a hash of everything that the stage reads. After a change of a parameter, a text or a line of code,
+no old checkpoint is found. A pretrained checkpoint is included as it was when its view was encoded, and one of the hub
+by its name.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from pithy.training import parallel
 from pithy.training.state import State
 
 ROOT = Path(".pithy/state")
-KEPT = 2  # checkpoints
+KEPT = 2  # latest checkpoints
 HALVES = "-halves"
-UNREADABLE = (PithyError, KeyError, TypeError, AttributeError)  # what reading a damaged file raises
-OWN = ("pithy.", "__main__")  # modules: what a stage needs, itself included
+UNREADABLE = (PithyError, KeyError, TypeError, AttributeError)  # errors from reading a damaged file
+OWN = ("pithy.", "__main__")  # modules whose code is part of the fingerprint
 OFTEN = "PITHY_CHECKPOINT_SECONDS"
-SECONDS = 20.0  # at least, between two of them
-SHARE = 50  # and so many times what the last one cost: 2% of the time
+SECONDS = 20.0  # minimum time between two checkpoints
+SHARE = 50  # minimum time as a multiple of the last save's duration: at most 2% goes to saving
 
 
 class Checkpoints:
-    """The checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
+    """Checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
 
-    They are written between two steps, without a thread: at most 2% of the time goes there by their distance, and
-    where memory runs out a thread's start may never return. `halved` says that batches are taken in halves.
+    They are written between two steps, without a thread. The minimum time between them keeps the cost at 2% or less,
+    and the start of a thread may never return when memory runs out. `halved` is whether batches are halved.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,11 +54,11 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Whether it is time for the next checkpoint."""
         return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
 
     def save(self, step: int, state: State) -> None:
-        """Write `state`, and remove those that are not kept. Raises OSError where it cannot be written."""
+        """Write `state` and remove the checkpoints that are not kept. Raises OSError if it cannot be written."""
         began = time.monotonic()
         with atomic_folder(self.folder / f"step-{step:08d}{HALVES * self.halved}") as folder:
             write_tensors(folder / "state.safetensors", state.tensors)
@@ -71,25 +72,26 @@ class Checkpoints:
         self._cost = self._last - began
 
     def latest(self) -> State | None:
-        """The newest checkpoint that is whole; those that are not are removed."""
+        """Return the newest intact checkpoint, or None; damaged ones are removed."""
         for path in sorted(self.folder.glob("step-*"), reverse=True):
             try:
                 state = _read(path)
                 self.halved = path.name.endswith(HALVES)
                 return state
-            except UNREADABLE:  # cut off or changed on the disk
+            except UNREADABLE:  # truncated or changed on the disk
                 shutil.rmtree(path, ignore_errors=True)
         return None
 
     def clear(self) -> None:
-        """Remove them all."""
+        """Remove all checkpoints."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
-    """Between two steps: write a checkpoint where it is time for one, or where a `signal` asks for the end.
+    """Write a checkpoint between two steps if one is due or if a `signal` asks to stop.
 
-    The end then comes: raises KeyboardInterrupt or Terminated. A `state` of None is not fit to be kept.
+    With a `signal`, raises KeyboardInterrupt or Terminated afterwards. If `state` returns None, no checkpoint is
+    written.
     """
     if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
         checkpoints.save(step, now)
@@ -99,10 +101,11 @@ def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callab
 
 @contextmanager
 def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
-    """The folder of what a stage has done so far on `name`, by `facts` and pithy's code; it goes with success.
+    """Yield the folder for a stage's progress on `name`; it is removed on success.
 
-    Where memory runs out, what was done by halves goes too: the next run ends as one that memory sufficed for. Raises
-    TryAgainError while another process is at the same work.
+    The folder depends on `facts` and the package's code. If memory runs out, progress with halved batches is removed,
+    so that the next run has the same result as one with enough memory. Raises TryAgainError while another process does
+    the same work.
     """
     folder = ROOT / stage / name
     state = folder / fingerprint(*facts)
@@ -114,10 +117,10 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
         try:
             _discard_others(folder, state)
             yield state
-        except BaseException as error:  # a panic of a library written in Rust is no Exception
+        except BaseException as error:  # a panic of a Rust library is not an Exception
             if is_out_of_memory(error):
                 _forget_halves(state)
-            error.add_note(str(state))  # a fault of the disk may not say where it was
+            error.add_note(str(state))  # a disk error may not name its path
             raise
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -141,16 +144,19 @@ def _forget_halves(state: Path) -> None:
 
 
 def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
-    """Note that a part of the work is done: every file of `folder` as it is now, and what is told `about` it.
+    """Record that a part of the work is done, with the checksums of all files of `folder` and `about`.
 
-    Its `checkpoints` go.
+    The `checkpoints` of this part are removed.
     """
     _write_note(_note(folder), {"files": _files(folder), "halved": checkpoints.halved, "about": about})
     checkpoints.clear()
 
 
 def finished(folder: Path) -> Any:
-    """The note of what is done, with its `about`; None where it is not, or is no longer as it was, and so goes."""
+    """Return the record of a finished part, including `about`.
+
+    If there is none, or if the files have changed, the part is removed and the result is None.
+    """
     try:
         note = _read_note(_note(folder))
         if note["files"] == _files(folder):
@@ -171,7 +177,10 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def fingerprint(*facts: Any) -> str:
-    """Of `facts`, which JSON can hold or which say what they are, of PyTorch, and of as much of pithy as is loaded."""
+    """Return a hash of `facts`, PyTorch's version and the loaded modules of the package.
+
+    `facts` are JSON values, or objects with a descriptive `str`.
+    """
     loaded = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(OWN)}
     code = [sha256(Path(file)) for file in sorted(filter(None, loaded))]
     return _digest(json.dumps([facts, code, torch.__version__], sort_keys=True, default=str))[:16]
@@ -195,7 +204,7 @@ def _write_note(path: Path, note: dict[str, Any]) -> None:
 
 
 def _read_note(path: Path) -> dict[str, Any]:
-    """A note as it was written. Raises PithyError, KeyError, TypeError or AttributeError for any other."""
+    """Return an intact note. Raises PithyError, KeyError, TypeError or AttributeError for any other."""
     note: dict[str, Any] = read_json(path)
     if note.pop("digest") != _digest(note):
         raise PithyError(f"{path} is not as it was written")

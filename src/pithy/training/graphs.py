@@ -1,8 +1,9 @@
-"""Training steps as captured CUDA graphs: a small model's step is some hundred tiny kernels, started here as one.
+"""Training steps as captured CUDA graphs.
 
-A graph repeats what was captured at the same addresses and in the same shapes. So the texts lie on the device padded,
-a batch is an index into them, its length is rounded up to a multiple of EIGHT, and each shape that comes often has a
-graph of its own. On the CPU, and for shapes that come seldom, the same step runs uncaptured.
+A step of a small model is some hundred tiny kernels, which a graph starts all at once. A graph repeats what was
+captured, at the same addresses and with the same shapes. Therefore the padded texts are on the device, a batch is an
+index into them, its length is rounded up to a multiple of EIGHT, and each frequent shape has its own graph. On the CPU,
+and for rare shapes, the same step runs without a graph.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pithy.training.precision import products
 from pithy.training.step import descend
 
 EIGHT = 8
-WARM = 3  # steps of a shape before it is captured: kernels are chosen and the optimizer's state is made in them
+WARM = 3  # steps of a shape before its capture: they select kernels and create the optimizer's state
 
 Shape = tuple[int, int]  # B, L
 
@@ -31,15 +32,15 @@ Shape = tuple[int, int]  # B, L
 class _Captured:
     graph: torch.cuda.CUDAGraph
     index: Tensor  # (B,), read by the graph
-    loss: Tensor  # written by it
+    loss: Tensor  # written by the graph
 
 
 class Steps:
-    """One call is one step of `optimizer` on the texts `rows`; what it returns is the loss, which is not waited for.
+    """Training steps of `optimizer`: a call trains on the texts `rows` and returns the loss without waiting for it.
 
-    Make it after the learning-rate schedule. The model must read no value of the device while it trains (no
-    `bool(tensor)`), and keep its tensors: once a layer is dropped or a buffer replaced, make new `Steps`. The schedule
-    is the caller's. Raises ValueError for texts whose tokens are spelled.
+    Create this object after the learning-rate schedule, which the caller advances. The model must not read a value from
+    the device while it trains (no `bool(tensor)`), and must keep its tensors: after a layer is dropped or a buffer is
+    replaced, create new `Steps`. Raises ValueError for texts with characters.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Steps:
             self._make_capturable()
 
     def __call__(self, rows: Rows) -> Tensor:
-        """Train on `rows` (B,)."""
+        """Train on `rows` (B,) and return the loss."""
         longest = int(self.lengths[rows].max())
         width = min(-(-longest // EIGHT) * EIGHT, self.tokens.ids.shape[1])
         index = torch.from_numpy(rows)
@@ -83,7 +84,7 @@ class Steps:
         return captured.loss
 
     def _capture(self, shape: Shape) -> _Captured:
-        """The graph of a step on a batch of `shape`; capturing records it and runs nothing."""
+        """Return the graph of a step on a batch of `shape`; capturing records the step and does not run it."""
         graph, index = torch.cuda.CUDAGraph(), torch.zeros(shape[0], dtype=torch.int64, device=self.device)
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
             loss = self._step(index, shape[1])
@@ -96,13 +97,13 @@ class Steps:
         return descend(self.model, [loss], self.optimizer, self.config.clip)
 
     def _tokens(self, index: Tensor, width: int) -> Tokens:
-        """The texts `index` (B,), all of `width` tokens."""
+        """Return the texts `index` (B,), all with `width` tokens."""
         every = self.tokens
         labels = None if every.labels is None else every.labels[:, :width][index]
         return Tokens(every.ids[:, :width][index], every.valid[:, :width][index], labels=labels)
 
     def _make_capturable(self) -> None:
-        """Let the optimizer read its learning rate from the device, where a captured step sees each new one."""
+        """Let the optimizer read its learning rate from the device, where a captured step sees each new value."""
         for group in self.optimizer.param_groups:
             group["capturable"] = True
             group["lr"] = torch.tensor(float(group["lr"]), device=self.device)

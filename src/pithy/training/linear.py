@@ -1,4 +1,4 @@
-"""Fitting the TF-IDF + linear SVM baseline."""
+"""Fit of the TF-IDF + linear SVM baseline."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
 from pithy.training.batches import TextBatches
 from pithy.training.predict import Predicted, predict
 
-BLAS = 160 << 20  # bytes of address space: its code and its buffers
+BLAS = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 
 
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
-    """Count n-grams, fit the machine by liblinear, and fit the one scale that turns margins into probabilities.
+    """Count n-grams, fit the SVM with liblinear, and fit the scale that turns margins into logits.
 
     The scale minimises the negative log-likelihood of `dev`. Model and texts are on the CPU. Raises ParameterError for
     settings that leave no n-gram.
@@ -40,10 +40,7 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
 
 
 def _load_blas() -> None:
-    """Load SciPy's linear algebra where there is memory for it: its OpenBLAS asks for its own without end.
-
-    Raises OSError where there is none.
-    """
+    """Load SciPy's linear algebra; raise OSError if memory is too low, since OpenBLAS would retry without end."""
     mmap(-1, BLAS).close()
     import scipy.linalg  # noqa: F401
 
@@ -53,15 +50,15 @@ def _labels(texts: TextBatches) -> NDArray[np.integer]:
 
 
 def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> tuple[torch.Tensor, torch.Tensor]:
-    """The n-grams to keep, sorted, and their smoothed inverse document frequency."""
+    """Return the n-grams to keep, sorted, and their smoothed inverse document frequency."""
     pieces = []
     for batch in train.in_order(1024, 262_144):
         keys, rows = ngram_keys(train.gather(batch), model.vocabulary, model.orders)
-        rows, order = torch.sort(rows, stable=True)  # stable: by row first, then by key, without a sort of pairs
+        rows, order = torch.sort(rows, stable=True)  # two stable sorts: by key, and by row within a key
         keys, within = torch.sort(keys[order], stable=True)
         rows = rows[within]
         first = torch.ones_like(keys, dtype=torch.bool)
-        first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once a row
+        first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once per row
         pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
     keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
@@ -88,7 +85,7 @@ def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], ND
 
 
 def _machines(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
-    """Weights (F, C) and biases (C,) of one-vs-rest machines for class numbers (N,) or indicators (N, C)."""
+    """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C)."""
     if labels.ndim == 1:
         return _one_class_a_text(x, labels, classes, penalty, seed)
     columns = [_machine(x, column, penalty, seed) for column in labels.T]
@@ -98,10 +95,10 @@ def _machines(x: Any, labels: NDArray[np.integer], classes: int, penalty: float,
 def _one_class_a_text(
     x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights (F, C) and biases (C,) for class numbers (N,); a class that no row has gets a bias alone."""
+    """Return weights (F, C) and biases (C,) for class indices (N,); a class without rows gets only a bias."""
     present, codes = np.unique(labels, return_inverse=True)
     weight, bias = _machine(x, codes, penalty, seed)
-    if len(present) == 2:  # liblinear gives one margin for two classes
+    if len(present) == 2:  # liblinear returns one margin for two classes
         weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
     weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
     weights[:, present], biases[present] = weight, bias if len(present) > 1 else 1.0
@@ -109,7 +106,7 @@ def _one_class_a_text(
 
 
 def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
-    """Weights (F, M) and biases (M,) of one fit by liblinear; a label that all or no rows have gets a bias alone."""
+    """Return weights (F, M) and biases (M,) of one liblinear fit; a label of all or no rows gets only a bias."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
@@ -123,7 +120,7 @@ def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> 
 
 
 def _scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
-    """The scale of the margins with the least negative log-likelihood, by a search over a log grid."""
+    """Return the scale of the margins with the lowest negative log-likelihood, by a search over a log grid."""
     grid = np.geomspace(0.1, 30.0, 120)
     losses = [Predicted(margins.logits * np.float32(scale), None, margins.multi).loss(labels) for scale in grid]
     return float(grid[int(np.argmin(losses))])

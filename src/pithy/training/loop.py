@@ -1,4 +1,4 @@
-"""The training loop: arrays in, a trained model and its history out; with checkpoints, from wherever it stood."""
+"""Training loop: arrays in, a trained model and its history out, with exact resume from checkpoints."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from pithy.training.record import OFTEN, Place, Progress, Record, Report, pace
 from pithy.training.state import State, capture, restore
 from pithy.training.step import descend
 
-STALE, DECAY = 3, 0.9  # schedule `plateau`: after so many evaluations without a gain the rate is multiplied (MHAL)
-SLOWER = 0.5  # the rate after going back
-SHOWN = 8  # rows that are named in one line
+STALE, DECAY = 3, 0.9  # schedule `plateau` (MHAL): stale evaluations before the rate decays, and its factor
+SLOWER = 0.5  # factor of the learning rate after a rollback
+SHOWN = 8  # rows in the first line of an error
 
 
 class DivergedError(ParameterError):
-    """The loss became no number."""
+    """Error for a NaN or infinite loss."""
 
 
 class Trainer:
-    """Trains `model` on `train`, chooses the best weights on `dev`, and stops when dev no longer gains.
+    """Trainer of `model` on `train` that selects the best weights on `dev` and stops early.
 
-    With `checkpoints` it goes on from the latest one and ends as if it had never been interrupted; several processes
-    that train together keep none.
+    With `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. Several
+    processes that train together keep no checkpoints.
     """
 
     def __init__(
@@ -65,12 +65,13 @@ class Trainer:
         self.record, self.place = Record(depth=model.depth), Place(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
         self.full = len(model.dropped)
-        # On the device, since to read them is to wait for the step: the last losses' mean, the first that is no number.
+        # Mean of the last losses and first step with a NaN or infinite loss, kept on the device: reading them waits for
+        # the step.
         self.running, self.diverged = (torch.tensor(value, device=train.device) for value in (torch.nan, -1))
         self.started, self.first = time.monotonic(), 0
 
     def run(self) -> Record:
-        """Train to the end; the model holds the best weights afterwards."""
+        """Train to the end and return the record; the model then has the best weights."""
         self._go_on()
         with held_back() as asked:
             while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
@@ -81,7 +82,7 @@ class Trainer:
         return self.record
 
     def _epoch(self) -> Iterator[None]:
-        """The batches of the epoch that are left; yields after each of them, when all that it led to is done."""
+        """Train on the remaining batches of the epoch; yield after each one, when its evaluation is done as well."""
         place = self.place
         batches = self.train.epoch(self.order, self.config.batch_size, self.config.max_tokens)
         every = max(1, len(batches) // self.config.evaluations)
@@ -102,7 +103,7 @@ class Trainer:
         yield
 
     def _step(self, rows: Rows) -> None:
-        """A step on `rows`; where memory runs out, this one and all later ones in two halves, weighed by `shares`."""
+        """Train on `rows`; if out of memory, take this and all later batches in two halves, weighted by `shares`."""
         loss = self._descend(rows)
         if loss is None:
             if self.place.pieces > 1 or len(rows) == 1:
@@ -122,21 +123,21 @@ class Trainer:
         return None
 
     def _follow(self, loss: Tensor) -> None:
-        """Take a step's loss into the mean, unless it is no number: the step of the first such loss is kept."""
+        """Update the mean loss with a finite loss; store the step of the first loss that is NaN or infinite."""
         finite, step = loss.isfinite(), self.place.step
         mean = loss if step == self.place.fresh + 1 else torch.lerp(self.running, loss, 0.05)
         self.running = torch.where(finite, mean, self.running)
         self.diverged = torch.where(~finite & (self.diverged < 0), step, self.diverged)
 
     def _descend(self, rows: Rows) -> Tensor | None:
-        """The loss of a step, None where memory ran out."""
+        """Return the loss of a step, or None if out of memory."""
         self.model.train()
         try:
             return descend(self.model, self._losses(rows), self.optimizer, self.config.clip)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-        return None  # outside of the handler, which holds what filled the memory
+        return None  # not in the handler, whose error keeps the memory in use
 
     def _losses(self, rows: Rows) -> Iterator[Tensor]:
         for piece, weight in parallel.shares(rows, self.model, self.place.pieces):
@@ -145,7 +146,7 @@ class Trainer:
             yield loss
 
     def _look(self, batches: list[Rows]) -> None:
-        """Go back, or raise DivergedError, where a loss since the last look was no number."""
+        """Roll back, or raise DivergedError, if a loss since the last check was NaN or infinite."""
         place, step = self.place, int(self.diverged)
         if step < 0:
             return None
@@ -168,22 +169,19 @@ class Trainer:
         self._say(why)
 
     def _evaluate(self, batches: list[Rows], last: bool) -> None:
-        """Score dev and remember the best weights; at an epoch's `last` batch a depth controller acts on its layers.
-
-        A prediction that is NaN or infinite counts as a loss that is: those weights are never the best.
-        """
+        """Score dev and store the best weights; after an epoch's `last` batch, a depth controller may drop a layer."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predicted(self.model, self.dev, self.config.precision)
-        if not np.isfinite(predicted.logits).all():
+        if not np.isfinite(predicted.logits).all():  # treated as divergence: never the best weights
             self.diverged.fill_(self.place.step)
             return self._look(batches)
-        if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # Algorithm 1
+        if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
             predicted = parallel.predicted(self.model, self.dev, self.config.precision)
-        if self.model.depth != record.depth:  # a layer went: the search for the best starts anew at this depth
+        if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
         line = {"epoch": self.place.epoch, "step": self.place.step, "loss": float(self.running)}
-        if np.isfinite(line["loss"]):  # not where no step's loss has been a number yet
+        if np.isfinite(line["loss"]):  # NaN before the first finite loss
             record.history.append({**line, "dev": score, "dev_loss": loss})
         record.stale += 1
         if (score, -loss) > record.score:
@@ -204,7 +202,7 @@ class Trainer:
         self.report(Progress(place.epoch, self.config.epochs, place.step, self.steps, loss, dev, rate, left, note))
 
     def state(self) -> State | None:
-        """All that the next step depends on; None where a loss has been no number since the last look."""
+        """Return all that the next step depends on; None if a loss since the last check was NaN or infinite."""
         if int(self.diverged) >= 0:
             return None
         state = capture(self.model, self.optimizer, self.schedule)
@@ -213,7 +211,7 @@ class Trainer:
         return State({**state.tensors, **best, "running": self.running}, {**state.facts, **own})
 
     def _go_on(self) -> None:
-        """Take over the latest checkpoint, where there is one."""
+        """Resume from the latest checkpoint, if there is one."""
         state = self.checkpoints.latest() if self.checkpoints else None
         if state is None:
             return

@@ -1,4 +1,4 @@
-"""Pretraining by masked language modelling: an encoder learns to name the words that are hidden from it."""
+"""Pretraining by masked language modelling: an encoder learns to predict masked words."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from pithy.training.state import State, capture, restore
 from pithy.training.step import descend
 from pithy.training.views import context_of, device_of, frame_of
 
-WARMUP, CLIP = 0.1, 1.0  # of all steps; gradient norm
+WARMUP, CLIP = 0.1, 1.0  # share of all steps; maximum gradient norm
 
 
 class Quality(NamedTuple):
-    """How well hidden tokens are named: perplexity, and the share that is right."""
+    """Quality of predicted masked tokens: perplexity and accuracy."""
 
     perplexity: float
     accuracy: float
@@ -43,7 +43,7 @@ class Quality(NamedTuple):
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A pretrained encoder, and how it did on the texts that were held out."""
+    """Pretrained encoder, with its quality on the held-out texts before and after training."""
 
     encoder: Any
     steps: int
@@ -52,7 +52,7 @@ class Pretrained:
 
 
 class MaskedLanguageModel(nn.Module):
-    """An encoder under a dense layer and the token table itself as output weights (Devlin et al. 2019)."""
+    """Encoder with a dense layer and the token table as output weights (Devlin et al. 2019)."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -64,15 +64,15 @@ class MaskedLanguageModel(nn.Module):
         self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
 
     def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
-        """Logits (M, V) of the M tokens that are `chosen` (B, L)."""
+        """Return the logits (M, V) of the M tokens that the mask `chosen` (B, L) selects."""
         states = self.encoder(tokens).last[chosen]
         return linear(self.transform(states), self.encoder.token_table.weight, self.bias)
 
 
 class Pretrainer:
-    """Trains a masked language model on `train` and measures it on `held`, which it never trains on.
+    """Trainer of a masked language model on `train`, with evaluation on the held-out texts `held`.
 
-    With `checkpoints` it goes on from the latest one and ends as if it had never been interrupted.
+    With `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Pretrainer:
         self.started, self.first = time.monotonic(), 0
 
     def run(self) -> Quality:
-        """Train to the end; the quality is that of the last weights."""
+        """Train to the end and return the quality of the last weights."""
         self._go_on()
         with held_back() as asked:
             while self.place.epoch <= self.settings.epochs:
@@ -106,7 +106,7 @@ class Pretrainer:
         return self.quality
 
     def _epoch(self) -> Iterator[None]:
-        """The batches of the epoch that are left; yields after each of them."""
+        """Train on the remaining batches of the epoch; yield after each one."""
         place, number = self.place, 0
         for texts in self.train.shuffled(self.order):
             for rows in self._batches(texts, self.order):
@@ -125,7 +125,7 @@ class Pretrainer:
 
     def _batches(self, texts: TextBatches, order: np.random.Generator) -> list[Rows]:
         size = self.settings.batch_size
-        return texts.epoch(order, size, size * self.train.frame.max_length)  # so many tokens there never are
+        return texts.epoch(order, size, size * self.train.frame.max_length)  # a limit that no batch exceeds
 
     def _step(self, texts: TextBatches, rows: Rows) -> None:
         self.model.train()
@@ -136,7 +136,7 @@ class Pretrainer:
         self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
 
     def state(self) -> State | None:
-        """All that the next step depends on; None where the loss is no number."""
+        """Return all that the next step depends on; None if the loss is NaN or infinite."""
         if not self.running.isfinite():
             return None
         state = capture(self.model, self.optimizer, self.schedule)
@@ -157,7 +157,7 @@ class Pretrainer:
         self._say(f"goes on from step {self.first:,} of {self.steps:,}")
 
     def _judge(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
-        """Summed loss over the hidden tokens of a batch, how many they are, and how many of them are named right."""
+        """Return the summed loss over a batch's masked tokens, their number, and how many are predicted correctly."""
         tokens = texts.gather(rows)
         assert tokens.labels is not None
         ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
@@ -168,7 +168,7 @@ class Pretrainer:
 
     @torch.inference_mode()
     def measure(self) -> Quality:
-        """Perplexity and accuracy on the texts held out, the same words hidden every time."""
+        """Return perplexity and accuracy on the held-out texts; the same words are masked every time."""
         self.model.eval()
         order, hidden = np.random.default_rng(0), torch.Generator().manual_seed(self.settings.seed)
         loss, count, right = 0.0, 0, 0
@@ -179,7 +179,7 @@ class Pretrainer:
         return Quality(float(np.exp(loss / max(1, count))), right / max(1, count))
 
     def _say(self, note: str = "") -> None:
-        """Report where the training stands. Raises ParameterError where the loss is no number."""
+        """Report the progress. Raises ParameterError if the loss is NaN or infinite."""
         loss, place, epochs = float(self.running), self.place, self.settings.epochs
         if not np.isfinite(loss):
             raise ParameterError(
@@ -202,7 +202,7 @@ def pretrain(
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Pretrained:
-    """Train the small encoder that `bert` has without a checkpoint on the texts of a view.
+    """Pretrain the small encoder, which `bert` uses without a checkpoint, on the texts of a view.
 
     Raises ParameterError for settings that do not fit together.
     """
@@ -217,7 +217,7 @@ def pretrain(
     try:
         encoder = PretrainedConfig(small=sizes).build(context_of(view, settings.max_length))
     except ValueError as error:
-        said = str(error).replace(f"{SMALL}.", "")  # the sizes stand in `pretrain` itself
+        said = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
         raise ParameterError(f"{path}: {said}") from None
     device, frame = device_of(), frame_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)
@@ -229,7 +229,7 @@ def pretrain(
 
 
 def _masking(view: View, settings: PretrainSettings, device: torch.device) -> Masking:
-    assert view.mask_id is not None  # every tokenizer of ours has one
+    assert view.mask_id is not None  # all tokenizers of the package have one
     special = [view.pad_id, view.unk_id, view.mask_id, view.cls_id, view.sep_id]
     ordinary = np.setdiff1d(np.arange(view.vocabulary), [index for index in special if index is not None])
     return Masking(share=settings.mask_share, mask_id=view.mask_id, ordinary=torch.from_numpy(ordinary).to(device))

@@ -1,4 +1,4 @@
-"""Which words of a batch are hidden, and behind what (Devlin et al. 2019, § 3.1; whole words: Cui et al. 2020)."""
+"""Selection and masking of words in a batch (Devlin et al. 2019, § 3.1; whole words: Cui et al. 2020)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-HIDDEN, RANDOM = 0.8, 0.1  # shares of the chosen words; the others are kept as they are
+HIDDEN, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the others are kept
 
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """Hides `share` of the words of each text; `ordinary` (K,) are the ids that can take the place of a token."""
+    """Masking of `share` of the words of each text; `ordinary` (K,) are the ids for random replacement."""
 
     share: float
     mask_id: int
     ordinary: Tensor
 
     def __call__(self, ids: Tensor, words: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """`ids` (B, L) with the chosen tokens hidden, and which those are (B, L).
+        """Return `ids` (B, L) with the chosen tokens masked, and the mask (B, L) of the chosen tokens.
 
-        `words` (B, L) numbers the words of each text from 0, and is -1 on what is never chosen. A word is chosen, and
-        masked, replaced or kept, as a whole.
+        `words` (B, L) numbers the words of each text from 0, and is -1 for tokens that are never chosen. A word is
+        chosen, and masked, replaced or kept, as a whole.
         """
         chosen = self.choose(words, generator)
-        fate = _drawn(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number a word
+        fate = _drawn(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
         drawn = (_drawn(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
         hidden = torch.where(chosen & (fate < HIDDEN), self.mask_id, ids)
         replaced = chosen & (fate >= HIDDEN) & (fate < HIDDEN + RANDOM)
         return torch.where(replaced, self.ordinary[drawn], hidden), chosen
 
     def choose(self, words: Tensor, generator: torch.Generator) -> Tensor:
-        """The tokens (B, L) of `share` of each text's words, and of one word at least."""
+        """Return the mask (B, L) of the tokens of `share` of each text's words, and of at least one word."""
         inside = words >= 0
         place = words.clamp(min=0)
         present = torch.zeros_like(words).scatter_add(1, place, inside.long()) > 0  # (B, words)
@@ -43,5 +43,5 @@ class Masking:
 
 
 def _drawn(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """Uniform numbers from the CPU, so that they are the same whatever the device."""
+    """Return uniform numbers, drawn on the CPU so that they are the same for every device."""
     return torch.rand(shape, generator=generator)

@@ -13,7 +13,7 @@ from pithy.training.config import TrainingConfig
 
 
 def groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
-    """Weights, which decay, and biases and norms, which do not."""
+    """Return two parameter groups: weights, with weight decay, and biases and norms, without."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
         {"params": [p for p in trained if p.dim() > 1], "weight_decay": decay},
@@ -22,7 +22,7 @@ def groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
 
 
 def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
-    """The optimizer that `config` names, fused where the library has it."""
+    """Return the optimizer that `config` names, fused if PyTorch supports it."""
     parameters = groups(model, config.weight_decay)
     if config.optimizer == "adadelta":
         return plain_optimizer(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
@@ -31,7 +31,7 @@ def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.op
 
 
 def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
-    """Warm-up over a share of `steps`, then constant, linear to zero, or inverse square root.
+    """Return a schedule of warm-up over a share of `steps`, then constant, linear to zero, or inverse square root.
 
     `plateau` is constant until `slow_down` is called.
     """
@@ -46,7 +46,7 @@ def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: in
 
 
 def slow_down(schedule: LambdaLR, factor: float) -> None:
-    """Multiply the rate of every later step by `factor`, the next one included."""
+    """Multiply the learning rate of every later step by `factor`, the next one included."""
     schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
     for group in schedule.optimizer.param_groups:
         group["lr"] *= factor

@@ -1,13 +1,14 @@
-"""Data parallel: several processes train one model, each on its share of every batch's texts.
+"""Data parallel training: several processes train one model, each on its share of every batch's texts.
 
     torchrun --nproc-per-node 2 -m pithy.stages.train …
 
-The launcher's variables (RANK, WORLD_SIZE, …) say who is there. Every process holds all texts and sees the same order
-of batches. Gradients are summed, each share weighed by its texts, so that a step is that of one process on the whole
-batch wherever the loss is a mean over texts, or their sum; so are the halves of a batch. Not exact: dropout, which
-every share draws for itself; batch normalization while training, whose statistics are the share's; the token part of
-`tagger` and the language model of `spelled_bilstm`, means over the tokens of a share. Without a launcher every function
-here leaves all as it is.
+The launcher's variables (RANK, WORLD_SIZE, …) identify the processes. Every process holds all texts and uses the same
+order of batches. Gradients are summed, with each share weighted by its number of texts. A step then equals a step of
+one process on the whole batch if the loss is a mean or a sum over texts. The same is true for the halves of a batch.
+
+The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
+the statistics of the share; and for the token part of `tagger` and the language model of `spelled_bilstm`, which are
+means over the tokens of a share. Without a launcher, the functions of this module change nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Work together with the processes that the launcher started; on GPUs each takes the one of its own number.
+    """Join the processes that the launcher started; on GPUs, each process uses the GPU of its local rank.
 
-    Raises ParameterError for variables that no launcher has set, and for more processes than GPUs.
+    Raises ParameterError if variables of the launcher are missing, or if there are more processes than GPUs.
     """
     world = os.environ.get("WORLD_SIZE", "1")
     if world == "1":
@@ -51,7 +52,7 @@ def joined() -> Iterator[None]:
 
 
 def _take_device() -> str:
-    """Settle on this process's device; the library that talks between such devices."""
+    """Select the device of this process; return the communication backend for such devices."""
     if not torch.cuda.is_available():
         return "gloo"
     own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
@@ -62,30 +63,30 @@ def _take_device() -> str:
 
 
 def processes() -> int:
-    """How many train together."""
+    """Return the number of processes that train together."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def rank() -> int:
-    """The number of this process; the one with 0 writes and reports."""
+    """Return the rank of this process; the one with rank 0 writes and reports."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def start(model: nn.Module, seed: int) -> None:
-    """Give every process the first one's weights, and draws (dropout) of its own."""
+    """Copy the weights of rank 0 to every process, and give each one its own random numbers (dropout)."""
     _align(model)
     if rank():
         torch.manual_seed(seed + rank())
 
 
 def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows, float]]:
-    """This process's part of a batch in so many `pieces`, and what the loss of each is to be multiplied by.
+    """Yield this process's part of a batch in `pieces`, each with the weight of its loss.
 
-    Texts are dealt out in turn, as they stand in order of length. A process that gets none takes one that counts for
-    nothing, since all must take part in the sum.
+    Texts are dealt out in turn, because they are sorted by length. A process without a text takes one with weight 0,
+    because all processes must take part in the sum.
     """
     own = rows[rank() :: processes()]
-    summed = bool(getattr(model, "summed", False))  # the loss of a batch is the sum of its texts'
+    summed = bool(getattr(model, "summed", False))  # the loss of a batch is a sum over its texts
     if not len(own):
         yield rows[:1], 0.0
     for piece in np.array_split(own, min(pieces, len(own))) if len(own) else ():
@@ -93,7 +94,7 @@ def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows
 
 
 def total(model: nn.Module, loss: Tensor) -> Tensor:
-    """Sum the gradients, in place, and the `loss` of all processes, which is returned."""
+    """Sum the gradients of all processes, in place; return the sum of their losses."""
     if processes() == 1:
         return loss
     held = [p for p in model.parameters() if p.grad is not None]
@@ -105,8 +106,8 @@ def total(model: nn.Module, loss: Tensor) -> Tensor:
 
 
 def predicted(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
-    """What the model says of `texts`, to the last bit the same in every process, so that all decide alike on it."""
-    _align(model)  # running statistics of batch normalization are each process's own
+    """Return predictions for `texts` that are bitwise identical in every process, so that all decide alike."""
+    _align(model)  # running statistics of batch normalization differ between processes
     found = predict(model, texts, precision=precision)
     if processes() == 1:
         return found
@@ -118,14 +119,14 @@ def predicted(model: nn.Module, texts: TextBatches, precision: Precision) -> Pre
 
 
 def _align(model: nn.Module) -> None:
-    """The first process's weights and buffers in every process."""
+    """Copy the weights and buffers of rank 0 to every process."""
     if processes() > 1:
         for tensor in [*model.parameters(), *model.buffers()]:
             _take_over(tensor.detach())
 
 
 def _take_over(tensor: Tensor) -> None:
-    """The first process's values, byte by byte, in the place of `tensor`'s."""
+    """Replace the values of `tensor` by those of rank 0, byte by byte."""
     where = "cuda" if distributed.get_backend() == "nccl" else "cpu"
     flat = tensor.contiguous().flatten().to(where)
     distributed.broadcast(flat.view(torch.uint8), 0)

@@ -1,4 +1,4 @@
-"""bfloat16 where the processor multiplies in it; weights stay float32."""
+"""bfloat16 matrix products where the hardware supports them; weights stay float32."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from torch import Tensor, nn
 
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
-SMALL = 16**3  # weights: with no more, and one row, PyTorch passes oneDNN by
+SMALL = 16**3  # weights: with at most this many, and one row, PyTorch does not use oneDNN
 
 
 @runtime_checkable
 class Joins(Protocol):
-    """A part that takes one product where it took several."""
+    """Module that can join several matrix products into one."""
 
     def join_products(self) -> None:
-        """Do so from here on."""
+        """Join the products from now on."""
 
 
 @cache
 def multiplies_bf16(kind: str) -> bool:
-    """Whether matrix products in bfloat16 are the fast ones: on GPUs, and on CPUs with instructions for them.
+    """Return whether bfloat16 matrix products are fast on a device type: GPUs, and CPUs with instructions for them.
 
-    Without these a CPU emulates them, slower than float32.
+    Other CPUs emulate them, slower than float32.
     """
     if kind != "cpu":
         return kind == "cuda"
@@ -35,9 +35,10 @@ def multiplies_bf16(kind: str) -> bool:
 
 
 def lowered(model: T) -> T:
-    """`model`, for answers only, with the weights of its linear layers in bfloat16 where products are fast in it.
+    """Return `model`, for inference only, with linear layers in bfloat16 if products are fast in it.
 
-    They say what they say under `products`, and need no lowering at every call. Products of one input become one.
+    The predictions are the same as under `products`, without converting the weights in every call. Products of the same
+    input are joined into one.
     """
     for part in list(model.modules()):
         if isinstance(part, Joins):
@@ -51,10 +52,8 @@ def lowered(model: T) -> T:
 
 
 def _pack(layer: nn.Linear) -> None:
-    """Let `layer`, lowered and on a CPU, multiply by weights laid out for oneDNN once, not anew in every product.
-
-    For the few dozen tokens of one text that is a quarter of the product.
-    """
+    """Let `layer`, in bfloat16 on a CPU, use weights that are laid out for oneDNN once, not in every product."""
+    # For the few dozen tokens of one text, the layout takes a quarter of the product's time.
     product: Any = torch.ops.mkldnn._linear_pointwise.default
     weight, bias = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), None), layer.bias
 
@@ -66,6 +65,6 @@ def _pack(layer: nn.Linear) -> None:
 
 
 def products(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """A context of matrix products in bfloat16 where asked for, or by `auto` where they are fast."""
+    """Return a context with bfloat16 matrix products if `precision` is bf16, or auto where they are fast."""
     lower = precision == "bf16" or (precision == "auto" and multiplies_bf16(device.type))
     return torch.autocast(device.type, dtype=torch.bfloat16) if lower else nullcontext()

@@ -1,4 +1,4 @@
-"""Logits of many texts at once, and how good they are."""
+"""Predictions for many texts, and their scores."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pithy.text.arrays import within
 from pithy.training.batches import TextBatches
 from pithy.training.precision import Precision, products
 
-AT_ONCE = 64, 4_096  # texts and tokens of a batch: what a CPU holds in its cache
+AT_ONCE = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
 AT_ONCE_ON_GPU = 256, 32_768
 Array = NDArray[np.float32]
-Judged = Literal["sentence", "token", "mean"]  # by what a model is: its texts' labels, its tokens', or both
+Judged = Literal["sentence", "token", "mean"]  # labels that judge a model: of texts, of tokens, or both
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """`logits` (N, C) in the order of the texts; `parts` (K, N, C) where the head has several classifiers.
+    """Predictions for N texts: `logits` (N, C), and `parts` (K, N, C) if the head has several classifiers.
 
-    `multi`: a text may have several labels, and each logit stands for itself. `tokens` (T, S) are the probabilities of
-    the texts' own tokens, one text after the other, where the head labels tokens; `counts` (N,) were read of each text.
+    `multi`: a text may have several labels, and each logit is independent. `tokens` (T, S) are the probabilities of the
+    texts' own tokens, one text after the other, if the head labels tokens. `counts` (N,) are the tokens read per text.
     """
 
     logits: Array
@@ -37,7 +37,7 @@ class Predicted:
 
     @property
     def probabilities(self) -> Array:
-        """Softmax of the logits, or for several labels a text their sigmoid, (N, C)."""
+        """Softmax of the logits, or their sigmoid if a text may have several labels, (N, C)."""
         if self.multi:
             with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
                 return np.asarray(1 / (1 + np.exp(-self.logits)))
@@ -45,11 +45,14 @@ class Predicted:
         return np.asarray(shifted / shifted.sum(1, keepdims=True))
 
     def score(self, labels: NDArray[np.integer]) -> float:
-        """Accuracy, or micro-F1 at 0.5 where a text may have several labels."""
+        """Return the accuracy, or the micro-F1 at 0.5 if a text may have several labels."""
         return self._score(self.logits, labels)
 
     def token_score(self, labels: NDArray[np.integer] | None) -> float:
-        """Micro-F1 of the token labels (T,) other than the default, which is 0. Raises ParameterError without any."""
+        """Return the micro-F1 of the token labels (T,) other than the default, which is 0.
+
+        Raises ParameterError if the labels or the predictions of tokens are missing.
+        """
         if self.tokens is None or labels is None:
             lacks = "the data have" if labels is None else "this system gives"
             raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {lacks} none: set it to sentence")
@@ -59,12 +62,12 @@ class Predicted:
         return float(2 * hits / max(1, (said > 0).sum() + (gold > 0).sum()))
 
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
-        """Score of each part: α of the depth controller."""
+        """Return the score of each part: α of the depth controller."""
         assert self.parts is not None
         return [self._score(part, labels) for part in self.parts]
 
     def loss(self, labels: NDArray[np.integer]) -> float:
-        """Mean negative log-likelihood of `labels`, (N,) class numbers or (N, C) indicators."""
+        """Return the mean negative log-likelihood of `labels`: class indices (N,) or indicators (N, C)."""
         p = np.clip(self.probabilities, 1e-7, 1 - 1e-7)
         if self.multi:
             return float(-np.where(labels > 0, np.log(p), np.log1p(-p)).mean())
@@ -78,7 +81,7 @@ class Predicted:
 
 
 def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float:
-    """What a model is chosen by on labelled `texts`."""
+    """Return the score on labelled `texts` by which a model is selected."""
     labels = texts.targets(np.arange(len(texts))).cpu().numpy()
     if judged == "sentence":
         return predicted.score(labels)
@@ -87,18 +90,18 @@ def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float
 
 
 def score_name(judged: Judged, *, multi: bool) -> str:
-    """Name what `dev_score` returns, for messages and reports."""
+    """Return the name of the score that `dev_score` returns, for messages and reports."""
     texts = "micro-F1 at 0.5" if multi else "accuracy"
     return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[judged]
 
 
 @torch.inference_mode()
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
-    """Run `model` over `texts`, longest first, and put the results back in the texts' order."""
+    """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
     if model.training:
         model.eval()
     rows, logits, parts, tokens = [], [], [], []
-    with products(precision, texts.device):  # around all batches: the weights are lowered once
+    with products(precision, texts.device):  # around all batches, so that weights are converted once
         for batch in texts.in_order(*(AT_ONCE if texts.device.type == "cpu" else AT_ONCE_ON_GPU)):
             prediction = model(texts.gather(batch))
             rows.append(batch)
@@ -119,7 +122,10 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
 
 
 def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the tokens of the texts `order` (N,) belong when the texts are in order; text n has `counts[n]` tokens."""
+    """Return the positions of the tokens of the texts `order` (N,) once texts are in order.
+
+    Text n has `counts[n]` tokens.
+    """
     starts, many = (np.cumsum(counts) - counts)[order], counts[order]
     places: NDArray[np.int64] = np.repeat(starts, many) + within(many)
     return places

@@ -1,4 +1,4 @@
-"""A training's progress as text: a bar on a terminal, a marked line for a runner, a plain line an epoch otherwise."""
+"""Progress of a training as text: a bar on a terminal, marked lines for a runner, otherwise one line per epoch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from pithy.display import echo
 from pithy.training.record import Progress
 
-MARK = "\x1e"  # record separator: what follows replaces the line before it
+MARK = "\x1e"  # record separator: the text after it replaces the previous line
 WIDTH = 20
 
 
 def line(progress: Progress, label: str) -> str:
-    """`label epoch 3/20 [####------] loss 0.412 dev 82.1 1.2k texts/s 0:12 left`."""
+    """Return a line such as `label epoch 3/20 [####------] loss 0.412 dev 82.1 1.2k texts/s 0:12 left`."""
     done = round(WIDTH * progress.step / progress.steps)
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     rate = progress.texts_per_second
@@ -26,7 +26,7 @@ def line(progress: Progress, label: str) -> str:
 
 
 class Printer:
-    """Prints progress, at most five times a second."""
+    """Printer of the progress, at most five times a second."""
 
     def __init__(self, label: str) -> None:
         self.label, self.last, self.epoch = label, 0.0, 0
@@ -34,7 +34,7 @@ class Printer:
         self.terminal = sys.stdout.isatty()
 
     def __call__(self, progress: Progress) -> None:
-        """Show where the training stands."""
+        """Print the progress, or its note if it has one."""
         if progress.note:
             return self.close(f"{self.label}: {progress.note}")
         text, now = line(progress, self.label), time.monotonic()
@@ -48,13 +48,13 @@ class Printer:
         return None
 
     def close(self, text: str) -> None:
-        """End the bar with one plain line."""
+        """Replace the bar by one plain line."""
         if self.terminal and not self.marked:
             self._replace(text, "\n")
         else:
             echo(text, flush=True)
 
     def _replace(self, text: str, end: str) -> None:
-        """Print `text` in the place of the line before."""
+        """Print `text` in place of the previous line."""
         before, clear = (MARK, "") if self.marked else ("\r", "\x1b[K")
         echo(text, before=before, end=f"{clear}{end}", flush=True)

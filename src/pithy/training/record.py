@@ -1,4 +1,4 @@
-"""Where a training stands: in its batches, in its search for the best weights, and for whoever shows it."""
+"""State of a training: its progress, its best evaluation and its position in the batches."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-OFTEN = 20  # steps between two looks at the loss
+OFTEN = 20  # steps between two checks of the loss
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training stands, for whoever shows it."""
+    """Progress of a training, for reports to the user."""
 
     epoch: int
     epochs: int
@@ -21,11 +21,11 @@ class Progress:
     dev: float
     texts_per_second: float
     seconds_left: float
-    note: str = ""  # what happened, where something did
+    note: str = ""  # an event, if there was one
 
 
 def pace(seconds: float, done: int, left: int) -> tuple[float, float]:
-    """Steps a second, and seconds for those `left`, by the steps `done` in so many `seconds`."""
+    """Return steps per second, and the seconds for `left` steps, given that `done` steps took `seconds`."""
     return done / max(seconds, 1e-9), seconds / max(1, done) * left
 
 
@@ -34,10 +34,10 @@ Report = Callable[[Progress], None]
 
 @dataclass
 class Record:
-    """The best evaluation so far and what led to it."""
+    """Best evaluation so far, and the history of evaluations."""
 
-    score: tuple[float, float] = (-1.0, float("-inf"))  # what `stop_on` says of dev, then minus dev loss
-    accuracy: float = 0.0  # of the texts of dev, or micro-F1, at that evaluation
+    score: tuple[float, float] = (-1.0, float("-inf"))  # dev score by `stop_on`, then minus dev loss
+    accuracy: float = 0.0  # or micro-F1, of the texts of dev at that evaluation
     epoch: int = 0
     depth: int = 0
     stale: int = 0
@@ -46,12 +46,12 @@ class Record:
 
 @dataclass
 class Place:
-    """Where a training stands in its batches."""
+    """Position of a training in its batches."""
 
     epoch: int = 1
-    done: int = 0  # batches of this epoch
+    done: int = 0  # finished batches of this epoch
     step: int = 0
-    order: dict[str, Any] = field(default_factory=dict)  # the generator's state at the epoch's start
-    pieces: int = 1  # that a batch is cut into, since memory ran out
-    back: int = 0  # times that the training went back
-    fresh: int = 0  # the step at which it last did: the mean of the losses begins anew behind it
+    order: dict[str, Any] = field(default_factory=dict)  # state of the generator at the start of the epoch
+    pieces: int = 1  # per batch; 2 after out of memory
+    back: int = 0  # number of rollbacks
+    fresh: int = 0  # step of the last rollback; the mean loss restarts after it

@@ -1,4 +1,4 @@
-"""Train one system for one seed on one view."""
+"""Training of one system with one seed on one view."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ FITS: dict[str, Callable[..., None]] = {"solver": linear.fit, "counting": chance
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained model with its development score and, for those trained by gradient, the history."""
+    """Trained model with its development score and, if it is trained by gradient, its history."""
 
     model: Any
     rate: float
     dev_accuracy: float
     epoch: int
-    depth: int  # before any layer went
-    parameters: int  # likewise
+    depth: int  # before any layer was dropped
+    parameters: int  # before any layer was dropped
     history: list[dict[str, float]]
 
 
 def rate_of(config: TrainingConfig, view: View) -> float:
-    """The learning rate: the recipe's own for pretrained weights where the view has a checkpoint."""
+    """Return the learning rate: with a checkpoint, the recipe's rate for pretrained weights if it has one."""
     pretrained = view.checkpoint is not None and config.checkpoint_learning_rate is not None
     return config.checkpoint_learning_rate if pretrained else config.learning_rate  # type: ignore[return-value]
 
@@ -55,14 +55,14 @@ def train_system(
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Trained:
-    """Build, train and choose on dev; `path` is the system's place in params.yaml, for messages.
+    """Build a system, train it and select the weights on dev; `path` is its key in params.yaml, for messages.
 
-    `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints` a training by gradient
-    goes on from the latest one.
+    `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints`, a training by gradient
+    resumes from the latest one.
     """
     torch.manual_seed(seed)
     by_gradient = recipe.fitting == "gradient"
-    device = device_of() if by_gradient else torch.device("cpu")  # where liblinear and NumPy count
+    device = device_of() if by_gradient else torch.device("cpu")  # liblinear runs on the CPU
     frame = frame_of(view, config.max_length)
     model: Any = recipe.build(context_of(view, config.max_length, pretrained), path).to(device)
     shown = (config.token_supervision, seed)
@@ -85,7 +85,7 @@ def train_system(
 
 
 def _fitted(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, seed: int, path: str) -> Trained:
-    """A `model` that is not trained by gradient, on the device where one that is would be."""
+    """Fit a `model` that is not trained by gradient, and move it to the device of `device_of`."""
     try:
         FITS[recipe.fitting](model, train, dev, seed=seed)
     except ParameterError as error:

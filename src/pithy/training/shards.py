@@ -1,4 +1,4 @@
-"""Unlabelled texts as batches of tokens whose words are numbered; longer texts are cut up, none is cut short."""
+"""Unlabelled texts as batches of tokens with numbered words; long texts are split into pieces, not truncated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pithy.systems.saved import TextFrame
 from pithy.text.arrays import within
 from pithy.training.batches import UNLABELLED, TextBatches
 
-SHARD = 4_000_000  # tokens that are read into memory at once
+SHARD = 4_000_000  # tokens read into memory at once
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Texts:
 
     @classmethod
     def load(cls, folder: Path, part: str) -> Texts:
-        """PART.ids.npy, PART.starts.npy and PART.offsets.npy of a folder, memory-mapped."""
+        """Return PART.ids.npy, PART.starts.npy and PART.offsets.npy of `folder`, memory-mapped."""
         files = {field.name: folder / f"{part}.{field.name}.npy" for field in fields(cls)}
         return cls(**{name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in files.items()})
 
 
 @dataclass(frozen=True)
 class Shards:
-    """`texts` cut into pieces that fit `frame`, some millions of tokens at a time on `device`."""
+    """Pieces of `texts` that fit `frame`, loaded in shards of some million tokens on `device`."""
 
     texts: Texts
     frame: TextFrame
@@ -48,21 +48,21 @@ class Shards:
 
     @cached_property
     def pieces(self) -> NDArray[np.int64]:
-        """Where the pieces begin and the last one ends, (P + 1,)."""
+        """Start offset of every piece, and the end of the last one, (P + 1,)."""
         return pieces(self.texts.offsets, self.frame.max_length - len(self.frame.prefix_ids + self.frame.suffix_ids))
 
     @cached_property
     def edges(self) -> list[tuple[int, int]]:
-        """The first piece of every shard and the one behind its last."""
+        """Index of the first piece of every shard, and of the piece after its last one."""
         cuts = np.flatnonzero(np.diff(self.pieces[:-1] // SHARD)) + 1
         return list(pairwise([0, *cuts.tolist(), len(self.pieces) - 1]))
 
     def steps(self, batch_size: int) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches per epoch."""
         return sum(-(-(last - first) // batch_size) for first, last in self.edges)
 
     def shard(self, number: int) -> TextBatches:
-        """One shard; the label of a token is the number of its word in the piece, and an unknown token has none."""
+        """Return one shard; a token's label is the index of its word in the piece, and an unknown token has none."""
         first, last = self.edges[number]
         offsets = self.pieces[first : last + 1]
         ids = np.array(self.texts.ids[offsets[0] : offsets[-1]])
@@ -76,18 +76,18 @@ class Shards:
         )
 
     def shuffled(self, order: np.random.Generator) -> Iterator[TextBatches]:
-        """Every shard once, in a new order."""
+        """Return an iterator over all shards in a new order."""
         return (self.shard(int(number)) for number in order.permutation(len(self.edges)))
 
 
 def pieces(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
-    """`offsets` (N + 1,) of texts, with a further one at every `room` tokens of a text, (P + 1,)."""
+    """Return the `offsets` (N + 1,) of texts with an additional one after every `room` tokens of a text, (P + 1,)."""
     counts = -(-np.diff(offsets) // room)
     starts = np.repeat(offsets[:-1], counts) + room * within(counts)
     return np.append(starts, offsets[-1]).astype(np.int64)
 
 
 def numbered(starts: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each token's word (T,) in its piece, from 0."""
+    """Return the index of each token's word (T,) in its piece, from 0."""
     words = np.cumsum(starts, dtype=np.int64)
     return words - np.repeat(words[offsets[:-1]], np.diff(offsets))

@@ -1,4 +1,4 @@
-"""Everything that a training's next step depends on, as tensors and plain facts, and back."""
+"""State of a training as tensors and JSON values: everything that the next step depends on."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch.optim.lr_scheduler import LambdaLR
 
 @dataclass(frozen=True)
 class State:
-    """A training between two steps: `tensors` by name, the training's own, and `facts` that JSON can hold."""
+    """State of a training between two steps: `tensors` by name, and other `facts` as JSON values."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors `name.…`, without that."""
+        """Return the tensors named `name.…`, without that prefix."""
         return {
             key.removeprefix(f"{name}."): value for key, value in self.tensors.items() if key.startswith(f"{name}.")
         }
 
 
 def capture(model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> State:
-    """Weights, moments, rates and the random numbers to come."""
+    """Return weights, optimizer state, learning rates, schedule and the states of the random number generators."""
     moments = {
         f"moments.{index}.{name}": value
         for index, moment in optimizer.state_dict()["state"].items()
@@ -44,9 +44,9 @@ def capture(model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> State
 
 
 def restore(state: State, model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> None:
-    """Put all three, built as they were at the training's start, and the random numbers where `state` says.
+    """Restore model, optimizer, schedule and the random number generators from `state`.
 
-    Layers that have gone since must be gone from `model`.
+    Build all three as at the start of the training, and drop from `model` the layers that were dropped since then.
     """
     model.load_state_dict(state.part("model"))
     held, moments = optimizer.state_dict(), state.part("moments")

@@ -1,4 +1,4 @@
-"""One step of training, the same for every model and task."""
+"""One training step, the same for every model and task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pithy.training import parallel
 
 
 def descend(model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.Optimizer, clip: float | None) -> Tensor:
-    """A step of `optimizer` down the sum of `losses`, each of a piece of the batch; that sum, not waited for.
+    """Take a step of `optimizer` on the sum of `losses`, one per piece of the batch, and return the sum.
 
-    A piece's graph is gone before the next is built. `clip` is the highest norm of the gradient.
+    The sum stays on the device, so that nothing waits for it. The graph of a piece is freed before the next one is
+    built. `clip` is the maximum gradient norm.
     """
     optimizer.zero_grad(set_to_none=True)
     total: Tensor | None = None

@@ -1,4 +1,4 @@
-"""The number of CPU threads that a system trains with."""
+"""Number of CPU threads that a system trains with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pithy.training.config import TrainingConfig
 def with_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
     """Return `config` with `threads: auto` resolved to a number.
 
-    A pretrained encoder that starts from a `checkpoint` gets all cores; every other system gets one, because small
+    A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one, because small
     models spend more time on waiting for threads than they gain.
     """
     if config.threads != "auto":
@@ -22,6 +22,6 @@ def with_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None)
 
 
 def cores() -> int:
-    """Return the number of cores for this process: those it may use, shared with torchrun's others on this machine."""
+    """Return the number of cores for this process: those that it may use, divided among torchrun's processes here."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, allowed // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

@@ -1,4 +1,4 @@
-"""The thresholds that turn probabilities into labels, where a text may have several."""
+"""Thresholds that turn probabilities into labels if a text may have several."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 20  # gold rows from which a label has a threshold of its own; a cut by fewer is chance
+ROWS = 20  # gold rows that a label needs for its own threshold; with fewer, it would be noise
 PASSES = 5
 
 Floats = NDArray[np.floating[Any]]
 
 
 def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
-    """Threshold (C,) of every label for the best micro-F1 on these rows; a row has the label where p > threshold.
+    """Return the threshold (C,) of every label for the best micro-F1 on these rows.
 
-    `gold` and `probabilities` are (N, C). Tune on development data. All labels share the best single threshold, 0.5
-    where no row is gold; then each that has ROWS gold rows moves to where micro-F1 is highest, the others standing
-    still, until none moves.
+    A row has a label if p > threshold. `gold` and `probabilities` are (N, C). Tune on development data. All labels
+    start with the best common threshold, or 0.5 if no row is gold. Then each label with at least ROWS gold rows moves
+    to its threshold with the highest micro-F1, with the others fixed. This repeats until no threshold moves, at most
+    PASSES times.
     """
     if not gold.any():
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
@@ -38,12 +39,12 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
 
 
 def _best_cut(gold: NDArray[np.bool_], probabilities: Floats, hits: int, said: int, positives: int) -> Any:
-    """The cut of `probabilities` (N,) with the best F1, where `hits` right and `said` labels come from elsewhere."""
+    """Return the cut of `probabilities` (N,) with the best F1, given `hits` correct of `said` other predictions."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, ones = probabilities[order], np.ones(1, probabilities.dtype)
     above, below = np.concatenate([ones, ranked]), np.concatenate([ranked, 0 * ones])
     right = hits + np.concatenate([[0], gold[order].cumsum()])
     f1 = 2 * right / (said + np.arange(len(above)) + positives)
-    best = np.where(above > below, f1, -1.0).argmax()  # a cut between two equal probabilities cannot be made
+    best = np.where(above > below, f1, -1.0).argmax()  # no cut separates equal probabilities
     middle = (above[best] + below[best]) / 2
-    return middle if middle < above[best] else below[best]  # between neighbours among the numbers there is none
+    return middle if middle < above[best] else below[best]  # no float is between adjacent floats

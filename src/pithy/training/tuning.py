@@ -1,4 +1,4 @@
-"""What is tuned on the development set once the weights are there."""
+"""Tuning on the development set after training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pithy.training.views import batches_of, device_of
 
 
 def thresholds_of(model: Any, view: View, frame: TextFrame, precision: Precision) -> list[float] | None:
-    """Threshold of every label (C,) with its best F1 on dev; None where a text has one label."""
+    """Return the threshold of every label (C,) with the best micro-F1 on dev; None if a text has one label."""
     if view.task != "multi":
         return None
     dev = batches_of(view, "dev", frame, device_of())

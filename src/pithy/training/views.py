@@ -1,4 +1,4 @@
-"""From an encoded view to batches and to what a model must fit."""
+"""Batches of an encoded view, and the context and input format of its models."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pithy.training.batches import UNLABELLED, TextBatches
 
 
 def length_of(view: View, max_length: int) -> int:
-    """`max_length`, or less where no text of the view, prompt and special tokens included, is that long.
+    """Return `max_length`, or the length of the view's longest text with prompt and special tokens if that is less.
 
-    Raises ParameterError where prompt and special tokens leave no room for a text.
+    Raises ParameterError if prompt and special tokens leave no room for a text.
     """
     around = len(view.prefix_ids) + len(view.suffix_ids)
     if max_length <= around:
@@ -30,7 +30,7 @@ def length_of(view: View, max_length: int) -> int:
 
 
 def frame_of(view: View, max_length: int) -> TextFrame:
-    """What stands around the texts of a view, for a model that reads `max_length` tokens at most."""
+    """Return the input format of a view for a model that reads at most `max_length` tokens."""
     return TextFrame(
         language=view.language,
         max_length=length_of(view, max_length),
@@ -47,7 +47,7 @@ def frame_of(view: View, max_length: int) -> TextFrame:
 
 
 def context_of(view: View, max_length: int, pretrained: Path | None = None) -> Context:
-    """What the view fixes for every model on it; it has a mask only where it has a prompt.
+    """Return what the view determines for every model on it; the context has a mask id only if the view has a prompt.
 
     `pretrained` is the folder of an encoder that was pretrained on the view.
     """
@@ -73,21 +73,19 @@ def context_of(view: View, max_length: int, pretrained: Path | None = None) -> C
 
 
 def _label_counts(view: View) -> torch.Tensor | None:
-    """Texts of train with each label (C,), where a text may have several."""
+    """Return the number of training texts with each label (C,), if a text may have several."""
     return torch.from_numpy(view.split("train").labels.sum(0, dtype=np.int64)) if view.task == "multi" else None
 
 
 def _plain_class(view: View) -> int:
-    """The class whose texts of train have the smallest share of tokens with another label than the default.
-
-    A class without labelled tokens in train is not chosen, unless there is no other.
-    """
+    """Return the class whose training texts have the smallest share of tokens with a label other than the default."""
     part = view.split("train")
     if part.token_labels is None or view.task == "multi":
         return 0
     text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
     of = np.asarray(part.labels)[text]
     marked, tokens = (np.bincount(of[part.token_labels >= least], minlength=len(view.labels)) for least in (1, 0))
+    # a class without labelled tokens in train is chosen only if there is no other
     return int(np.where(tokens > 0, marked / np.maximum(tokens, 1), np.inf).argmin())
 
 
@@ -99,7 +97,10 @@ def batches_of(
     *,
     shown: tuple[float, int] = (1.0, 0),
 ) -> TextBatches:
-    """One split of a view on `device`; `shown`: the share of its texts that keep their token labels, and a seed."""
+    """Return one split of a view on `device`.
+
+    `shown` is the share of its texts that keep their token labels, and a seed.
+    """
     part = view.split(split)
     return TextBatches.framed(
         frame,
@@ -113,18 +114,18 @@ def batches_of(
 
 
 def _shown(token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int16]:
-    """`token_labels` (T,) of `share` of the texts, drawn by `seed`; those of the others are taken away."""
+    """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the others."""
     count = len(offsets) - 1
     kept = np.random.default_rng(seed).permutation(count) < round(share * count)
     return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
 
 
 def cut_short(view: View, frame: TextFrame, split: str) -> int:
-    """Texts of a split that are longer than the model reads."""
+    """Return the number of texts of a split that are longer than the model reads."""
     room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
     return int((np.diff(view.split(split).offsets) > room).sum())
 
 
 def device_of() -> torch.device:
-    """The GPU where there is one."""
+    """Return the GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
