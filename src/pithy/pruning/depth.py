@@ -1,4 +1,4 @@
-"""Dynamic depth control of a trained model (DDCF): probe the layers, drop by the rule, fine-tune, keep or go back."""
+"""Dynamic depth control of a trained model (DDCF): score the layers, drop some, fine-tune, accept or reject."""
 
 from __future__ import annotations
 
@@ -25,22 +25,25 @@ from pithy.training.record import Report
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """What became of a model: `accepted` says whether the shallower one took its place, `reason` why."""
+    """Result of pruning: `accepted` is whether the shallower model replaces the original, `reason` explains why."""
 
     model: Any
     reason: str
     accepted: bool = False
     threshold: float | None = None
     accuracies: tuple[float, ...] = ()
-    dev_before: float = 0.0  # by `stop_on`, as what it is after
+    dev_before: float = 0.0  # by `stop_on`, as is dev_after
     dev_after: float = 0.0
-    dev_accuracy: float = 0.0  # of the shallower model on the texts
+    dev_accuracy: float = 0.0  # text score of the shallower model
 
 
 def layer_accuracies(
     model: Any, train: TextBatches, dev: TextBatches, classes: int, precision: Precision = "auto"
 ) -> list[float]:
-    """α of every layer: of the head's own base classifiers where it has one a layer, of fitted ones otherwise."""
+    """Return the accuracy α of every layer.
+
+    The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
+    """
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
         said = predict(model, dev, precision=precision)
         return said.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
@@ -48,7 +51,7 @@ def layer_accuracies(
 
 
 def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
-    """Drop the layers that the rule does not keep; returns how many went."""
+    """Drop the layers that the rule does not keep; return how many were dropped."""
     gone = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
     for layer in gone:
         model.drop(layer)
@@ -68,9 +71,10 @@ def prune(
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Pruned:
-    """A shallower model where the controller finds layers idle and dev loses no more than the tolerance.
+    """Return a shallower model if the controller drops layers and dev loses no more than the tolerance.
 
-    `rate` is the learning rate of the training that is now continued for `settings.epochs`.
+    Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
+    `rate`, the learning rate of the original training.
     """
     if not settings.enabled:
         return Pruned(model=model, reason="pruning is off (prune.enabled)")
@@ -103,7 +107,7 @@ def prune(
 
 
 def shallower(model: Any, depth: int) -> nn.Module:
-    """A copy of `model` with its first `depth` layers: for counting what a depth costs."""
+    """Return a copy of `model` with its first `depth` layers, to measure the cost of a depth."""
     copied: Any = copy.deepcopy(model)
     while copied.depth > depth:
         copied.drop(-1)

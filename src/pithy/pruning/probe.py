@@ -1,4 +1,4 @@
-"""A base classifier on every layer of a trained encoder: the accuracies α that the depth controller reads."""
+"""Base classifiers on every layer of a trained encoder, whose accuracies α the depth controller reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pithy.training.predict import Predicted
 
 @torch.inference_mode()
 def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
-    """Mean of the valid tokens' states after every layer, (N, M, D) for the M texts `rows`, on the CPU."""
+    """Return the mean of the valid tokens' states after every layer, (N, M, D) on the CPU, for the M texts `rows`."""
     model.eval()
     order = rows[np.argsort(texts.lengths[rows], kind="stable")]
     out = None
@@ -32,9 +32,9 @@ def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
 
 
 def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: float = 1e-3) -> Tensor:
-    """A logistic classifier a layer on standardised `features` (N, M, D): weights (N, D + 1, C).
+    """Fit a logistic classifier per layer on standardised `features` (N, M, D); return weights (N, D + 1, C).
 
-    All layers are fitted at once by L-BFGS; their losses are summed, so each one finds its own optimum.
+    L-BFGS fits all layers at once. Their losses are summed, so each layer reaches its own optimum.
     """
     layers, _, width = features.shape
     weight = torch.zeros(layers, width + 1, classes, requires_grad=True)
@@ -53,7 +53,7 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
 
 
 def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
-    """Score on `dev` of a base classifier on each layer, fitted on at most `rows` evenly spaced training texts."""
+    """Return the dev score of a base classifier per layer, fitted on at most `rows` evenly spaced training texts."""
     kept = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
     everything = np.arange(len(dev))
     x, held = layer_means(model, train, kept), layer_means(model, dev, everything)

@@ -1,4 +1,4 @@
-"""What each depth of a model costs and gives."""
+"""Cost and score of a model at each depth."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pithy.systems.saved import Saved
 
 
 def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any], length: int) -> dict[str, Any]:
-    """The record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
+    """Return the record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
-    FLOPs are those of a text of `length` tokens, prompt included. In the table `classifier_score` is α, the development
-    score of the base classifier on the layer that would be the last; the whole model may score differently.
+    FLOPs are those of a text of `length` tokens, prompt included. In the table, `classifier_score` is α: the
+    development score of the base classifier on the last layer of that depth. The score of the whole model may differ.
     """
     layered = saved.model.depth > 0
     record = {"seed": facts["seed"], "layered": layered, "reason": pruned.reason, "accepted": pruned.accepted}
