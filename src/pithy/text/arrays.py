@@ -1,4 +1,4 @@
-"""Flat arrays: places within their groups, and .npy files that grow while they are written, so that memory does not."""
+"""Helpers for flat arrays: positions within groups, and .npy files that are read or written piece by piece."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from pithy.errors import DataError, InputMissingError
 
 
 def within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
-    """0, 1, … of each group, groups of `counts` one after the other."""
+    """Return the position (0, 1, …) of each element within its group, for consecutive groups of the sizes `counts`."""
     places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return places
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """A .npy file, memory-mapped; nothing in it is run. Raises InputMissingError or DataError."""
+    """Open a .npy file as a memory-mapped array; pickled objects are refused.
+
+    Raises InputMissingError if the file is missing and DataError if it is damaged.
+    """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of headers that an early Python would have written
+        with warnings.catch_warnings(action="ignore"):  # numpy warns about headers written by Python 2
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except OSError:
         raise
-    except Exception as error:  # a broken header brings out what the tokenizer of Python's own code raises
+    except Exception as error:  # numpy parses the header as Python code, which can raise any error
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path} is not a whole array ({reason}): delete it and run dvc repro") from None
     return array
 
 
 class NpyWriter:
-    """Appends rows to an .npy file; its header is set right on leaving the `with` block."""
+    """Writer that appends rows to a .npy file; leaving the `with` block writes the final length into the header."""
 
     def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
         self.length = 0
@@ -46,7 +49,7 @@ class NpyWriter:
         self._header()
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write `values`, (n, *row), behind what is there."""
+        """Append `values`, (n, *row)."""
         self._file.write(np.ascontiguousarray(values, dtype=self._dtype).tobytes())
         self.length += len(values)
 
@@ -59,7 +62,7 @@ class NpyWriter:
         self._file.close()
 
     def _header(self) -> None:
-        """The header keeps its size for every length: the format pads for a growing first axis."""
+        """Write the header; its size is the same for every length, because the format pads for a growing first axis."""
         shape = (self.length, *self._row)
         facts = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
         npy.write_array_header_1_0(self._file, facts)

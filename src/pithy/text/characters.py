@@ -1,4 +1,4 @@
-"""Characters as numbers: counting and looking up by code point, with no Python loop over characters."""
+"""Vectorized counting and lookup of characters by code point, without a Python loop over characters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CODE_POINTS = 0x110000
 
 
 def code_points(texts: Sequence[str]) -> NDArray[np.uint32]:
-    """Code points of all texts, one after the other."""
+    """Return the code points of all texts, concatenated."""
     return np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
 
 
 def count_characters(batches: Iterable[Sequence[str]]) -> NDArray[np.int64]:
-    """How often each code point occurs, (0x110000,)."""
+    """Return how often each code point occurs, (0x110000,)."""
     counts = np.zeros(CODE_POINTS, dtype=np.int64)
     for texts in batches:
         found = np.bincount(code_points(texts))
@@ -25,13 +25,13 @@ def count_characters(batches: Iterable[Sequence[str]]) -> NDArray[np.int64]:
 
 
 def by_frequency(counts: NDArray[np.int64], min_count: int) -> list[str]:
-    """The characters that occur at least `min_count` times, most frequent first, equal counts in code point order."""
+    """Return the characters with a count of at least `min_count`, most frequent first; ties are in code point order."""
     found = np.flatnonzero(counts >= max(min_count, 1))
     return [chr(code) for code in found[np.argsort(-counts[found], kind="stable")]]
 
 
 def lookup_table(vocabulary: Sequence[str], unk_id: int) -> NDArray[np.int32]:
-    """Id of every code point, (0x110000,); what the vocabulary lacks is `unk_id`."""
+    """Return the id of every code point, (0x110000,); code points outside the vocabulary get `unk_id`."""
     table = np.full(CODE_POINTS, unk_id, dtype=np.int32)
     for index, entry in enumerate(vocabulary):
         if len(entry) == 1:

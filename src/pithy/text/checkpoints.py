@@ -1,4 +1,4 @@
-"""The tokenizer of a pretrained checkpoint: a local folder or a name on the Hugging Face hub."""
+"""The tokenizer of a pretrained checkpoint, from a local folder or from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pithy.text.tokenizers import SPECIALS, by_piece, load
 from pithy.values import parsed_json
 
 CONFIGS = ("tokenizer_config.json", "config.json")
-BEHIND_PADDING = {  # families that number positions from that of padding + 1: the table's first rows are never used
+BEHIND_PADDING = {  # families whose position ids start at the padding id + 1, so that the table's first rows are unused
     "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
     "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint's tokenizer and how many tokens its model reads at once (None: not said)."""
+    """Tokenizer of a checkpoint, and the maximum number of tokens of its model (None if unknown)."""
 
     tokenizer: Tokenizer
     positions: int | None
 
 
 def read_checkpoint(name: str) -> Checkpoint:
-    """The tokenizer of `name`, from tokenizer.json or vocab.txt; only small files are fetched from the hub.
+    """Load the tokenizer of `name` from tokenizer.json or vocab.txt; only small files are downloaded from the hub.
 
-    Raises InputMissingError (no such folder, or it has no tokenizer), SourceUnavailableError (the hub cannot be
-    reached), DataError (a file that cannot be read).
+    Raises InputMissingError if the folder or the tokenizer does not exist, SourceUnavailableError if the hub cannot be
+    reached, and DataError if a file cannot be read.
     """
     configs = {file: _config(name, file) for file in CONFIGS}
     whole = _file(name, "tokenizer.json")
@@ -42,12 +42,12 @@ def read_checkpoint(name: str) -> Checkpoint:
             raise InputMissingError(f"checkpoint {name!r} has neither tokenizer.json nor vocab.txt")
         tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
     limits = (configs["tokenizer_config.json"].get("model_max_length"), _places(configs["config.json"]))
-    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: none
+    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: no limit
     return Checkpoint(tokenizer, min(known, default=None))
 
 
 def _places(config: dict[str, Any]) -> Any:
-    """How many tokens the model of `config` has positions for, as far as `config` says."""
+    """Return the number of usable positions of the model with this `config`, None if `config` does not give it."""
     rows, family = config.get("max_position_embeddings"), config.get("model_type")
     if not isinstance(rows, int) or not isinstance(family, str) or family not in BEHIND_PADDING:
         return rows
@@ -78,7 +78,7 @@ def _config(name: str, file: str) -> dict[str, Any]:
 
 
 def _file(name: str, file: str) -> Path | None:
-    """A file of the checkpoint; None where the checkpoint does not have it."""
+    """Return the path of a file of the checkpoint, or None if the checkpoint does not have it."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder / file if (folder / file).is_file() else None
@@ -99,7 +99,7 @@ def _download(name: str, file: str) -> Path | None:
     )
     from huggingface_hub.utils.logging import set_verbosity_error
 
-    set_verbosity_error()  # type: ignore[no-untyped-call]  # every try that fails would be a line of its own
+    set_verbosity_error()  # type: ignore[no-untyped-call]  # else each failed attempt logs a line
     try:
         return Path(hf_hub_download(name, file))
     except LocalEntryNotFoundError as error:

@@ -1,4 +1,4 @@
-"""How much of a corpus the part-of-speech table knows, and how much of it is notional."""
+"""Coverage of a corpus by the part-of-speech table, and its share of notional words."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pithy.text.tokenizers import split_words
 
 
 class Coverage(TypedDict):
-    """Of the sampled texts of a split."""
+    """Coverage of the sampled texts of one split."""
 
     texts: int
     tokens: int
-    covered: float  # share of the tokens that are no marks and have a row in the table
-    notional: float  # share of all tokens whose weight is that of notional words
+    covered: float  # share of the tokens, punctuation excluded, that have a row in the table
+    notional: float  # share of all tokens that have the weight of notional words
 
 
 def coverage(texts: list[str], table: PosTable, language: Language) -> Coverage:
-    """Measure on `texts`; tokens are characters in Chinese, words in English."""
+    """Measure the coverage of `texts`. Tokens are characters in Chinese and words in English."""
     counts = _characters(texts) if language == "zh" else Counter(word for words in split_words(texts) for word in words)
     entries = list(counts)
     numbers = np.array([counts[entry] for entry in entries], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Texts to flat arrays of token ids: the one class behind the encode stage and behind inference."""
+"""Encoding of texts as flat arrays of token ids, used by the encode stage and by inference."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pithy.text.tokenizers import is_by_character, load, special_ids, vocabulary
 from pithy.text.words import Located, Whole, by_library, by_table, lengths, located
 from pithy.values import shown
 
-CHARACTERS_AT_ONCE = 1_000_000  # bounds the memory that the library's results take
+CHARACTERS_AT_ONCE = 1_000_000  # limits the memory of the tokenizer library's results
 
 
 class Encoded(NamedTuple):
-    """Token ids of N texts, one after the other."""
+    """Token ids of N texts, concatenated."""
 
     ids: NDArray[np.int32]  # (tokens,)
     offsets: NDArray[np.int64]  # (N + 1,): text n is ids[offsets[n] : offsets[n + 1]]
-    truncated: int  # texts that lost their end
+    truncated: int  # number of truncated texts
 
 
 class TextEncoder:
-    """Encodes texts with one tokenizer, which it prepares once."""
+    """Encoder of texts with one tokenizer, which is prepared once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -40,10 +40,10 @@ class TextEncoder:
             self._table = lookup_table(vocabulary_of(tokenizer), self.unk_id)
 
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
-        """The first `max_length` tokens of each text, without prompt or special tokens.
+        """Return the first `max_length` tokens of each text, without prompt and special tokens.
 
-        A text with no token at all becomes one unknown token, so that no model meets an empty row.
-        Raises DataError for a text that is not valid Unicode (a lone surrogate), and for a tokenizer that fails on one.
+        A text without any token becomes one unknown token, so that no model gets an empty row.
+        Raises DataError for a text that is not valid Unicode (a lone surrogate), and if the tokenizer fails on a text.
         """
         with _readable():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
@@ -54,7 +54,7 @@ class TextEncoder:
         return Encoded(ids, offsets, sum(part[2] for part in parts))
 
     def locate(self, texts: Sequence[str], max_length: int) -> Located:
-        """The same tokens as `encode`, each with its word and its place in the text; slower."""
+        """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
         with _readable():
             parts = [self._whole(texts[start:stop]) for start, stop in _chunks(texts)]
         return located(parts, max_length, self.unk_id)
@@ -66,12 +66,12 @@ class TextEncoder:
         return by_library(self._tokenizer, texts)
 
     def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
-        """Flat ids, the length of each text, and how many texts lost their end."""
+        """Return the flat ids, the length of each text, and the number of truncated texts."""
         if self._table is not None:
             heads = [text[:max_length] for text in texts]
             full, counts = lengths(texts), lengths(heads)
             return self._table[code_points(heads)], counts, int((counts < full).sum())
-        "".join(texts).encode()  # the library says less clearly that a text is not valid Unicode
+        "".join(texts).encode()  # raises a clearer error for invalid Unicode than the library does
         found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
         cut = [ids[:max_length] for ids in found]
         full, counts = lengths(found), lengths(cut)
@@ -81,27 +81,27 @@ class TextEncoder:
 def encode_texts(
     tokenizer_json: Path, texts: Sequence[str], max_length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Flat ids (tokens,) int32 and offsets (N + 1,) int64 of `texts`, as the encode stage makes them."""
+    """Return the flat ids (tokens,) int32 and offsets (N + 1,) int64 of `texts`, as the encode stage writes them."""
     encoded = TextEncoder(load(tokenizer_json)).encode(texts, max_length)
     return encoded.ids, encoded.offsets
 
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise DataError for a text that is not valid Unicode, and where the tokenizer fails on a text."""
+    """Raise DataError for a text that is not valid Unicode, and if the tokenizer fails on a text."""
     try:
         yield
     except UnicodeEncodeError as error:
         raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
     except BaseException as error:
-        if is_out_of_memory(error) or not (type(error) is Exception or is_panic(error)):  # as the library raises them
+        if is_out_of_memory(error) or not (type(error) is Exception or is_panic(error)):  # the library's types
             raise
         reason = shown(str(error).partition("\n")[0])
         raise DataError(f"the tokenizer fails on a text ({reason}): its tokenizer.json is damaged") from None
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Ranges of texts of about CHARACTERS_AT_ONCE characters each."""
+    """Yield ranges of texts with about CHARACTERS_AT_ONCE characters each."""
     chunk = np.cumsum(lengths(texts)) // CHARACTERS_AT_ONCE
     cuts = np.flatnonzero(np.diff(chunk)) + 1
     return pairwise([0, *cuts.tolist(), len(texts)])

@@ -1,4 +1,4 @@
-"""How much longer a tokenizer can make a text before it splits it: a bound, from its own description."""
+"""Upper bound on how much a tokenizer lengthens a text before it splits it, derived from tokenizer.json."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-LARGEST = 256  # those of published models grow a text by 4 at most
+LARGEST = 256  # published models lengthen a text by a factor of 4 at most
 STEPS = ("normalizers", "pretokenizers")
 
 
 def growth(tokenizer: Tokenizer) -> int:
-    """The bound: that of each step times that of the next."""
+    """Return the upper bound: the product of the factors of all normalizer and pre-tokenizer steps."""
     parts = [part for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part is not None]
     return prod(_factor(step) for part in parts for step in _steps(json.loads(part.__getstate__())))
 
 
 def _steps(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The steps of a sequence, of sequences in it too."""
+    """Yield the steps of a normalizer or pre-tokenizer, including those of nested sequences."""
     inner = [step for key in STEPS for step in part.get(key) or ()]
     if not inner:
         yield part
@@ -31,7 +31,7 @@ def _steps(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _factor(step: dict[str, Any]) -> int:
     kind = step["type"]
     if kind == "Replace":
-        found = step["pattern"].get("String") or ""  # an expression may match nothing at every character
+        found = step["pattern"].get("String") or ""  # a regex may match the empty string at every character
         content = len(step["content"])
         return max(1, ceil(content / len(found)) if found else 1 + content)
     if kind == "Prepend":

@@ -1,7 +1,7 @@
-"""What each source says about the parts of speech of characters and words: one row an (entry, tag) pair.
+"""Part-of-speech evidence from each source: one row per (entry, tag) pair.
 
-Every function answers with a frame of `entry`, `tag`, `frequency`. The sources are the jieba dictionary, which comes
-with the package, and the compact files of resources/, whose origins stand in resources/README.md.
+Every function returns a frame with the columns `entry`, `tag` and `frequency`. The sources are the jieba dictionary,
+which is installed with the jieba package, and the files in resources/ (origins: resources/README.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 SCHEMA = {"entry": pl.String, "tag": pl.String, "frequency": pl.Int64}
-VAGUE = ("zg", "g", "x")  # jieba: some bound character; says nothing of its part of speech
+VAGUE = ("zg", "g", "x")  # jieba tags for characters whose part of speech is unknown, mostly bound ones
 
 
 def _resource(name: str) -> Path:
@@ -27,7 +27,7 @@ def _read(path: Path, schema: dict[str, type[pl.DataType]], separator: str = "\t
 
 
 def hanzi_levels() -> pl.DataFrame:
-    """The 8,105 General Standard Chinese Characters: `entry`, `level` (1, 2 or 3)."""
+    """Return the 8,105 General Standard Chinese Characters: `entry`, `level` (1, 2 or 3)."""
     lines = _resource("hanzi_levels.txt").read_text(encoding="utf-8").splitlines()[1:]
     entries = [character for line in lines for character in line]
     sizes = [level for level, line in enumerate(lines, start=1) for _ in line]
@@ -35,7 +35,7 @@ def hanzi_levels() -> pl.DataFrame:
 
 
 def jieba_dictionary() -> pl.DataFrame:
-    """The 349,045 entries of the jieba dictionary; frequencies are counts in its corpus."""
+    """Return the 349,045 entries of the jieba dictionary; frequencies are counts in its corpus."""
     spec = find_spec("jieba")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("jieba is not installed")
@@ -45,26 +45,27 @@ def jieba_dictionary() -> pl.DataFrame:
 
 
 def xinhua_marks() -> pl.DataFrame:
-    """Parts of speech that the glosses of common characters name; frequencies are numbers of senses."""
+    """Return the parts of speech named in the glosses of common characters; frequencies are numbers of senses."""
     return _read(_resource("xinhua_parts.tsv"), SCHEMA)
 
 
 def english_counts() -> pl.DataFrame:
-    """The most frequent words of a treebank with their UPOS counts."""
+    """Return the most frequent words of a treebank with their UPOS counts."""
     return _read(_resource("english_parts.tsv"), SCHEMA)
 
 
 def corrections() -> pl.DataFrame:
-    """Hand-made corrections, of both languages: `entry`, `language`, `tag`, `frequency`."""
+    """Return the hand-made corrections for both languages: `entry`, `language`, `tag`, `frequency`."""
     schema = {"entry": pl.String, "language": pl.String, "tag": pl.String, "frequency": pl.Int64}
     return _read(_resource("corrections.tsv"), schema)
 
 
 def chinese_characters(dictionary: pl.DataFrame) -> pl.DataFrame:
-    """Evidence for every standard character that a source knows, with the `source` that settled it.
+    """Return the evidence for every standard character that a source covers; `source` names the source that decided.
 
-    A solid dictionary tag stands, and the tags of the glosses complete it. A vague one hands its frequency over to the
-    tags of the glosses where there are any. A character without an entry takes the tags of the words that hold it.
+    Dictionary tags outside VAGUE are kept, and the tags of the glosses are added to them. The frequency of a VAGUE
+    dictionary entry is divided among the tags of its glosses, if it has any. A character without dictionary entry and
+    gloss gets the tags of the dictionary words that contain it.
     """
     standard = hanzi_levels().select("entry")
     marks = xinhua_marks()
@@ -77,7 +78,7 @@ def chinese_characters(dictionary: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shared_out(marks: pl.DataFrame, vague: pl.DataFrame) -> pl.DataFrame:
-    """`marks`, the frequency of a vague entry divided among its marks in proportion to their senses."""
+    """Return `marks`, with the frequency of each vague entry divided among its tags in proportion to their senses."""
     total = vague.select("entry", total="frequency")
     share = pl.col("total") * pl.col("frequency") // pl.col("frequency").sum().over("entry")
     joined = marks.join(total, on="entry", how="left", maintain_order="left")
@@ -85,7 +86,7 @@ def _shared_out(marks: pl.DataFrame, vague: pl.DataFrame) -> pl.DataFrame:
 
 
 def _complete(solid: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """`solid` and those marks whose class (first letter) it does not have yet."""
+    """Return `solid` and the rows of `marks` whose tag class (first letter) `solid` lacks for that entry."""
     keys: list[str | pl.Expr] = ["entry", pl.col("tag").str.head(1)]
     new = marks.join(solid, left_on=keys, right_on=keys, how="anti", maintain_order="left")
     source = pl.when(pl.col("entry").is_in(solid["entry"].implode())).then(pl.lit("jieba")).otherwise(pl.lit("xinhua"))
@@ -93,7 +94,7 @@ def _complete(solid: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _from_words(characters: pl.DataFrame, dictionary: pl.DataFrame) -> pl.DataFrame:
-    """Tags of `characters`, summed over the dictionary's words that hold them."""
+    """Return the tags of `characters`, summed over the dictionary words that contain them."""
     words = dictionary.filter(pl.col("entry").str.len_chars() > 1).with_columns(
         pl.col("entry").str.split("").list.unique()
     )

@@ -1,4 +1,4 @@
-"""The user's own files, which the pipeline watches where they stand in data/local."""
+"""Paths to the user's own files, which must be in data/local, a dependency of the stages in dvc.yaml."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from pithy.errors import InputMissingError, ParameterError
 from pithy.files import stands_in
 
-HOME = Path("data/local")  # below the repository's root
+HOME = Path("data/local")  # relative to the repository root
 
 
 def local_file(path: str, setting: str) -> Path:
-    """The file `path` that a `setting` of params.yaml names.
+    """Return the path of the file that `setting` of params.yaml names.
 
-    Raises ParameterError for a place that the pipeline does not watch, InputMissingError where there is no file.
+    Raises ParameterError if `path` is outside data/local and InputMissingError if the file does not exist.
     """
     where, file = f"params.yaml: {setting} was {path!r}", Path(path)
     if not stands_in(file, HOME):

@@ -1,8 +1,8 @@
-"""The part-of-speech table: what weight each character and word has in attention (Transformer-F, Eq. 5).
+"""The part-of-speech table: the attention weight of each character and word (Transformer-F, Eq. 5).
 
-One row an entry: `entry`, `language`, `level` (1 to 3 for the General Standard Chinese Characters, else null), `parts`
-(tags with their frequencies, most frequent first), `weight` and `source`: `jieba`, `xinhua`, `ud`, `corpus` (a tagger
-saw it), `hand` (a correction) or `standard` (a character of which only its level is known).
+One row per entry: `entry`, `language`, `level` (1 to 3 for the General Standard Chinese Characters, else null), `parts`
+(tags with their frequencies, most frequent first), `weight` and `source`: `jieba`, `xinhua`, `ud`, `corpus` (found by a
+tagger), `hand` (a manual correction) or `standard` (a standard character that no other source has).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pithy.text.rows import UNREADABLE
 from pithy.text.tagsets import Language, as_language, is_mark, is_notional
 from pithy.values import fits, typed
 
-FREQUENT = 500  # occurrences in the jieba dictionary's corpus that give a word a row of its own
+FREQUENT = 500  # minimum frequency in the jieba dictionary for a word to get its own row
 SPECIAL = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>
-PIECE = r"^(##|Ġ|▁)"  # what WordPiece, byte-level BPE and SentencePiece put in front of a piece
+PIECE = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces
 PARTS = pl.List(pl.Struct({"tag": pl.String, "frequency": pl.Int64}))
 SCHEMA = pl.Schema(
     [
@@ -42,16 +42,16 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class PosTable:
-    """The rows, the two weights that they were given, and which version of the table this is."""
+    """Rows of the table, the two weights they are based on, and the version of the table."""
 
     frame: pl.DataFrame
     settings: PosTableSettings
     version: int = 1
-    previous: str | None = None  # sha256 of the parquet file of the version before
+    previous: str | None = None  # sha256 of the previous version's parquet file
 
 
 def build(settings: PosTableSettings) -> PosTable:
-    """The table of both languages from the sources that ship with the package."""
+    """Build the table of both languages from the sources that ship with the package."""
     dictionary = lexicons.jieba_dictionary()
     characters = _rows(lexicons.chinese_characters(dictionary), "zh", settings)
     words = dictionary.filter((pl.col("entry").str.len_chars() > 1) & (pl.col("frequency") >= FREQUENT))
@@ -64,8 +64,8 @@ def build(settings: PosTableSettings) -> PosTable:
 
 
 def _rows(evidence: pl.DataFrame, language: Language, settings: PosTableSettings) -> pl.DataFrame:
-    """One row an entry from its (entry, tag, frequency, source) rows, in the order of the text."""
-    share = pl.col("frequency") + 1e-9  # so that an entry of frequency 0 still goes by its tags
+    """Return one row per entry from (entry, tag, frequency, source) rows, sorted by entry."""
+    share = pl.col("frequency") + 1e-9  # an entry of frequency 0 still gets a weight from its tags
     notional = pl.col("notional").sum() / share.sum()
     weight = pl.when(notional >= 0.5).then(settings.notional).otherwise(settings.function)
     merged = evidence.group_by("entry", "tag").agg(pl.col("frequency").sum(), pl.col("source").first())
@@ -85,7 +85,7 @@ def _rows(evidence: pl.DataFrame, language: Language, settings: PosTableSettings
 
 
 def _with_levels(characters: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
-    """Every standard character in the order of the standard; one that no source knows is notional."""
+    """Return all standard characters in the order of the standard; characters without any source are notional."""
     table = lexicons.hanzi_levels().join(characters.drop("level"), on="entry", how="left", maintain_order="left")
     return table.select(
         "entry",
@@ -98,7 +98,7 @@ def _with_levels(characters: pl.DataFrame, settings: PosTableSettings) -> pl.Dat
 
 
 def corrected(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
-    """`frame` with the hand-made corrections put in; they win over every other source."""
+    """Return `frame` with the manual corrections applied; they override every other source."""
     for (name,), evidence in lexicons.corrections().group_by("language", maintain_order=True):
         language = as_language(str(name))
         hand = _rows(evidence.select(pl.exclude("language"), source=pl.lit("hand")), language, settings)
@@ -111,7 +111,7 @@ def corrected(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
 
 
 def grow(table: PosTable, tagged: pl.DataFrame, language: Language) -> PosTable:
-    """The table with the entries of `tagged` (entry, tag, frequency) that it lacks; no row that it has changes."""
+    """Return the table plus the missing entries of `tagged` (entry, tag, frequency); existing rows do not change."""
     known = table.frame.filter(pl.col("language") == language)
     unseen = tagged.join(known, on="entry", how="anti", maintain_order="left")
     rows = _rows(unseen.with_columns(source=pl.lit("corpus")), language, table.settings)
@@ -119,7 +119,11 @@ def grow(table: PosTable, tagged: pl.DataFrame, language: Language) -> PosTable:
 
 
 def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) -> NDArray[np.float32]:
-    """Weight of every vocabulary entry, (V,): specials 1, unknown entries by their shape (marks are function)."""
+    """Return the weight of every vocabulary entry, (V,).
+
+    Special tokens weigh 1. An entry outside the table is a function word if it is only punctuation (`is_mark`), else
+    notional.
+    """
     entry = pl.col("token").str.replace(PIECE, "")
     known = table.frame.filter(pl.col("language") == language).select("entry", "weight")
     frame = pl.DataFrame({"token": vocabulary}, schema={"token": pl.String}).with_columns(
@@ -133,7 +137,7 @@ def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) 
 
 
 def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
-    """Write table.parquet and about.json (version, rows a source, weights and what `about` adds) into `folder`."""
+    """Write table.parquet and about.json (version, rows per source, weights, and the keys of `about`) into `folder`."""
     table.frame.write_parquet(folder / "table.parquet")
     counts = table.frame.group_by("language", "source").len().sort("language", "source")
     levels = table.frame.drop_nulls("level").group_by("level").len().sort("level")
@@ -170,6 +174,6 @@ def load(folder: Path) -> PosTable:
 
 
 def next_version(table: PosTable, folder: Path) -> PosTable:
-    """`table` as the successor of the version that stands in `folder`."""
+    """Return `table` as the successor of the version in `folder`."""
     old = load(folder)
     return PosTable(table.frame, table.settings, old.version + 1, sha256(folder / "table.parquet"))

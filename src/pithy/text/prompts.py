@@ -1,6 +1,6 @@
-"""Prompt templates of prompt text augmentation (PTA): a sentence with two masks in front of every text.
+"""Prompt templates of prompt text augmentation (PTA): a sentence with two masks before every text.
 
-The first mask stands where the label is named, the second where the text says which label it is not.
+The first mask stands for the label of the text, the second for a label that the text does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pithy.values import fits
 
 Template = Literal["plain", "complex", "auto"]
 
-# Words apart, as `auto` replaces them one by one; Chinese is written without the blanks.
+# Words are separated by spaces because `auto` replaces them one by one; Chinese prompts drop the spaces.
 PLAIN_ZH = "下面 句子 的 标签 是 [MASK] , 所以 标签 不 是 [MASK] :"
 PLAIN_EN = "The label of the following sentence is [MASK] , so the label is not [MASK] :"
 
@@ -26,7 +26,7 @@ NEGATIVE = {"negative", "neg", "负面", "负向", "消极"}
 
 
 class Prompt(TypedDict):
-    """What prompt.json holds."""
+    """Content of prompt.json."""
 
     language: str
     template: str
@@ -35,16 +35,16 @@ class Prompt(TypedDict):
 
 
 def prompt(template: Template, language: Language, labels: Sequence[str]) -> Prompt:
-    """The prompt of a template for any label set; it always holds two masks.
+    """Return the prompt of a template for any label set; it always contains two masks.
 
-    `plain` names no label, `complex` names them all, `auto` is `plain` with every word unknown.
+    `plain` names no label, `complex` names all labels, `auto` is `plain` with every word replaced by [UNK].
     """
     prefix = {"plain": _plain, "complex": _complex, "auto": _auto}[template](language, labels)
     return Prompt(language=language, template=template, prefix=prefix, masks=prefix.count(MASK))
 
 
 def read_prompt(folder: Path) -> Prompt:
-    """The prompt that `augment` left in `folder`. Raises InputMissingError or DataError."""
+    """Read the prompt that the augment stage wrote into `folder`. Raises InputMissingError or DataError."""
     path = folder / "prompt.json"
     value = read_json(path)
     if not isinstance(value, dict) or not all(
@@ -71,7 +71,7 @@ def _joined(words: str, language: Language) -> str:
 
 
 def _complex(language: Language, labels: Sequence[str]) -> str:
-    """The labels by number; the published wording where they are positive and negative."""
+    """Return a prompt that numbers the labels, with the paper's wording if they are positive and negative."""
     sentiment = _is_sentiment(labels)
     if language == "zh":
         names = ["正面" if label.lower() in POSITIVE else "负面" for label in labels] if sentiment else labels
@@ -91,5 +91,5 @@ def _is_sentiment(labels: Sequence[str]) -> bool:
 
 
 def _safe(label: str) -> str:
-    """A label's name with no brackets, so that none can read as a mask."""
+    """Replace the square brackets in a label name, so that no label reads as a mask."""
     return label.translate({ord("["): "(", ord("]"): ")"})

@@ -1,4 +1,4 @@
-"""Rows of a validated corpus, read in batches so that memory does not grow with them."""
+"""Rows of a validated corpus, read in batches so that memory use does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pithy.values import fits
 
 SPLITS = ("train", "dev", "test")
 BATCH = 50_000
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # broken bytes bring both out
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a damaged file raises either
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What corpus.json says, and where the rows are."""
+    """Content of corpus.json, and the folder of the rows."""
 
     folder: Path
     name: str
     language: Language
     task: str  # single or multi
     labels: list[str]
-    token_labels: list[str]  # the default one first; none where tokens are not labelled
-    tokens_only: bool  # the labels of the texts are inferred from their tokens'
+    token_labels: list[str]  # default label first; empty if tokens are not labelled
+    tokens_only: bool  # text labels are inferred from token labels
 
     @classmethod
     def read(cls, folder: Path) -> Corpus:
@@ -45,21 +45,21 @@ class Corpus:
         return cls(folder=folder, **given | {"language": as_language(about["language"])})
 
     def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
-        """Frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
+        """Yield frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
         rows = self._scan(split).select(columns)
         for start in range(0, self.count(split), size):
             yield self._collected(rows.slice(start, size), split)
 
     def texts(self, split: str) -> Iterator[Sequence[str]]:
-        """The texts of a split in batches."""
+        """Return an iterator over the texts of a split, in batches."""
         return (batch["text"].to_list() for batch in self.batches(split, "text"))
 
     def count(self, split: str) -> int:
-        """Rows of a split."""
+        """Return the number of rows of a split."""
         return int(self._collected(self._scan(split).select(pl.len()), split).item())
 
     def label_ids(self, labels: pl.Series, names: list[str]) -> NDArray[np.int64]:
-        """The place of each label in `names`. Raises DataError for one that is not there."""
+        """Return the index of each label in `names`. Raises DataError for a label that is not in `names`."""
         ids = labels.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
         if ids.null_count():
             strange = labels.filter(ids.is_null())[0]
@@ -67,9 +67,9 @@ class Corpus:
         return ids.to_numpy()
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
-        """At most `texts` texts of a split, evenly spaced, and at most `characters` characters of them.
+        """Return at most `texts` texts of a split, evenly spaced, with at most `characters` characters in total.
 
-        Texts that would take up more than a tenth of the characters are left out.
+        Texts longer than a tenth of `characters` are skipped.
         """
         step, size = max(1, -(-self.count(split) // texts)), pl.col("text").str.len_chars()
         few = self._scan(split).select("text").gather_every(step).filter(size <= characters // 10)

@@ -1,4 +1,7 @@
-"""jieba, quiet, with its cache where no other user can write: it is read as Python objects."""
+"""jieba without log output, with its cache in a folder that only the user can write.
+
+jieba loads its cache as Python objects, so a cache from another user must not be trusted.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from typing import Any
 
 
 def jieba() -> Any:
-    """The package, with its taggers."""
+    """Return the jieba package with its taggers imported."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its regular expressions are older than Python's rules
+        warnings.simplefilter("ignore")  # jieba's regular expressions raise warnings in current Python
         import jieba as package
         import jieba.posseg
-    package.setLogLevel(logging.CRITICAL)  # it can do without its cache, and says so with a traceback
+    package.setLogLevel(logging.CRITICAL)  # without a usable cache jieba works, but logs a traceback
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pithy"
-    with suppress(OSError):  # without a cache it takes a second longer
+    with suppress(OSError):  # loading without a cache takes one second longer
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
     package.dt.tmp_dir = str(own)
     return package

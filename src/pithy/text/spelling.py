@@ -1,4 +1,4 @@
-"""Tokens as the characters that they are written with, so that a word outside the vocabulary is still spelled."""
+"""Tokens as sequences of characters, so that words outside the vocabulary also get a representation."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pithy.text.characters import CODE_POINTS, by_frequency, code_points, count_
 from pithy.text.words import Located, lengths
 
 if TYPE_CHECKING:
-    from pithy.text.rows import Corpus  # and polars, which a saved model's answers do without
+    from pithy.text.rows import Corpus  # imports polars, which prediction with a saved model does not need
 
-UNKNOWN, FIRST = 1, 2  # ids of a character; 0 stands for none
-LONGEST = 20  # characters kept of a token
+UNKNOWN, FIRST = 1, 2  # character ids; 0 is padding
+LONGEST = 20  # maximum number of characters per token
 
 
 class Spelling(NamedTuple):
-    """Token t is written `characters[offsets[t] : offsets[t + 1]]`."""
+    """Characters of T tokens: token t is `characters[offsets[t] : offsets[t + 1]]`."""
 
     characters: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (T + 1,)
 
 
 def alphabet(corpus: Corpus, min_count: int) -> str:
-    """The characters of the training texts seen `min_count` times, most frequent first, without white space."""
+    """Return the non-whitespace characters that occur `min_count` times in the training texts, most frequent first."""
     counts = count_characters(corpus.texts("train"))
     return "".join(character for character in by_frequency(counts, min_count) if not character.isspace())
 
 
 class Speller:
-    """Spells tokens by `characters`, the k-th of which has the id k + 2."""
+    """Encoder of tokens as character ids; character k (from 0) of `characters` has the id k + 2."""
 
     def __init__(self, characters: str) -> None:
         self._table = np.full(CODE_POINTS, UNKNOWN, dtype=np.int32)
@@ -41,9 +41,9 @@ class Speller:
         self._table[codes] = np.arange(FIRST, FIRST + len(codes))
 
     def spell(self, texts: Sequence[str], tokens: Located) -> Spelling:
-        """The characters of the `tokens` of `texts` as they stand there, at most 20 of each."""
+        """Return the character ids of `tokens` as written in `texts`, at most 20 per token."""
         sizes = lengths(texts)
-        begin = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,) where the token's text starts
+        begin = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,): start of the token's text
         counts = np.minimum(tokens.spans[:, 1] - tokens.spans[:, 0], LONGEST)
         places = np.repeat(begin + tokens.spans[:, 0], counts) + within(counts)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])

@@ -1,4 +1,4 @@
-"""Taggers: texts in, words with their parts of speech out. Any object with `name`, `language` and `tag` will do."""
+"""Part-of-speech taggers. A tagger is any object with `name`, `language` and `tag`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pithy.text.tokenizers import split_words
 
 TaggedText = list[tuple[str, str]]  # (word, tag) in the order of the text
 
-# Endings that tell the part of speech of an English word that no table holds; a noun otherwise.
+# Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 ENDINGS = {
     "ADV": ("ly",),
     "VERB": ("ing", "ed", "ize", "ise", "ify"),
@@ -25,18 +25,18 @@ ENDINGS = {
 
 
 class Tagger(Protocol):
-    """What the table needs of a tagger."""
+    """Interface of a tagger."""
 
     name: str
     language: Language
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """The words of each text with their tags, in the tag set of the tagger's language."""
+        """Yield the words of each text with their tags, in the tag set of the tagger's language."""
         ...
 
 
 class JiebaTagger:
-    """Chinese words and tags by jieba.posseg; its `x` splits into marks (`w`) and foreign words (`eng`)."""
+    """Chinese tagger based on jieba.posseg; its tag `x` becomes `w` for punctuation."""
 
     name = "jieba.posseg"
     language: Language = "zh"
@@ -45,14 +45,14 @@ class JiebaTagger:
         self._cut = jieba().posseg.dt.cut
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """The words of each text; blanks are left out."""
+        """Yield the tagged words of each text, without whitespace."""
         for text in texts:
             pairs = ((pair.word, pair.flag) for pair in self._cut(text))
             yield [(word, "w" if flag == "x" and is_mark(word) else flag) for word, flag in pairs if word.strip()]
 
 
 class TableTagger:
-    """English words by the most frequent tag of the table, unseen ones by their shape and ending."""
+    """English tagger: the most frequent tag of the table, or a tag guessed from shape and suffix for unknown words."""
 
     name = "table"
     language: Language = "en"
@@ -63,13 +63,13 @@ class TableTagger:
         self._tags: dict[str, str] = dict(first.iter_rows())
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """The words of each text as the `token` view cuts them."""
+        """Yield the tagged words of each text, split as in the `token` view."""
         for words in split_words(texts):
             yield [(word, self._tags.get(word) or by_shape(word)) for word in words]
 
 
 def by_shape(word: str) -> str:
-    """Universal tag of an English word that no table holds."""
+    """Return the UPOS tag of an English word that is not in the table."""
     if is_mark(word):
         return "PUNCT"
     if is_number(word):
@@ -78,7 +78,7 @@ def by_shape(word: str) -> str:
 
 
 def count(tagged: Iterable[TaggedText]) -> pl.DataFrame:
-    """How often each (entry, tag) occurs: `entry`, `tag`, `frequency`, sorted."""
+    """Return how often each (entry, tag) occurs: `entry`, `tag`, `frequency`, sorted."""
     counts: Counter[tuple[str, str]] = Counter()
     for words in tagged:
         counts.update(words)
@@ -87,5 +87,5 @@ def count(tagged: Iterable[TaggedText]) -> pl.DataFrame:
 
 
 def tagger_for(language: Language, table: PosTable) -> Tagger:
-    """The tagger of a language."""
+    """Return the tagger of a language."""
     return JiebaTagger() if language == "zh" else TableTagger(table)

@@ -1,6 +1,6 @@
-"""Which parts of speech are notional (carry content) and which are function words.
+"""The split of part-of-speech tags into notional (content words) and function words.
 
-Chinese uses the tags of the jieba dictionary, English the universal ones (UPOS).
+Chinese uses the tags of the jieba dictionary, English the universal tags (UPOS).
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ import polars as pl
 
 Language = Literal["zh", "en"]
 
-# First letters. Beside the nouns, verbs and so on: g and x are bound characters such as 蟀 of 蟋蟀, j abbreviations.
+# First letters of jieba tags; g and x are bound characters such as 蟀 in 蟋蟀, j marks abbreviations.
 NOTIONAL_ZH = tuple("nvadmqrtsfbzilgjx")
 FUNCTION_ZH = tuple("pcuyeowkh")
-FOREIGN_ZH = "eng"  # a Latin word inside Chinese text is notional; its first letter would say interjection
+FOREIGN_ZH = "eng"  # a Latin word in Chinese text is notional; the first letter e would be an interjection
 NOTIONAL_EN = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM")
 FUNCTION_EN = ("ADP", "AUX", "CCONJ", "DET", "INTJ", "PART", "PRON", "PUNCT", "SCONJ", "SYM", "X")
 
-# Unicode categories of marks: punctuation, blanks, combining and control characters, signs. Emoji (So) carry feeling.
+# Unicode categories of marks: punctuation, spaces, combining and control characters, symbols.
+# Emoji (So) are not marks, because they express sentiment.
 MARK_CATEGORIES = frozenset(
     ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Mn", "Mc", "Me", "Cc", "Cf", "Sm", "Sc", "Sk")
 )
 
 
 def is_mark(entry: str) -> bool:
-    """Whether `entry` is nothing but marks: a function token, whatever the language."""
+    """Return whether `entry` consists only of marks, which are function tokens in every language."""
     return all(category(character) in MARK_CATEGORIES for character in entry)
 
 
 def is_number(entry: str) -> bool:
-    """Whether `entry` is a number such as 3, 2.5 or 10:30."""
+    """Return whether `entry` is a number such as 3, 2.5 or 10:30."""
     return entry[:1].isnumeric() and all(character.isnumeric() or character in ".,:/" for character in entry)
 
 
 def is_notional(tag: pl.Expr, language: Language, adverb: str) -> pl.Expr:
-    """Boolean expression over a column of tags; `adverb` is "notional" or "function"."""
+    """Return a Boolean expression over a column of tags; `adverb` is "notional" or "function"."""
     if language == "en":
         return tag.is_in(NOTIONAL_EN) & ((tag != "ADV") | (adverb == "notional"))
     letter = tag.str.head(1)
@@ -44,5 +45,5 @@ def is_notional(tag: pl.Expr, language: Language, adverb: str) -> pl.Expr:
 
 
 def as_language(name: str) -> Language:
-    """`name` as a language; anything but Chinese is read as English (blanks between words)."""
+    """Return `name` as a language; every language except Chinese is treated as English (words separated by spaces)."""
     return "zh" if name == "zh" else "en"

@@ -1,4 +1,4 @@
-"""What an encoded view says of its tokens: ids, and where the corpus or the view has them, labels and spelling."""
+"""Arrays per token of an encoded view: ids and, depending on the corpus and the view, token labels and characters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pithy.text.rows import Corpus
 from pithy.text.spelling import Speller
 from pithy.text.words import NO_LABEL, lengths, misaligned, on_first_pieces, words_of
 
-BORDERS = {"offsets": "ids", "spelling": "characters"}  # array of places → the array in which they are
+BORDERS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
 
 
 class Batch(NamedTuple):
-    """The arrays of some rows, BORDERS counted from their own start, and how many rows lost their end."""
+    """Arrays of some rows, with offsets (BORDERS) relative to the batch, and the number of truncated rows."""
 
     arrays: dict[str, NDArray[Any]]
     truncated: int
 
 
 class TokenReader:
-    """Reads rows of a corpus as one view does; one that spells its tokens by `characters` has some."""
+    """Encoder of corpus rows for one view; `characters` is empty if the view does not spell its tokens."""
 
     def __init__(self, encoder: TextEncoder, corpus: Corpus, characters: str, max_length: int) -> None:
         self.unk_id = encoder.unk_id
@@ -34,18 +34,18 @@ class TokenReader:
 
     @property
     def columns(self) -> list[str]:
-        """What `read` needs of a row."""
+        """The columns that `read` needs."""
         return ["row", "text", *(["tokens", "token_labels"] if self._corpus.token_labels else [])]
 
     @property
     def kinds(self) -> dict[str, type]:
-        """The type of every array."""
+        """The data type of every array."""
         labels: dict[str, type] = {"token_labels": np.int16, "words": np.int32} if self._corpus.token_labels else {}
         spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._speller else {}
         return {"ids": np.int32, "offsets": np.int64, **labels, **spelling}
 
     def read(self, batch: pl.DataFrame) -> Batch:
-        """The tokens of `batch`. Raises DataError for token labels that do not belong to the tokens."""
+        """Return the token arrays of `batch`. Raises DataError for token labels that do not match the tokens."""
         texts = batch["text"].to_list()
         if not self._corpus.token_labels and self._speller is None:
             encoded = self._encoder.encode(texts, self._max_length)
@@ -62,7 +62,7 @@ class TokenReader:
         return Batch({"ids": tokens.ids, "offsets": tokens.offsets, **arrays}, tokens.truncated)
 
     def _words(self, batch: pl.DataFrame) -> tuple[list[list[str]], NDArray[np.int64]]:
-        """The words of each row, and the labels of all of them; a row that has none is one word without a label."""
+        """Return the words of each row and the labels of all words; a row without words is one unlabelled word."""
         many, labelled = (batch[name].list.len().fill_null(0) for name in ("tokens", "token_labels"))
         if (torn := many != labelled).any():
             row, tokens, labels = (column.filter(torn)[0] for column in (batch["row"], many, labelled))
@@ -76,7 +76,7 @@ class TokenReader:
             raise DataError(
                 f"{self._corpus.folder}: the tokens of row {row} do not spell its text: run dvc repro validate"
             )
-        labels = batch["token_labels"].explode()  # null for a row without any
+        labels = batch["token_labels"].explode()  # null for a row without token labels
         ids = np.full(len(labels), NO_LABEL, dtype=np.int64)
         ids[labels.is_not_null().to_numpy()] = self._corpus.label_ids(labels.drop_nulls(), self._corpus.token_labels)
         return words, ids

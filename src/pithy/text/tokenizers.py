@@ -1,12 +1,12 @@
-"""From-scratch tokenizers: characters for Chinese, words for English, word pieces for both.
+"""From-scratch tokenizers: characters for Chinese, words for English, WordPiece for both.
 
-Each is a `tokenizers.Tokenizer` whose tokenizer.json is complete. Texts are read with `encode_special_tokens` on: a
-text that holds the letters "[MASK]" is not thereby a mask (`load` sets it; the library does not save it).
+Each is a `tokenizers.Tokenizer` whose tokenizer.json is complete. `encode_special_tokens` is on, so the characters
+"[MASK]" in a text are not a mask token (`load` sets the option, because the library does not save it).
 
-* Characters: every character is a token, blanks and Latin letters too, exactly as it is written.
-* Words: lower case, NFC, ’ as '; n't, 's, 'm, 'd, 're, 've, 'll are words of their own (don't → do n't, as in the
-  treebanks), numbers such as 3.5 or 10:30 are one word, every other mark is a word.
-* Word pieces: BERT's normalizer and pre-tokenizer.
+* Characters: every character is a token, including spaces and Latin letters, without normalization.
+* Words: lower case, NFC, ’ as '; n't, 's, 'm, 'd, 're, 've, 'll are separate words (don't → do n't, as in treebanks),
+  numbers such as 3.5 or 10:30 are one word, every other punctuation mark is a word.
+* WordPiece: BERT's normalizer and pre-tokenizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pithy.values import shown
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-# How checkpoints of other families write the same.
+# Special tokens in checkpoints of BERT and of other families.
 NAMES = {
     "pad": (PAD, "<pad>"),
     "unk": (UNK, "<unk>"),
@@ -33,9 +33,9 @@ NAMES = {
     "mask": (MASK, "<mask>"),
 }
 
-MOST_ENTRIES = 1 << 24  # ids of a vocabulary
-RARE = "𪛖 ꙮ ⸙"  # what hardly any vocabulary has
-CHARACTER = "(?m:.)"  # Oniguruma: any character, a line break too
+MOST_ENTRIES = 1 << 24  # maximum vocabulary size
+RARE = "𪛖 ꙮ ⸙"  # characters that are in hardly any vocabulary
+CHARACTER = "(?m:.)"  # Oniguruma: any character, including line breaks
 WORD = (
     r"\p{N}+(?:[.,:/]\p{N}+)+"
     r"|[\p{L}\p{N}_]\w*?(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b"
@@ -44,7 +44,7 @@ WORD = (
 
 
 class SpecialIds(NamedTuple):
-    """Ids of the special tokens; None for what a tokenizer does not have."""
+    """Ids of the special tokens; None for tokens that the tokenizer lacks."""
 
     pad: int
     unk: int
@@ -54,7 +54,7 @@ class SpecialIds(NamedTuple):
 
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
-    """The special tokens of any tokenizer. Raises DataError where it can neither pad nor say "unknown"."""
+    """Return the special token ids of any tokenizer. Raises DataError if it has no padding or no unknown token."""
     ids = _ids_of(tokenizer)
     found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in NAMES.items()}
     pad, unk = found["pad"], found["unk"]
@@ -64,19 +64,19 @@ def special_ids(tokenizer: Tokenizer) -> SpecialIds:
 
 
 def by_character(vocabulary: Sequence[str]) -> Tokenizer:
-    """A tokenizer of characters; `vocabulary` starts with the specials."""
+    """Return a character tokenizer; `vocabulary` starts with the special tokens."""
     tokenizer = Tokenizer(models.WordLevel(_ids(vocabulary), unk_token=UNK))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(CHARACTER), "isolated")
     return _special(tokenizer)
 
 
 def by_word(vocabulary: Sequence[str]) -> Tokenizer:
-    """A tokenizer of English words; `vocabulary` starts with the specials."""
+    """Return a tokenizer of English words; `vocabulary` starts with the special tokens."""
     return _special(_words(models.WordLevel(_ids(vocabulary), unk_token=UNK)))
 
 
 def by_piece(vocabulary: Sequence[str], *, lowercase: bool = True) -> Tokenizer:
-    """A WordPiece tokenizer as BERT's; `vocabulary` holds the specials."""
+    """Return a WordPiece tokenizer with BERT's normalization; `vocabulary` contains the special tokens."""
     tokenizer = Tokenizer(models.WordPiece(_ids(vocabulary), unk_token=UNK))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -84,7 +84,7 @@ def by_piece(vocabulary: Sequence[str], *, lowercase: bool = True) -> Tokenizer:
 
 
 def is_by_character(tokenizer: Tokenizer) -> bool:
-    """Whether every character is a token as it stands, so that ids can be looked up by code point."""
+    """Return whether every character is one token without normalization, so that ids can be looked up by code point."""
     split = tokenizer.pre_tokenizer
     if tokenizer.normalizer is not None or not isinstance(split, pre_tokenizers.Split):
         return False
@@ -97,15 +97,15 @@ def is_by_character(tokenizer: Tokenizer) -> bool:
 
 
 def load(path: Path) -> Tokenizer:
-    """Read tokenizer.json so that texts cannot forge special tokens. Raises InputMissingError or DataError."""
+    """Load tokenizer.json so that texts cannot contain special tokens. Raises InputMissingError or DataError."""
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)")
     try:
         tokenizer = plain(Tokenizer.from_file(str(path)))
         if growth(tokenizer) <= LARGEST:
-            tokenizer.encode(RARE, add_special_tokens=False)  # a model without its unknown token fails over the first
+            tokenizer.encode(RARE, add_special_tokens=False)  # fails for a model without an unknown token
             return tokenizer
-    except BaseException as error:  # the library raises a bare Exception, or panics
+    except BaseException as error:  # the library raises a bare Exception or panics
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
@@ -113,7 +113,7 @@ def load(path: Path) -> Tokenizer:
 
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
-    """`tokenizer` without padding and truncation, reading special tokens in a text as the text that they are."""
+    """Turn off padding, truncation and the recognition of special tokens in texts; return `tokenizer`."""
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
@@ -121,7 +121,7 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def split_words(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The words of each text as the English `token` view cuts them."""
+    """Yield the words of each text, split as in the English `token` view."""
     tokenizer = _words(models.WordLevel({}, unk_token=UNK))
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text)
@@ -129,7 +129,7 @@ def split_words(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> list[str]:
-    """The specials, then the most frequent words, equal counts in the order of the text; at most `size` in all."""
+    """Return the special tokens and the most frequent words, at most `size` entries; ties are in alphabetical order."""
     tokenizer = _words(models.WordLevel({}, unk_token=UNK))
     trainer = trainers.WordLevelTrainer(
         vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIALS), show_progress=False
@@ -139,7 +139,7 @@ def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> 
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
-    """Every entry, added tokens included, in the order of the ids; an id that no entry has reads `[unused]`."""
+    """Return every entry, including added tokens, in the order of the ids; unassigned ids read `[unused]`."""
     ids = _ids_of(tokenizer)
     entries = ["[unused]"] * (max(ids.values(), default=-1) + 1)
     for entry, index in ids.items():

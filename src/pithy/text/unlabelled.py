@@ -1,4 +1,4 @@
-"""The texts that an encoder is pretrained on, as flat arrays: those of train, and further ones without labels."""
+"""Flat arrays of the texts for pretraining: the training split, and optional further texts without labels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from pithy.text.tokenizers import load, vocabulary_of
 from pithy.text.view import View
 from pithy.text.word_starts import WordStarts
 
-BATCH = 5_000  # texts at once
-WHOLE = 2**31  # no text is cut
-HELD_OUT = 50  # one text in so many is kept for the perplexity
+BATCH = 5_000  # texts
+WHOLE = 2**31  # maximum length: no text is truncated
+HELD_OUT = 50  # one text in 50 is held out to measure the perplexity
 KINDS = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
 
 Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # ids (T,) and offsets (N + 1,)
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The texts of a UTF-8 file, one a line, blank lines left out. Raises DataError with the line."""
+    """Yield the texts of a UTF-8 file, one per line, without blank lines.
+
+    Raises DataError for a line that is not UTF-8 and for a file without texts.
+    """
     empty = True
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -44,9 +47,10 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def write_texts(folder: Path, view: View, further: Path | None) -> None:
-    """Write the texts of train and `further` ones into `folder`, streamed: `train` and `held` with KINDS each.
+    """Write the training texts of `view` and the texts of the file `further` into `folder`, batch by batch.
 
-    `ids` (T,), `starts` (T,) where a word begins, `offsets` (N + 1,). `held` gets one text in HELD_OUT.
+    Each of the parts `train` and `held` (one text in HELD_OUT) has the arrays `ids` (T,), `starts` (T,), true where a
+    word begins, and `offsets` (N + 1,).
     """
     tokenizer = load(view.tokenizer_json)
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
@@ -87,7 +91,7 @@ def _append(
     lengths: NDArray[np.int64],
     rows: NDArray[np.bool_],
 ) -> None:
-    """Write the texts `rows` (N,) of a batch behind what is there."""
+    """Append the texts selected by `rows` (N,) of a batch."""
     tokens = np.repeat(rows, lengths)
     offsets = files["ids"].length + np.cumsum(lengths[rows])
     for name, values in {"ids": ids[tokens], "starts": starts[tokens], "offsets": offsets}.items():

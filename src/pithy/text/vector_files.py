@@ -1,10 +1,10 @@
-"""The forms in which vectors come.
+"""Readers for files of pretrained word vectors.
 
-* .vec, .txt: a word and its numbers a line (word2vec, GloVe, fastText), with or without a first line of two counts.
-* .npz: the vectors (K, E), with an array of the K words or a list of them beside the file.
-* .safetensors: one tensor (K, E), the words as JSON in its metadata under `words`, or a list of them beside the file.
+* .vec, .txt: one word and its numbers per line (word2vec, GloVe, fastText), with or without a header of two counts.
+* .npz: the vectors (K, E), with an array of the K words or a separate word list.
+* .safetensors: one tensor (K, E), with the words as JSON in its metadata under `words` or a separate word list.
 
-The list beside NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (a word a line).
+The word list of NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (one word per line), in the same folder.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pithy.files import read_json
 from pithy.values import parsed_json, shown
 
 KINDS = (".npz", ".safetensors", ".txt", ".vec")
-WIDEST = 1 << 16  # numbers of a vector
-LONGEST_LINE = WIDEST << 6  # bytes: a number takes 25 at most
-Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and its E numbers when they are asked for
+WIDEST = 1 << 16  # maximum width of a vector
+LONGEST_LINE = WIDEST << 6  # bytes; a number takes at most 25
+Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and a function that returns its E numbers
 Table = tuple[Sequence[str], NDArray[Any]]
 
 
 def open_vectors(path: Path) -> tuple[int, Rows]:
-    """The width E of the vectors in `path`, and all of them in order; a text file is read as they are asked for.
+    """Return the width E of the vectors in `path` and an iterator over them, in order; text files are parsed lazily.
 
-    Raises DataError for a file that is not what its name says and, once there, for a line of another width.
+    Raises DataError for a file that does not match its suffix and, during iteration, for a line of another width.
     """
     width, rows = _open_text(path) if path.suffix in {".txt", ".vec"} else _open_table(path)
     if not 1 <= width <= WIDEST:
@@ -62,7 +62,7 @@ def _open_text(path: Path) -> tuple[int, Rows]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number, from 1, and content of every line that is not blank. Raises DataError for one that is too long."""
+    """Yield the number (from 1) and content of every non-blank line. Raises DataError for a line that is too long."""
     with path.open("rb") as file:
         for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), start=1):
             if len(raw) > LONGEST_LINE:
@@ -73,7 +73,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(lines: Iterator[tuple[int, bytes]], width: int, path: Path) -> Rows:
     for number, line in lines:
-        if line.count(b" ") == width:  # most lines: nothing but the word is looked at unless its vector is wanted
+        if line.count(b" ") == width:  # fast path for most lines: numbers are parsed only if the vector is needed
             word = line[: line.find(b" ")]
         else:
             word = _unusual_word(line, width, f"{path} line {number}")
@@ -81,7 +81,7 @@ def _parsed(lines: Iterator[tuple[int, bytes]], width: int, path: Path) -> Rows:
 
 
 def _unusual_word(line: bytes, width: int, where: str) -> bytes:
-    """The word of a line with blanks that do not stand between numbers. Raises DataError for another width."""
+    """Return the word of a line with additional blanks. Raises DataError for another width."""
     parts = line.split()
     if len(parts) == width and line.startswith(b" "):
         return b" "
@@ -114,8 +114,8 @@ def _from_npz(path: Path) -> Table:
         if size > LIMITS.allowance(path.stat().st_size):
             raise ValueError("it unpacks to more than a file of its size may")
         with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as bundle:
-            arrays = [np.asarray(bundle[name]) for name in bundle.files]  # what is no array comes as bytes
-    except Exception as error:  # a broken header brings out what the tokenizer of Python's own code raises
+            arrays = [np.asarray(bundle[name]) for name in bundle.files]  # non-arrays are read as bytes
+    except Exception as error:  # numpy parses the header as Python code, which can raise any error
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path} is not a whole .npz of plain arrays ({reason})") from None
     tables = [array for array in arrays if array.ndim == 2]
@@ -148,7 +148,7 @@ def _from_safetensors(path: Path) -> Table:
 
 
 def _words_beside(path: Path) -> Sequence[str]:
-    """The words that the rows of `path` stand for, from the file beside it."""
+    """Return the words of the rows of `path`, from the word list in the same folder."""
     places = [path.with_suffix(".json"), path.with_suffix(".txt"), path.with_name("rows.json")]
     there = next((place for place in places if place.is_file()), None)
     if there is None:
@@ -165,7 +165,7 @@ def _words_beside(path: Path) -> Sequence[str]:
 
 
 def _listed(value: Any, path: Path) -> list[str]:
-    """A JSON list of words, parsed or not."""
+    """Return a JSON list of words, given as JSON text or as a parsed value."""
     try:
         words = parsed_json(value) if isinstance(value, str) else value
     except ValueError as error:

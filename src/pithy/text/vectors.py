@@ -1,4 +1,4 @@
-"""Pretrained vectors of a vocabulary's entries, from a file of the user's, and how much of the text they cover."""
+"""Pretrained vectors for the entries of a vocabulary, read from a file of the user, and their coverage of the texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Vectors = NDArray[np.float32]
 
 
 def vectors_file(path: str, view: str) -> Path:
-    """The file that `views.VIEW.vectors` names. Raises ParameterError or InputMissingError."""
+    """Return the path of the file that `views.VIEW.vectors` names. Raises ParameterError or InputMissingError."""
     setting = f"views.{view}.vectors"
     if Path(path).suffix not in KINDS:
         raise ParameterError(f"params.yaml: {setting} was {path!r}: a file that ends in {', '.join(KINDS)} is needed")
@@ -24,10 +24,10 @@ def vectors_file(path: str, view: str) -> Path:
 
 
 def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
-    """The vectors of the `vocabulary` in `path`, (V, E) float32, rows of NaN for entries that have none.
+    """Return the vectors of `vocabulary` from `path`, (V, E) float32; entries without a vector get rows of NaN.
 
-    An entry takes the vector of the very same word, otherwise of the first word that differs in case only. Raises
-    DataError for a broken file (see `open_vectors`) and where no entry has a vector.
+    An entry gets the vector of the identical word, else of the first word that differs only in case.
+    Raises DataError for a damaged file (see `open_vectors`) and if no entry has a vector.
     """
     width, rows = open_vectors(path)
     wanted, found = _Wanted(vocabulary), np.full((len(vocabulary), width), np.nan, dtype=np.float32)
@@ -45,7 +45,7 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
 
 
 def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | float]:
-    """How many entries have a vector, and the share of the tokens `ids` (T,) that have one."""
+    """Return the number of entries that have a vector, and the share of the tokens `ids` (T,) that have one."""
     known = ~np.isnan(vectors).any(1)
     counts = np.bincount(ids, minlength=len(vectors))
     return {
@@ -57,17 +57,17 @@ def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | floa
 
 
 class _Wanted:
-    """Which entries of a vocabulary still want the vector of a word."""
+    """Vocabulary entries that still need a vector."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._exact = {entry: place for place, entry in enumerate(vocabulary)}
         self._folded: dict[str, list[int]] = {}
         for entry, place in self._exact.items():
             self._folded.setdefault(entry.lower(), []).append(place)
-        self.taken: dict[int, bool] = {}  # place → whether its word is the very same
+        self.taken: dict[int, bool] = {}  # entry id → whether the match is exact
 
     def take(self, word: str) -> list[int]:
-        """Places that take the vector of `word`; one is named again where a later word fits better."""
+        """Return the entry ids that take the vector of `word`; an exact match replaces an earlier inexact one."""
         same = self._exact.get(word)
         near = self._folded.get(word.lower(), ())
         found = [

@@ -1,4 +1,4 @@
-"""An encoded view as training reads it: memory-mapped arrays and view.json. Needs only NumPy."""
+"""An encoded view as training reads it: memory-mapped arrays and view.json. Requires only NumPy."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pithy.values import fits
 
 @dataclass(frozen=True)
 class Split:
-    """The N rows of a split, C labels."""
+    """The N rows of a split, with C labels."""
 
     ids: NDArray[np.int32]  # (tokens,): text token ids of all rows, without prefix and suffix
     offsets: NDArray[np.int64]  # (N + 1,): row n is ids[offsets[n] : offsets[n + 1]]
     labels: NDArray[Any]  # (N,) int64, or (N, C) uint8 where rows have several labels
     rows: NDArray[np.int64]  # (N,): row numbers in the whole corpus
-    in_train: NDArray[np.bool_] | None  # (N,): the same text is also in train; None for train itself
-    token_labels: NDArray[np.int16] | None = None  # (tokens,): on the first token of a word, -1 on any other
-    words: NDArray[np.int32] | None = None  # (tokens,): number of the token's word in its row; beside token labels
-    characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 unknown
-    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); where the view spells its tokens
+    in_train: NDArray[np.bool_] | None  # (N,): whether the text also occurs in train; None for train itself
+    token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 on the others
+    words: NDArray[np.int32] | None = None  # (tokens,): word number of the token in its row; set with token_labels
+    characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 is unknown
+    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); set if the view spells its tokens
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -37,7 +37,7 @@ class Split:
 
 @dataclass(frozen=True)
 class View:
-    """view.json, and where its arrays are."""
+    """Content of view.json, and the folder of the arrays."""
 
     folder: Path
     view: str
@@ -45,28 +45,28 @@ class View:
     language: str  # zh or en
     task: str  # single or multi
     labels: list[str]
-    token_labels: list[str]  # the default one first; none where tokens are not labelled
-    tokens_only: bool  # the labels of the texts are inferred from their tokens'
+    token_labels: list[str]  # default label first; empty if tokens are not labelled
+    tokens_only: bool  # text labels are inferred from token labels
     tokenizer: str  # token or wordpiece
-    checkpoint: str | None  # whose tokenizer it is; None for one made from the training texts
-    weights: str | None  # digest of what the checkpoint's folder gives to training; None without, or for a hub's name
+    checkpoint: str | None  # source of the tokenizer; None if it is made from the training texts
+    weights: str | None  # digest of the files of a local checkpoint folder; None without one
     vocabulary: int  # V
     pad_id: int
     unk_id: int
     mask_id: int | None
     cls_id: int | None
     sep_id: int | None
-    prefix_ids: list[int]  # in front of every text: [CLS], prompt
-    suffix_ids: list[int]  # behind every text: [SEP]
-    max_length: int  # most text tokens of a row
-    characters: str  # that spell the tokens, most frequent first: the k-th has the id k + 2; none: not spelled
-    vectors: dict[str, Any] | None  # pretrained: file, width, found of the entries, share of the train tokens
-    truncated: dict[str, int]  # rows a split that lost their end
-    unknown: dict[str, float]  # share of unknown tokens a split
+    prefix_ids: list[int]  # before every text: [CLS], prompt
+    suffix_ids: list[int]  # after every text: [SEP]
+    max_length: int  # maximum number of text tokens in a row
+    characters: str  # alphabet, most frequent first; character k has id k + 2; empty: not spelled
+    vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
+    truncated: dict[str, int]  # truncated rows per split
+    unknown: dict[str, float]  # share of unknown tokens per split
 
     @classmethod
     def load(cls, folder: Path) -> View:
-        """Read view.json. Raises InputMissingError where it is missing, DataError where it is broken."""
+        """Read view.json. Raises InputMissingError if it is missing and DataError if it is invalid."""
         about = read_json(folder / "view.json")
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
         if not isinstance(about, dict) or set(about) != set(hints):
@@ -85,34 +85,34 @@ class View:
 
     @property
     def tokenizer_json(self) -> Path:
-        """The tokenizer that made the ids."""
+        """Path of the tokenizer that produced the ids."""
         return self.folder / "tokenizer.json"
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hex digest of everything in the folder: equal fingerprints mean equal data."""
+        """Hex digest of all files in the folder; equal fingerprints mean equal data."""
         files = sorted(path for path in self.folder.iterdir() if path.is_file())
         lines = "".join(f"{path.name} {sha256(path)}\n" for path in files)
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def pos_weight(self) -> NDArray[np.float32]:
-        """Part-of-speech weight of every vocabulary entry, (V,)."""
+        """Return the part-of-speech weight of every vocabulary entry, (V,)."""
         weights = self._array("pos_weight.npy", np.float32, (self.vocabulary,))
         if not ((weights >= 0) & (weights <= 1)).all():
             raise DataError(f"{self.folder / 'pos_weight.npy'} holds weights that are not from 0 to 1: run dvc repro")
         return weights
 
     def vectors_array(self) -> NDArray[np.float32]:
-        """Pretrained vector of every vocabulary entry, (V, E), NaN where it has none; only where `vectors` is given."""
+        """Return the pretrained vector of every vocabulary entry, (V, E), NaN if it has none; requires `vectors`."""
         assert self.vectors is not None
         if not fits(self.vectors.get("width"), int):
             raise DataError(f"{self.folder / 'view.json'}: vectors has no width: run dvc repro")
         return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
 
     def split(self, name: str) -> Split:
-        """The arrays of `train`, `dev` or `test`, memory-mapped.
+        """Return the memory-mapped arrays of `train`, `dev` or `test`.
 
-        Raises InputMissingError for a missing file, DataError for arrays that do not belong together.
+        Raises InputMissingError for a missing file and DataError for arrays that do not match each other.
         """
         rows = self._array(f"{name}.rows.npy", np.int64)
         count = len(rows)
@@ -135,7 +135,7 @@ class View:
         )
 
     def _of_tokens(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
-        """The arrays that say more of each token than its id, where the view has them."""
+        """Return the token arrays other than the ids: token labels and characters, if the view has them."""
         found = {}
         if self.token_labels:
             bounds = (-1, len(self.token_labels))
@@ -148,7 +148,7 @@ class View:
         return found
 
     def _places(self, name: str, count: int) -> NDArray[np.int64]:
-        """A file of offsets, (count + 1,), from 0 on and never back."""
+        """Return an array of offsets, (count + 1,), checked to start at 0 and never decrease."""
         offsets = self._array(name, np.int64, (count + 1,))
         if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
             raise DataError(f"{self.folder / name} holds offsets that are out of order: delete it, run dvc repro")
@@ -157,7 +157,7 @@ class View:
     def _array(
         self, name: str, dtype: type, shape: tuple[int, ...] | None = None, lowest: int = 0, bound: int | None = None
     ) -> NDArray[Any]:
-        """A file of the view, of type `dtype` and of `shape`, its values from `lowest` and below `bound`."""
+        """Return an array of the view, checked for `dtype`, `shape`, and values in [`lowest`, `bound`)."""
         path = self.folder / name
         array = read_array(path)
         if array.dtype != dtype or shape not in {None, array.shape}:

@@ -1,6 +1,6 @@
-"""How a view reads texts: its tokenizer, and what stands in front of and behind every text.
+"""The tokenizer of a view, and the constant tokens before and after every text.
 
-A vocabulary is counted over the training texts only; the prompt's words are added to it.
+A vocabulary is built from the training texts only; the words of the prompt are added to it.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ from pithy.text.tokenizers import (
 )
 from pithy.text.wordpiece import train_pieces
 
-SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # most that word pieces are trained on
-SLOTS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # what stands in a prompt beside words
+SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
+SLOTS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A tokenizer with the constant ids around every text."""
+    """A tokenizer and the constant ids around every text."""
 
     tokenizer: Tokenizer
     kind: str  # token or wordpiece
     prefix_ids: list[int]
     suffix_ids: list[int]
-    max_length: int  # most tokens of a text
-    characters: str  # that spell the tokens; none where the view does not
+    max_length: int  # maximum number of tokens of a text
+    characters: str  # alphabet for spelling tokens; empty if the view does not spell them
 
 
 def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> Reading:
-    """What `view` makes of a corpus; word pieces are framed as BERT's: [CLS] prompt text [SEP].
+    """Return the tokenizer and the framing of `view` for a corpus.
 
-    Raises ParameterError where a checkpoint cannot hold the prompt, and what `read_checkpoint` raises.
+    WordPiece inputs are [CLS] prompt text [SEP], as in BERT. Raises ParameterError if a checkpoint has no room for the
+    prompt, and the errors of `read_checkpoint`.
     """
     if view.checkpoint is None:
         make = token_tokenizer if view.tokenizer == "token" else piece_tokenizer
@@ -67,7 +68,7 @@ def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = 
 
 
 def token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
-    """Characters for Chinese, words for English; equal counts in the order of the text."""
+    """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order."""
     size = settings.max_vocabulary
     if corpus.language == "zh":
         counted = by_frequency(count_characters(corpus.texts("train")), settings.min_count)
@@ -78,14 +79,17 @@ def token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") 
 
 
 def piece_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
-    """Word pieces, trained on all training texts or on an even sample of a large corpus."""
+    """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus."""
     texts = corpus.sample("train", SAMPLE_TEXTS, SAMPLE_CHARACTERS)
     vocabulary = train_pieces(texts, settings.wordpiece_vocabulary, settings.min_count)
     return by_piece(_with_prompt(by_piece(vocabulary), vocabulary, prefix))
 
 
 def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
-    """Ids of a prompt; its [MASK] and [UNK] are the tokenizer's own. Raises ParameterError where it has no mask."""
+    """Return the ids of a prompt; [MASK] and [UNK] map to the tokenizer's own tokens.
+
+    Raises ParameterError if the tokenizer has no mask token.
+    """
     special = special_ids(tokenizer)
     if MASK in prefix and special.mask is None:
         raise ParameterError("params.yaml: a view with prompt: true needs a checkpoint whose tokenizer has a mask")
@@ -98,7 +102,7 @@ def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
 
 
 def _with_prompt(tokenizer: Tokenizer, vocabulary: list[str], prefix: str) -> list[str]:
-    """`vocabulary` and behind it the prompt's words that it cannot spell, in the order of the text."""
+    """Return `vocabulary` plus the prompt's words that it cannot represent, in sorted order."""
     unk = special_ids(tokenizer).unk
     words: set[str] = set()
     for part in SLOTS.split(prefix):

@@ -1,7 +1,7 @@
-"""Where words begin among the tokens of a view, so that a word can be masked whole.
+"""Word boundaries among the tokens of a view, for whole-word masking.
 
-English word pieces go by the `##` of those that continue a word; English words stand for themselves. Chinese is cut by
-jieba: all characters of one of its words belong together (whole-word masking, Cui et al. 2020).
+English WordPiece tokens that start with `##` continue a word; English word tokens are whole words. Chinese is segmented
+by jieba: all characters of one jieba word belong together (whole-word masking, Cui et al. 2020).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pithy.text.tokenizers import SPECIALS
 
 CONTINUES = "##"
 HAN = re.compile("[\u4e00-\u9fff]")
-BREAK = "\n"  # what jieba never puts into a word
+BREAK = "\n"  # a character that jieba never includes in a word
 
 
 class WordStarts:
-    """Finds the words of encoded texts; made once for a vocabulary, in the order of the ids."""
+    """Finder of word starts in encoded texts, prepared for one vocabulary in the order of its ids."""
 
     def __init__(self, vocabulary: Sequence[str], *, language: str, pieces: bool) -> None:
         self._continues = np.array([pieces and entry.startswith(CONTINUES) for entry in vocabulary])
@@ -33,7 +33,10 @@ class WordStarts:
             self._lead = np.array([surface.startswith(" ") and len(surface) > 1 for surface in self._surfaces])
 
     def of(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each of the tokens (T,) of N texts begins a word; text n is ids[offsets[n] : offsets[n + 1]]."""
+        """Return whether each of the T tokens of N texts begins a word, (T,).
+
+        Text n is ids[offsets[n] : offsets[n + 1]].
+        """
         starts = ~self._continues[ids]
         if self._surfaces is not None:
             starts &= self._cut(self._surfaces, ids, offsets)
@@ -41,12 +44,12 @@ class WordStarts:
         return starts
 
     def _cut(self, surfaces: list[str], ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether a word of jieba's begins with each token."""
+        """Return whether a jieba word begins with each token."""
         written = [surfaces[index] for index in ids.tolist()]
         text = "".join(BREAK + "".join(written[start:stop]) for start, stop in pairwise(offsets.tolist()))
         lengths = self._lengths[ids].copy()
         lengths[offsets[:-1]] += len(BREAK)
-        places = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # of each token's own first character
+        places = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # position of each token's first character
         begins = np.zeros(len(text) + 1, dtype=bool)
         begins[np.cumsum(np.fromiter((len(word) for word in _words(text)), np.int64))] = True
         found: NDArray[np.bool_] = begins[places]
@@ -54,7 +57,7 @@ class WordStarts:
 
 
 def _surface(entry: str, pieces: bool) -> str:
-    """How a token is written for jieba; a piece that begins a word of letters has a blank in front."""
+    """Return the text of a token for jieba, with a space before a piece that begins a word of letters."""
     if entry in SPECIALS:
         return BREAK
     if not pieces or (len(entry) == 1 and HAN.match(entry)):

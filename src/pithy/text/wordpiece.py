@@ -1,7 +1,7 @@
-"""Training of a WordPiece vocabulary that comes out the same on every run and every number of threads.
+"""Reproducible training of a WordPiece vocabulary, independent of the run and of the number of threads.
 
-The library's trainer gives ids to continuing pieces (`##a`) in the order of a hash map and settles ties by id, so
-that the same texts give another vocabulary each time. Here the alphabet is counted first, which fixes its ids.
+The library's trainer assigns ids to continuing pieces (`##a`) in hash map order and breaks ties by id, so the same
+texts give a different vocabulary each time. This module counts the alphabet first, which fixes its ids.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pithy.text.characters import by_frequency, count_characters
 from pithy.text.tokenizers import SPECIALS, by_piece, vocabulary_of
 
 BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
-ALPHABET = 0.75  # at most this share of the vocabulary are single characters
+ALPHABET = 0.75  # maximum share of single characters in the vocabulary
 
 
 def train_pieces(texts: Sequence[str], size: int, min_count: int) -> list[str]:
-    """A vocabulary of at most `size` entries: specials, alphabet, merged pieces seen at least twice.
+    """Return a vocabulary of at most `size` entries: special tokens, alphabet, merged pieces that occur at least twice.
 
-    Characters seen less than `min_count` times and the rarest ones beyond the alphabet's share are left out.
+    Characters that occur less than `min_count` times, and the rarest ones beyond the alphabet's share, are left out.
     """
     tokenizer = by_piece(SPECIALS)
     normal = [tokenizer.normalizer.normalize_str(text) for text in texts]
@@ -36,11 +36,11 @@ def train_pieces(texts: Sequence[str], size: int, min_count: int) -> list[str]:
 
 
 def _alphabet(tokenizer: Tokenizer, letters: Sequence[str], room: int) -> list[str]:
-    """The most frequent letters and their continuing forms that fit into `room` entries."""
+    """Return the most frequent letters and their continuing forms that fit into `room` entries."""
     alphabet: list[str] = []
     for letter in letters:
         pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(f"a{letter}"))
-        forms = [letter, f"##{letter}"] if len(pieces) == 1 else [letter]  # Chinese characters and marks stand alone
+        forms = [letter, f"##{letter}"] if len(pieces) == 1 else [letter]  # Chinese characters and marks never continue
         if len(alphabet) + len(forms) > room:
             break
         alphabet += forms

@@ -1,6 +1,6 @@
-"""Tokens with their places: the word that each comes from, and where in the text it stands.
+"""Tokens with their positions: the word and the character span of each token.
 
-Letters: N texts, T their tokens, one text after the other.
+Shapes: N texts, T tokens in all texts together, concatenated.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype
 
 
 class Located(NamedTuple):
-    """Token ids of N texts with their places, counted in the characters of the text."""
+    """Token ids of N texts with their positions, counted in characters of the text."""
 
     ids: NDArray[np.int32]  # (T,)
     offsets: Integers  # (N + 1,): text n has the tokens offsets[n] : offsets[n + 1]
-    truncated: int  # texts that lost their end
-    words: NDArray[np.int32]  # (T,): number of the token's word in its text
+    truncated: int  # number of truncated texts
+    words: NDArray[np.int32]  # (T,): word number of the token in its text
     spans: Integers  # (T, 2): start and end of the token
 
 
 class Whole(NamedTuple):
-    """All tokens of some texts, before any are cut off; `counts` (N,) says how many each text has."""
+    """All tokens of some texts before truncation; `counts` (N,) is the number of tokens of each text."""
 
     ids: NDArray[np.int32]
     counts: Integers
@@ -41,7 +41,10 @@ class Whole(NamedTuple):
 
 
 def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
-    """Every character is a token and a word of its own; a blank belongs to the word before it, as in `by_library`."""
+    """Tokenize by characters: each character is a token and a word.
+
+    Whitespace belongs to the preceding word, as in `by_library`.
+    """
     counts = lengths(texts)
     place = within(counts)
     spans = _trimmed(np.stack([place, place + 1], axis=1), texts, counts)
@@ -49,10 +52,10 @@ def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
 
 
 def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
-    """As `tokenizer` cuts the texts; what it keeps together before it looks for pieces is a word.
+    """Tokenize with `tokenizer`; its pre-tokens are the words.
 
-    Spans have no blanks at their ends, though some tokenizers count the blank before a word as part of it. A token of
-    blanks only belongs to the word before it and has an empty span there.
+    Spans exclude leading and trailing whitespace, which some tokenizers count as part of a token. A token of whitespace
+    only belongs to the preceding word and has an empty span at the end of that word.
     """
     found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
     ids = [encoding.ids for encoding in found]
@@ -65,28 +68,28 @@ def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
 
 
 def _with_blanks(numbers: Integers, spans: Integers, counts: Integers) -> Integers:
-    """The word numbers (T,) with that of the token before for each token of blanks, which has an empty span."""
+    """Return the word numbers (T,); a whitespace token, which has an empty span, gets that of the preceding token."""
     blank = (spans[:, 0] == spans[:, 1]) & (within(counts) > 0)
-    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # the token that names the word
+    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # token that gives the word number
     named: Integers = numbers[named_by]
     return named
 
 
 def _trimmed(spans: Integers, texts: Sequence[str], counts: Integers) -> Integers:
-    """`spans` (T, 2) without blanks at their ends; the `counts` say how many tokens each of the `texts` has."""
+    """Return `spans` (T, 2) without whitespace at their ends; `counts` (N,) is the number of tokens of each text."""
     sizes = lengths(texts)
     start = np.repeat(np.cumsum(sizes) - sizes, counts)
     inked = ~np.isin(code_points(texts), BLANKS)
-    before = np.append(0, np.cumsum(inked))  # how many characters that are no blanks stand before each place
+    before = np.append(0, np.cumsum(inked))  # number of non-whitespace characters before each position
     place = np.append(np.flatnonzero(inked), 0)
     first, stop = before[start[:, None] + spans].T
-    behind = np.where(first > before[start], place[first - 1] + 1, start)  # the word before
+    behind = np.where(first > before[start], place[first - 1] + 1, start)  # end of the preceding word
     pair = np.where(first < stop, [place[first], place[stop - 1] + 1], behind)
     return np.asarray(pair.T - start[:, None])
 
 
 def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:
-    """The first `max_length` tokens of each text; one without any becomes one unknown token, word 0."""
+    """Return the first `max_length` tokens of each text; a text without tokens becomes one unknown token of word 0."""
     counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])
     kept = within(counts) < max_length
     left = np.minimum(counts, max_length)
@@ -104,7 +107,7 @@ def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:
 
 
 def misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int | None:
-    """The first of `texts` that its `words`, blanks aside, do not spell; None where all do."""
+    """Return the index of the first text that its `words` do not spell, ignoring whitespace; None if all match."""
     codes, sizes = _inked(texts)
     flat = list(chain.from_iterable(words))
     spelled, each = _inked(flat)
@@ -116,12 +119,12 @@ def misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int | No
 
 
 def words_of(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: Located) -> NDArray[np.int32]:
-    """Number of the word in its text that each of the `tokens` begins in, (T,); `words` spell the texts."""
+    """Return the number of the word in which each token begins, (T,); `words` spell the texts."""
     many, sizes = lengths(words), lengths(texts)
     _, each = _inked(list(chain.from_iterable(words)))
-    number = np.append(np.repeat(within(many), each), 0)  # of each character that is no blank
+    number = np.append(np.repeat(within(many), each), 0)  # word number of each non-whitespace character
     inked = ~np.isin(code_points(texts), BLANKS)
-    rank = np.append(np.cumsum(inked), inked.sum()) - 1  # of the last such character up to each place
+    rank = np.append(np.cumsum(inked), inked.sum()) - 1  # index of the last such character up to each position
     row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))
     ink = _sums(inked, sizes)
     first = (np.cumsum(ink) - ink)[row]
@@ -133,10 +136,10 @@ def words_of(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: Locat
 def on_first_pieces(
     labels: NDArray[np.integer], counts: Integers, number: NDArray[np.int32], offsets: Integers
 ) -> NDArray[np.int16]:
-    """The label of each word on the first token that begins in it, -1 on every other, (T,).
+    """Return the label of each word on the first token that begins in it and -1 on all other tokens, (T,).
 
-    `labels` are those of all words, `counts` (N,) says how many words each text has, `number` (T,) in which word of its
-    text a token begins, and `offsets` (N + 1,) where each text's tokens are.
+    `labels` holds the labels of all words, `counts` (N,) the number of words of each text, `number` (T,) the number of
+    the word in which each token begins, and `offsets` (N + 1,) the token offsets of the texts.
     """
     row = np.repeat(np.arange(len(counts)), np.diff(offsets))
     word = (np.cumsum(counts) - counts)[row] + number
@@ -145,19 +148,19 @@ def on_first_pieces(
 
 
 def lengths(sequences: Sequence[Sequence[object]]) -> Integers:
-    """Length of each of `sequences`."""
+    """Return the length of each sequence."""
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
 
 
 def _inked(strings: Sequence[str]) -> tuple[NDArray[np.uint32], Integers]:
-    """The characters of all `strings` that are no blanks, and how many each has."""
+    """Return the non-whitespace characters of all `strings`, and their number in each string."""
     codes = code_points(strings)
     inked = ~np.isin(codes, BLANKS)
     return codes[inked], _sums(inked, lengths(strings))
 
 
 def _sums(values: NDArray[Any], counts: Integers) -> Integers:
-    """Sum of each group of `values`, groups of `counts` one after the other."""
+    """Return the sum of each group of `values`, for consecutive groups of the sizes `counts`."""
     up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
     return np.diff(up_to[np.cumsum(counts)], prepend=0)
 

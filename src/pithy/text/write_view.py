@@ -1,4 +1,4 @@
-"""Writes an encoded view: flat arrays of every split, streamed, and view.json."""
+"""Writer of encoded views: the flat arrays of every split, batch by batch, and view.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pithy.text.vocabulary import Reading
 
 @dataclass
 class Tally:
-    """What was met while a split was written."""
+    """Token counts of one written split."""
 
     tokens: int = 0
     unknown: int = 0
@@ -34,19 +34,19 @@ class Tally:
 
     @property
     def unknown_share(self) -> float:
-        """Share of the tokens that the vocabulary lacks."""
+        """Share of the tokens that are not in the vocabulary."""
         return self.unknown / max(self.tokens, 1)
 
 
 class Written(NamedTuple):
-    """What there is to say of a written view: a tally of each split, and what view.json says of pretrained vectors."""
+    """Summary of a written view: the counts of each split, and the entry `vectors` of view.json."""
 
     tallies: dict[str, Tally]
     vectors: dict[str, Any] | None
 
 
 def write_split(reader: TokenReader, corpus: Corpus, split: str, folder: Path) -> Tally:
-    """Encode one split batch by batch into `folder`. Raises DataError for a label that corpus.json does not list."""
+    """Encode one split into `folder`, batch by batch. Raises DataError for a label that corpus.json does not list."""
     tally, kinds = Tally(), _kinds(corpus, split, reader)
     columns = [*reader.columns, _label_column(corpus), *([] if split == "train" else ["in_train"])]
     with ExitStack() as stack:
@@ -74,7 +74,7 @@ def _label_column(corpus: Corpus) -> str:
 
 
 def _kinds(corpus: Corpus, split: str, reader: TokenReader) -> dict[str, tuple[type, tuple[int, ...]]]:
-    """The type and the shape of a row of every array of a split."""
+    """Return the data type and row shape of every array of a split."""
     labels: tuple[type, tuple[int, ...]] = (np.int64, ())
     if corpus.task == "multi":
         labels = (np.uint8, (len(corpus.labels),))
@@ -84,14 +84,14 @@ def _kinds(corpus: Corpus, split: str, reader: TokenReader) -> dict[str, tuple[t
 
 
 def _targets(batch: pl.DataFrame, corpus: Corpus) -> dict[str, NDArray[Any]]:
-    """Everything but the text: labels, row numbers and, where a split has it, `in_train`."""
+    """Return the arrays other than tokens: labels, row numbers and, if the split has it, `in_train`."""
     labels = _multi(batch, corpus) if corpus.task == "multi" else corpus.label_ids(batch["label"], corpus.labels)
     leaks = {name: batch[name].to_numpy() for name in batch.columns if name == "in_train"}
     return {"labels": labels, "rows": batch["row"].to_numpy(), **leaks}
 
 
 def _multi(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
-    """One column a label, (N, C)."""
+    """Return the labels as a binary matrix, (N, C)."""
     lines = batch.select(pl.int_range(pl.len()).alias("line"), "labels").explode("labels").drop_nulls("labels")
     matrix = np.zeros((batch.height, len(corpus.labels)), dtype=np.uint8)
     matrix[lines["line"].to_numpy(), corpus.label_ids(lines["labels"], corpus.labels)] = 1
@@ -101,7 +101,7 @@ def _multi(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
 def write_view(
     folder: Path, name: str, view: View, corpus: Corpus, read: Reading, table: PosTable, vectors: Vectors | None
 ) -> Written:
-    """Write everything of a view into `folder`: tokenizer, arrays, weights, `vectors` (V, E) and view.json."""
+    """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json."""
     reader = TokenReader(TextEncoder(read.tokenizer), corpus, read.characters, read.max_length)
     vocabulary = vocabulary_of(read.tokenizer)
     tallies = {split: write_split(reader, corpus, split, folder) for split in SPLITS}
@@ -131,10 +131,9 @@ def write_view(
 
 
 def _weights(checkpoint: str | None) -> str | None:
-    """Digest of a checkpoint's weights and settings: by it the stages that load them see that they have changed.
-
-    None for a name of the hub, whose weights are fetched where they are needed.
-    """
+    """Return a digest of the weights and settings in a checkpoint folder; None for a name on the hub."""
+    # stages that load the weights depend on view.json, so a changed checkpoint makes them run again;
+    # a checkpoint on the hub is downloaded where it is needed
     folder = Path(checkpoint or "").expanduser()
     if checkpoint is None or not folder.is_dir():
         return None
