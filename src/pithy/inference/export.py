@@ -1,6 +1,6 @@
-"""A saved model as an ONNX graph: a folder that answers as the model does, without its code.
+"""Export of a saved model as an ONNX graph: a model folder that gives the same predictions without the model's code.
 
-model.onnx stands in the place of the weights; all else is the model's own.
+The folder has model.onnx in place of model.safetensors; its other files are those of the model.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from pithy.systems.model import parameters
 from pithy.systems.saved import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-REFUSED = {  # kinds of encoder and head
+REFUSED = {  # kinds of encoder and head, with the reason why they cannot be exported
     "chance": "it only guesses",
     "label_decoder": "it searches for its labels, one after another",
 }
-LARGEST = 2**31 - 2**20  # bytes of weights in one ONNX file
+LARGEST = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
 
 def export(folder: Path, out: Path, *, int8: bool = False) -> None:
-    """Write the model of `folder` as a graph to the new folder `out`, its weights in 8 bits with `int8`.
+    """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
 
-    Raises ParameterError for a model that is no graph, for one that 8 bits do not make faster on this machine, and
-    where `out` is there already; InputMissingError where a package is not installed.
+    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists;
+    InputMissingError if a package is not installed.
     """
     if out.exists():
         raise ParameterError(f"{out} is there already: name a new folder, or delete it")
@@ -54,7 +54,7 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
 
 
 def _refuse(saved: Saved) -> None:
-    """Raises ParameterError for a model that cannot be exported, by what it is."""
+    """Raise ParameterError for a model of a kind or size that cannot be exported."""
     parts = read_json(saved.folder / "config.json")["parts"]
     for part in parts.values():
         if part["kind"] in REFUSED:
@@ -65,7 +65,7 @@ def _refuse(saved: Saved) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what exporter and quantizer have to say to those who build them."""
+    """Silence the warnings and log output of the exporter and the quantizer."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -76,7 +76,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _complete(new: Path, folder: Path, precision: str) -> None:
-    """Put beside the graph of `new` all else of the model's `folder`."""
+    """Copy the other files of the model's `folder` to `new`, and write the model card and the manifest."""
     copied = [name for name in CHECKED if name != "model.safetensors"]
     for name in copied:
         shutil.copyfile(folder / name, new / name)

@@ -1,4 +1,4 @@
-"""A model traced as an ONNX graph, for any number of texts of any length, and held against the model."""
+"""Export of a model to ONNX for any batch size and text length, and the comparison of the graph with the model."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ from pithy.systems.saved import Saved, spelling_size
 from pithy.training.batches import TextBatches
 
 INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters": ("texts", "length", "letters")}
-OUTPUTS = ("logits", "tokens")  # of Prediction, as the inputs are of Tokens
+OUTPUTS = ("logits", "tokens")  # fields of Prediction; the inputs are fields of Tokens
 OPSET = 20
-TOLERANCE = 1e-4  # of a logit against the model's own
-TRACED = (4, 12)  # texts of so many tokens
-COMPARED = ((1, 1), (3, 17), (1, 1_000))  # as far as the model reads them
+TOLERANCE = 1e-4  # maximum difference of a logit, relative to the model's largest logit if that is above 1
+TRACED = (4, 12)  # (texts, tokens) of the batch that is traced
+COMPARED = ((1, 1), (3, 17), (1, 1_000))  # (texts, tokens); the model may truncate them
 
 
 class Traced(nn.Module):
-    """A model as a function of tensors."""
+    """A model as a function of tensors, for the exporter."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, ids: Tensor, valid: Tensor, characters: Tensor | None = None) -> tuple[Tensor, ...]:
-        """What the model says, as far as it says it, in the order of `OUTPUTS`."""
+        """Return the outputs that the model gives, in the order of `OUTPUTS`."""
         said: Prediction = self.model(Tokens(ids, valid, characters=characters))
         return tuple(out for name in OUTPUTS if (out := getattr(said, name)) is not None)
 
 
 def refusal(saved: Saved, reason: str) -> ParameterError:
-    """What a user reads of a model that is no graph."""
+    """Return the error for a model that cannot be exported."""
     return ParameterError(f"system {saved.system} cannot be exported: {reason}")
 
 
 def stand_in(saved: Saved, texts: int, length: int) -> Tokens:
-    """A batch of random tokens as the model reads them: `texts` of `length` tokens, the first one, and of fewer."""
+    """Return a batch of random tokens in the model's input format.
+
+    The first text has `length` tokens, the others at most that many.
+    """
     frame, random = saved.frame, np.random.default_rng(0)
     lengths = np.append(length, random.integers(1, length + 1, texts - 1))
     total = int(lengths.sum())
@@ -54,7 +57,10 @@ def stand_in(saved: Saved, texts: int, length: int) -> Tokens:
 
 
 def write_graph(saved: Saved, path: Path) -> None:
-    """Trace the model into the file `path`. Raises ParameterError where it is no graph, or another one than itself."""
+    """Export the model to the file `path`.
+
+    Raises ParameterError if the export fails or if the graph's output differs from the model's.
+    """
     tokens = stand_in(saved, *TRACED)
     inputs = {name: axes for name, axes in INPUTS.items() if getattr(tokens, name) is not None}
     with torch.no_grad():
@@ -78,7 +84,7 @@ def write_graph(saved: Saved, path: Path) -> None:
 
 
 def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
-    """Sorting in ONNX, where of equal values the first one stands first, as `stable` asks."""
+    """Translate a stable sort to ONNX TopK, which keeps equal values in their order."""
     from onnxscript import opset20 as op
 
     count = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))  # type: ignore[type-var]
@@ -87,7 +93,7 @@ def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) 
 
 @torch.inference_mode()
 def compare(saved: Saved, graph: OnnxModel) -> None:
-    """Raises ParameterError where the `graph` says anything else than the model."""
+    """Raise ParameterError if the outputs of `graph` differ from those of the model by more than TOLERANCE."""
     for texts, length in COMPARED:
         tokens = stand_in(saved, texts, length)
         wanted, found = saved.model(tokens), graph(tokens)

@@ -1,4 +1,4 @@
-"""A linear SVM as an ONNX graph: n-gram counts in, logits and probabilities out. The n-grams are a JSON file."""
+"""Export of a linear SVM to ONNX: n-gram counts in, logits and probabilities out. The n-grams are stored as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INPUTS, OUTPUTS = ("ngrams", "counts"), ("logits", "probabilities")
 
 
 class CountsToProbabilities(nn.Module):
-    """A linear SVM as a function of counted n-grams."""
+    """A linear SVM as a function of n-gram counts."""
 
     def __init__(self, model: LinearSvm) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class CountsToProbabilities(nn.Module):
         self.bias, self.scale, self.multi = model.bias.detach(), model.scale, model.multi
 
     def forward(self, ngrams: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and probabilities (B, C) of the n-grams (B, K) and of their counts (B, K), 0 where a row is filled."""
+        """Return logits and probabilities (B, C) for n-gram indices (B, K) and their counts (B, K), 0 for padding."""
         value = torch.where(counts > 0, 1 + counts.clamp(min=1).float().log(), 0.0) * self.idf[ngrams]
         length = value.square().sum(1, keepdim=True).clamp(min=1e-12).sqrt()
         margin = ((value / length).unsqueeze(1) @ self.weight[ngrams]).squeeze(1) + self.bias
@@ -35,9 +35,9 @@ class CountsToProbabilities(nn.Module):
 
 
 def write_ngrams(model: LinearSvm, path: Path) -> None:
-    """Write the n-grams as token ids, those of each order in a list of their own, in the order of the graph's rows.
+    """Write the n-grams as lists of token ids, one list per order, in the order of the rows of the weight matrix.
 
-    The keys of a lower order are smaller, so the lists one after the other are all n-grams, numbered from 0.
+    Keys of a lower order are smaller, so the concatenated lists number all n-grams from 0.
     """
     ngrams: dict[int, list[list[int]]] = {n: [] for n in range(model.orders[0], model.orders[1] + 1)}
     keys, base = model.keys.clone(), model.vocabulary + 1
@@ -49,7 +49,10 @@ def write_ngrams(model: LinearSvm, path: Path) -> None:
 
 
 def write_graph(saved: Saved, path: Path) -> None:
-    """Trace the SVM into the file `path`, with its n-grams next to it. Raises ParameterError if the graph differs."""
+    """Export the SVM to the file `path`, and its n-grams to the same folder.
+
+    Raises ParameterError if the graph's output differs from the model's.
+    """
     model = saved.model
     write_ngrams(model, path.with_name(NGRAMS))
     example = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""An exported linear SVM, whose graph ONNX Runtime runs on counted n-grams."""
+"""An exported linear SVM, run by ONNX Runtime on n-gram counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pithy.text.arrays import within
 
 
 class NgramModel(OnnxModel):
-    """The graph of a linear SVM, which reads the counts of the n-grams that are listed next to it."""
+    """ONNX graph of a linear SVM, with the list of n-grams that it counts."""
 
     needed: ClassVar[set[str]] = {"ngrams", "counts"}
     optional: ClassVar[set[str]] = set()
@@ -30,7 +30,7 @@ class NgramModel(OnnxModel):
         self.keys, self.vocabulary, self.orders = read_ngrams(path.with_name(NGRAMS))
 
     def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
-        """Places of the known n-grams and their counts, a row a text, filled with counts of 0."""
+        """Return the indices of the known n-grams and their counts, one row per text, padded with counts of 0."""
         row, ngram, count = (part.numpy() for part in count_known(tokens, self.keys, self.vocabulary, self.orders))
         lengths = np.bincount(row, minlength=len(tokens.ids))
         ngrams = np.zeros((len(lengths), max(1, lengths.max())), dtype=np.int64)
@@ -41,14 +41,14 @@ class NgramModel(OnnxModel):
 
 
 def open_graph(path: Path, *, multi: bool) -> OnnxModel:
-    """The exported model whose graph is the file `path`."""
+    """Load the exported model whose graph is the file `path`."""
     return (NgramModel if path.with_name(NGRAMS).exists() else OnnxModel)(path, multi=multi)
 
 
 def read_ngrams(path: Path) -> tuple[Tensor, int, tuple[int, int]]:
-    """Sorted keys (F,) of the n-grams in the file `path`, the size of the vocabulary, the lowest and highest order.
+    """Return the sorted keys (F,) of the n-grams in `path`, the vocabulary size, and the lowest and highest order.
 
-    Raises DataError for a file that is not as `export` writes it.
+    Raises DataError for a file that `export` has not written.
     """
     stored = read_json(path)
     try:
@@ -65,7 +65,7 @@ def read_ngrams(path: Path) -> tuple[Tensor, int, tuple[int, int]]:
 
 
 def _keys(rows: list[list[int]], n: int, vocabulary: int) -> NDArray[np.int64]:
-    """Keys of n-grams that are given as lists of token ids. Raises ValueError for what is not one."""
+    """Return the keys of n-grams given as lists of token ids. Raises ValueError for invalid ids."""
     ids = np.array(rows) if rows else np.zeros((0, n), dtype=np.int64)
     if ids.dtype.kind != "i" or ids.shape != (len(rows), n) or not ((ids >= 0) & (ids < vocabulary)).all():
         raise ValueError("token ids")

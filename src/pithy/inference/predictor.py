@@ -1,4 +1,4 @@
-"""A saved model that answers: texts in, labels and probabilities out."""
+"""Prediction with a saved model: texts in, labels and probabilities out."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from pithy.training.predict import Predicted, predict
 
 @dataclass(frozen=True)
 class Answer:
-    """The most likely label of a text, its probability, those of all labels, and its words if they are labelled too.
+    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
 
-    If a text may have several labels, `labels` are all above their thresholds. `truncated`: the model reads only the
-    beginning of the text.
+    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. `truncated` is
+    true if the model reads only the beginning of the text.
     """
 
     labels: list[str]
@@ -42,12 +42,12 @@ class Answer:
 
     @property
     def label(self) -> str:
-        """The labels, separated by commas."""
+        """Labels of the text, separated by commas."""
         return ", ".join(self.labels)
 
 
 class Predictor:
-    """Loads a model's folder, an exported one too, once and answers for as many texts as come."""
+    """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts."""
 
     def __init__(self, folder: Path) -> None:
         with unchanged(folder):
@@ -57,24 +57,24 @@ class Predictor:
             lowered(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
-        self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # tokens of a text
+        self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
         characters = frame.characters
         if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model knows: restore the folder")
         self.speller = Speller(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
-        """`texts` as the model reads them."""
+        """Return `texts` in the model's input format."""
         return self._read([bare(text) for text in texts])[0]
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Probabilities (N, C) of `texts`, columns in the order of the model's labels."""
+        """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
         if not texts:
             return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
         return self._predicted(self.batches(texts)).probabilities
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
-        """One answer a text; its words have their places in the text as it is given."""
+        """Return one prediction per text; word positions refer to the text as given."""
         if not texts:
             return []
         labels = self.saved.labels
@@ -91,7 +91,7 @@ class Predictor:
         ]
 
     def _predicted(self, batches: TextBatches) -> Predicted:
-        """Run the model. Raises DataError for a graph with another number of classes than the folder has labels."""
+        """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
         predicted, saved = predict(self.saved.model, batches), self.saved
         for found, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
             if found is not None and found.shape[1] != len(labels):
@@ -102,11 +102,9 @@ class Predictor:
         return predicted
 
     def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
-        """Bare `texts` as the model reads them, their tokens' places if it spells them, and which are truncated.
-
-        One token more than fits is encoded: by that a text that is truncated is told from one that just fits.
-        """
+        """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
         frame = self.saved.frame
+        # one token more than the model reads is encoded: it shows whether a text is truncated
         if self.speller is None:
             encoded = self.encoder.encode(texts, self.room + 1)
             return TextBatches.framed(frame, encoded.ids, encoded.offsets), None, self._truncated(encoded.offsets)
@@ -127,6 +125,6 @@ class Predictor:
 
 
 def _moved(tokens: Located, texts: Sequence[str]) -> Located:
-    """`tokens` of bare texts with their places in `texts`, which may have white space in front."""
+    """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
     by = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
     return tokens._replace(spans=tokens.spans + by[:, None])

@@ -1,4 +1,4 @@
-"""A graph with weights of 8 bits, where that makes it faster."""
+"""Quantization of an ONNX graph to 8-bit weights, if that makes it faster."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pithy.inference.runtime import OnnxModel
 from pithy.layers.types import Tokens
 from pithy.systems.saved import Saved
 
-TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # of operators; a convolution of 8 bits is slower than one of floats
-BATCH = (32, 24)  # texts of up to so many tokens
+TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # operator types; an 8-bit convolution is slower than a float one
+BATCH = (32, 24)  # (texts, maximum tokens) of the timed batch
 ROUNDS = 9
 
 
 def quantize(saved: Saved, path: Path) -> None:
-    """Put the weights of the graph `path` into 8 bits; the numbers that meet them are scaled anew for each batch.
+    """Quantize the weights of the graph `path` to 8 bits in place; activations are quantized per batch at run time.
 
-    Seven of the eight bits are used, so that sums overflow on no processor, with or without VNNI.
-    Raises ParameterError where the graph does not become faster on this machine.
+    Seven of the eight bits are used, so that sums do not overflow on processors with or without VNNI.
+    Raises ParameterError if the graph does not become faster on this machine.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     whole, small = onnx.load(path), path.with_suffix(".int8")
-    del whole.graph.value_info[:]  # the shapes of the traced batch, which the quantizer finds by itself
+    del whole.graph.value_info[:]  # drop the shapes of the traced batch; the quantizer infers its own
     quantize_dynamic(
         whole,
         small,
@@ -46,10 +46,10 @@ def quantize(saved: Saved, path: Path) -> None:
 
 
 def milliseconds(saved: Saved, *paths: Path) -> list[float]:
-    """What the graphs `paths` take for the same batch, each in its turn: medians."""
+    """Return the median run time of each graph for the same batch, with the runs of the graphs interleaved."""
     tokens, models = stand_in(saved, *BATCH), [OnnxModel(path, multi=saved.model.multi) for path in paths]
     runs = [[_timed(model, tokens) for model in models] for _ in range(ROUNDS + 1)]
-    return [median(times) for times in zip(*runs[1:], strict=True)]  # the first run warms up
+    return [median(times) for times in zip(*runs[1:], strict=True)]  # the first run is a warm-up
 
 
 def _timed(model: OnnxModel, tokens: Tokens) -> float:

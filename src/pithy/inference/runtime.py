@@ -1,4 +1,4 @@
-"""An exported model, which ONNX Runtime runs."""
+"""An exported model, run by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pithy.errors import DataError, InputMissingError, is_out_of_memory
 from pithy.layers.types import Prediction, Tokens
 from pithy.values import shown
 
-OUTPUTS = {"logits", "tokens"}  # of a prediction; a graph may have more
+OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further outputs
 
 
 class OnnxModel:
-    """A graph in the place of a model: tokens to prediction, on the CPU, with as many threads as torch has.
+    """ONNX graph that is called like a model, on the CPU, with the number of threads that torch uses.
 
-    Its inputs are named as the parts of `Tokens`, its outputs as those of `Prediction`. Raises InputMissingError
-    without onnxruntime, DataError for a file that is no such graph.
+    Inputs are named after the fields of `Tokens`, outputs after those of `Prediction`. Raises InputMissingError if
+    onnxruntime is not installed and DataError for a file that is not such a graph.
     """
 
     training = False
@@ -36,13 +36,13 @@ class OnnxModel:
             ) from None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.enable_mem_pattern = False  # which pays for batches of one shape only
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch wants the same cores
-        options.log_severity_level = 4  # its warnings would show names of the graph as they are, escapes included
+        options.enable_mem_pattern = False  # only helps if all batches have the same shape
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch uses the same cores
+        options.log_severity_level = 4  # warnings would print names of the graph without escaping control characters
         self.path, self.multi = path, multi
         try:
             self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the library has a class of its own for each fault, and no common one
+        except Exception as error:  # the library's exceptions have no common base class
             raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
@@ -50,9 +50,9 @@ class OnnxModel:
             raise DataError(f"{path} is not the graph of a model: export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
-        """Logits (B, C) of a batch (B, L), and (B, L, S) of its tokens' labels where the model gives them.
+        """Return the logits (B, C) of a batch (B, L), and token logits (B, L, S) if the model labels tokens.
 
-        Raises DataError for a graph that fails on the batch.
+        Raises DataError if the graph fails on the batch.
         """
         try:
             found = self.session.run(self.outputs, self.given(tokens))
@@ -66,12 +66,12 @@ class OnnxModel:
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, found, strict=True)})
 
     def _check(self, found: list[Any], tokens: Tokens) -> None:
-        """Raise DataError for outputs that are not numbers of each text, or of each token."""
+        """Raise DataError for outputs of the wrong type or shape."""
         shapes = {"logits": tuple(tokens.ids.shape[:1]), "tokens": tuple(tokens.ids.shape)}
         for name, out in zip(self.outputs, found, strict=True):
             if not isinstance(out, np.ndarray) or out.dtype != np.float32 or out.shape[:-1] != shapes[name]:
                 raise DataError(f"{self.path} gives {name} of another shape or type than a model: export it again")
 
     def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
-        """The graph's inputs for a batch."""
+        """Return the inputs of the graph for a batch."""
         return {name: getattr(tokens, name).numpy() for name in self.inputs}

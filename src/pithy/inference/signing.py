@@ -1,6 +1,6 @@
-"""Signatures of saved models by the package model-signing: a key pair of the user's own, no network.
+"""Signatures of saved models with the package model-signing: the user's own key pair, no network access.
 
-The signature covers every file of the folder, the manifest included, and is a file of the folder itself.
+A signature covers every other file of the folder, including the manifest, and is stored in the folder.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pithy.systems import manifest
 from pithy.systems.manifest import SIGNATURE
 from pithy.values import shown
 
-NO_KEY = (ValueError, TypeError, AttributeError)  # not PEM, encrypted, or of another kind
+NO_KEY = (ValueError, TypeError, AttributeError)  # raised for a key that is not PEM, is encrypted or has another type
 
 
 def sign(folder: Path, key: Path) -> Path:
-    """Write the signature of `folder` by the private `key`, an elliptic curve key in PEM; return its file.
+    """Sign `folder` with the private `key` (elliptic curve, PEM), write the signature file and return its path.
 
-    Raises InputMissingError where the package or a file is missing, DataError for a model that is not as it was saved,
-    ParameterError for a file that is not such a key.
+    Raises InputMissingError if the package or a file is missing, DataError if the model has changed since it was saved,
+    and ParameterError if `key` is not a valid private key.
     """
     hashing, signing = _package("hashing"), _package("signing")
     _require_file(key)
@@ -43,9 +43,9 @@ def sign(folder: Path, key: Path) -> Path:
 
 
 def require_signature(folder: Path, key: Path) -> None:
-    """Raise DataError unless `folder` is as the owner of the public `key` signed it.
+    """Raise DataError unless `folder` has a valid signature for the public `key`.
 
-    Raises InputMissingError where the package or the key is missing, ParameterError for a file that is not a key.
+    Raises InputMissingError if the package or the key is missing and ParameterError if `key` is not a valid public key.
     """
     verifying = _package("verifying")
     _require_file(key)
@@ -57,11 +57,11 @@ def require_signature(folder: Path, key: Path) -> None:
     if not (folder / SIGNATURE).is_file():
         raise DataError(f"{folder} is not signed: it has no {SIGNATURE}; its owner signs it with  pithy sign")
     try:
-        with redirect_stdout(sys.stderr):  # the package prints warnings
+        with redirect_stdout(sys.stderr):  # the package prints warnings to stdout
             verifier.verify(folder.resolve(), folder / SIGNATURE)
     except OSError:
         raise
-    except Exception as error:  # of the package, of its parsers and of the cryptography library
+    except Exception as error:  # raised by the package, its parsers and the cryptography library
         reason = shown(" ".join(str(error).split()) or type(error).__name__)
         raise DataError(f"{folder} is not as it was signed, or another key signed it: {reason}") from None
 

@@ -1,4 +1,4 @@
-"""Tables of any size: csv, tsv, jsonl and parquet files, read and written a chunk at a time."""
+"""Tables of any size (csv, tsv, jsonl, parquet), read and written in chunks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Write = Callable[[pl.DataFrame], None]
 
 @dataclass(frozen=True)
 class Table:
-    """A file with rows and named columns; values of csv and tsv are strings."""
+    """A file with rows and named columns; values of csv and tsv files are strings."""
 
     path: Path
     columns: list[str]
@@ -34,7 +34,7 @@ class Table:
     quote: str | None = '"'
 
     def chunks(self) -> Iterator[pl.DataFrame]:
-        """The rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a broken file."""
+        """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
         kind = kind_of(self.path)
         if kind == ".jsonl":
             yield from json_lines.tables(self.path, self.encoding)
@@ -50,7 +50,7 @@ class Table:
 
 
 def kind_of(path: Path) -> str:
-    """The suffix in lower case. Raises ParameterError for one that no table has."""
+    """Return the suffix in lower case. Raises ParameterError if it is not a table format."""
     kind = path.suffix.lower()
     if kind not in TABLES:
         raise ParameterError(f"{path} is not a table by its name: {', '.join(TABLES)} are known")
@@ -58,7 +58,7 @@ def kind_of(path: Path) -> str:
 
 
 def open_table(path: Path) -> Table:
-    """Read the file once to find its columns, number of rows, encoding, and whether quotation marks are characters.
+    """Read the file once to find its columns, number of rows, encoding, and whether quotation marks are literal.
 
     Raises InputMissingError, ParameterError for an unknown suffix and DataError for a file that cannot be read.
     """
@@ -74,7 +74,7 @@ def open_table(path: Path) -> Table:
         try:
             return _counted(table)
         except DataError:
-            return _counted(replace(table, quote=None))  # a lone quotation mark in a text
+            return _counted(replace(table, quote=None))  # a text contains an unpaired quotation mark
     return _counted(table)
 
 
@@ -84,14 +84,14 @@ def _counted(table: Table) -> Table:
         for chunk in table.chunks():
             columns, rows = chunk.columns, rows + chunk.height
     except DataError as error:
-        raise DataError(str(error).partition("\n")[0]) from None  # what follows is advice on data/sources
+        raise DataError(str(error).partition("\n")[0]) from None  # the further lines are advice about data/sources
     if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
         raise DataError(f"{table.path} has two columns called {repeated[0]!r}: rename one")
     return replace(table, columns=columns, rows=rows)
 
 
 def _without_blank_lines(chunk: pl.DataFrame) -> pl.DataFrame:
-    """A blank line has an empty first value and no others; a row of one column may be empty."""
+    """Drop blank lines (an empty first value, nulls elsewhere). In a single column, blank lines are rows."""
     first, *others = chunk.columns
     if not others:
         return chunk
@@ -101,7 +101,7 @@ def _without_blank_lines(chunk: pl.DataFrame) -> pl.DataFrame:
 
 @contextmanager
 def table_writer(path: Path) -> Iterator[Write]:
-    """Yield a function that appends rows to the table `path`, which appears when all are written."""
+    """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds."""
     kind = kind_of(path)
     with atomic_file(path) as temporary:
         if kind == ".parquet":
@@ -114,7 +114,7 @@ def table_writer(path: Path) -> Iterator[Write]:
 
 
 def _parts(folder: Path) -> Write:
-    """Each chunk a parquet file of its own, for there is no way to append to one."""
+    """Return a writer that stores each chunk as a separate parquet file, since parquet files cannot be appended to."""
 
     def write(rows: pl.DataFrame) -> None:
         rows.write_parquet(folder / f"{len(list(folder.iterdir())):06}.parquet")
@@ -144,7 +144,7 @@ def _lines(file: IO[bytes], kind: str) -> Write:
 
 
 def _as_json(rows: pl.DataFrame) -> list[pl.Series]:
-    """Columns of lists and records as JSON texts, since csv has neither."""
+    """Return the nested columns (lists and structs) as JSON strings, since csv has no nested values."""
     nested = [column for column in rows if column.dtype.is_nested()]
     return [
         pl.Series(

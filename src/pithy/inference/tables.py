@@ -1,4 +1,4 @@
-"""Predictions for a table: its columns and rows as they are, with the model's answers in columns of their own."""
+"""Predictions for a table: the input columns and rows, plus columns with the predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pithy.inference.predictor import Answer, Predictor
 from pithy.inference.table_files import Table, kind_of, open_table, table_writer
 from pithy.values import nearest
 
-AT_ONCE = 4096  # texts that are predicted and written
+AT_ONCE = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
 LABEL: dict[str, Any] = {"label": pl.String, "probability": pl.Float64}
 LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List(pl.Float64)}
@@ -25,7 +25,7 @@ LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List
 
 @dataclass
 class Counts:
-    """Rows that were predicted, those without a text, and those whose text is longer than the model reads."""
+    """Numbers of predicted rows, of rows without text, and of truncated texts."""
 
     rows: int = 0
     empty: int = 0
@@ -33,12 +33,12 @@ class Counts:
 
 
 def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
-    """Write the table `source` to `out` with the answers to its column `text`; the suffixes tell the formats.
+    """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
-    A model of one label a text adds `label` and `probability`. One of several adds `labels`, those above their
-    thresholds, and `probabilities`, theirs. One that labels words adds `words`, those with a label other than the
-    default. An empty or missing text is predicted like "". Raises ParameterError for columns that do not fit and,
-    without `force`, if `out` exists.
+    The suffixes determine the formats. A single-label model adds `label` and `probability`. A multi-label model adds
+    `labels`, those above their thresholds, and their `probabilities`. A model that labels words adds `words`, those
+    whose label is not the default. A missing text is predicted as an empty text. Raises ParameterError for columns that
+    do not fit and, without `force`, if `out` exists.
     """
     kind_of(out)
     if out.is_dir():
@@ -57,8 +57,8 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
 
 
 def schema_of(predictor: Predictor) -> dict[str, Any]:
-    """The columns that the model adds, with their types."""
-    labels_words = bool(predictor.answer(["word"])[0].words)  # the data may have word labels that the model has not
+    """Return the columns that the model adds, with their types."""
+    labels_words = bool(predictor.answer(["word"])[0].words)  # the data may have word labels that the model lacks
     words = {"words": pl.List(WORD)} if labels_words else {}
     return (LABELS if predictor.saved.model.multi else LABEL) | words
 
@@ -100,7 +100,7 @@ VALUES: dict[str, Callable[[Answer, str], Any]] = {
 
 @contextmanager
 def progress(rows: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told of finished rows; a terminal shows them as a bar on stderr."""
+    """Yield a function to report finished rows to; a terminal shows a progress bar on stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 

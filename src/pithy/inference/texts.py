@@ -1,4 +1,4 @@
-"""Texts that come from outside, as UTF-8 bytes."""
+"""Reading of texts from UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def lines_of(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a file. Raises DataError for one above the limit, before it fills the memory."""
+    """Yield the lines of a file. Raises DataError for a line above the size limit before it is read whole."""
     for number in count(1):
         line = file.readline(LONGEST_LINE + 1)
         if len(line) > LONGEST_LINE:
@@ -24,9 +24,9 @@ def lines_of(file: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Each line as a text, without the line's end; `name` and a number say in a message which one it is.
+    """Yield each line as a text, without the line ending; errors name a line by `name` and its number.
 
-    Raises DataError for a line that is not UTF-8, naming its likely encoding, and for a NUL byte.
+    Raises DataError for a line that is not UTF-8, with its likely encoding, and for a line with a NUL byte.
     """
     for number, line in enumerate(lines, start=1):
         try:

@@ -1,4 +1,4 @@
-"""The labels of a text's words."""
+"""Predicted labels of the words of a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pithy.training.predict import Predicted
 
 @dataclass(frozen=True)
 class Word:
-    """A word as it stands in its text, from character `start` to `end`, with its likeliest label."""
+    """A word of a text, from character `start` to `end`, with its most likely label."""
 
     text: str
     start: int
@@ -24,12 +24,12 @@ class Word:
 
 
 def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels: Sequence[str]) -> list[list[Word]]:
-    """The words of each text: a word is labelled by its first token, and ends where its last one does."""
+    """Return the words of each text; a word gets the label of its first token and ends where its last token ends."""
     assert predicted.tokens is not None
     assert predicted.counts is not None
     counts = np.diff(tokens.offsets)
     row = np.repeat(np.arange(len(texts)), counts)
-    read = within(counts) < predicted.counts[row]  # a model may read less of a text than the encoder gives
+    read = within(counts) < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
     row = row[read]
     number, spans = tokens.words[read], tokens.spans[read]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))
@@ -44,7 +44,7 @@ def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels
 
 
 def marked(text: str, words: Sequence[Word], default: str) -> str:
-    """`text` with its words whose label is not the `default` as [word|label]."""
+    """Return `text` with the words whose label is not `default` written as [word|label]."""
     for word in reversed(words):
         if word.label != default:
             text = f"{text[: word.start]}[{word.text}|{word.label}]{text[word.end :]}"

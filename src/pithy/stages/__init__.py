@@ -1,4 +1,4 @@
-"""One thin file a stage of dvc.yaml."""
+"""The stages of dvc.yaml, one module per stage."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pithy.memory import used_up
 
 
 def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-    """A fault while a stage still imports what it needs: one line, as later from its `main`."""
+    """Print one line for an error while a stage imports its dependencies, as `guarded` does for its `main`."""
     if os.environ.get("PITHY_DEBUG") == "1":
         sys.__excepthook__(kind, error, at)
         return
     try:
         leave(say(error))
-    except MemoryError:  # not even for the line: the parent says it
+    except MemoryError:  # no memory for the line either; the parent process prints it
         os._exit(1)
 
 
 def _quieter(fault: sys.UnraisableHookArgs) -> None:
-    """What Python cannot raise is worth a traceback, but not where it is that memory ran out, which is said once."""
+    """Print the traceback of an exception that Python cannot raise, unless the process is out of memory."""
     with suppress(MemoryError):
         if not used_up():
             sys.__unraisablehook__(fault)
 
 
-if sys.argv[:1] == ["-m"]:  # a stage is the program, not a module of another
+if sys.argv[:1] == ["-m"]:  # the stage is run with python -m, not imported
     sys.excepthook, sys.unraisablehook = _quiet, _quieter
-    if sys.platform == "linux" and "DVC_STAGE" in os.environ:  # not where a user starts the stage, perhaps with nohup
+    if sys.platform == "linux" and "DVC_STAGE" in os.environ:  # only under DVC: a user may start a stage with nohup
         from pithy.parent import stand_between
 
         stand_between()

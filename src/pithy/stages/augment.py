@@ -1,4 +1,4 @@
-"""augment: the prompt that stands in front of every text of a view with `prompt: true`.
+"""augment: write the prompt that precedes every text in views with `prompt: true`.
 
 python -m pithy.stages.augment VALIDATED OUT
 """
@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
-    """Write prompt.json and preview.txt, the first training texts behind the prompt."""
+    """Write prompt.json and preview.txt, the first training texts with the prompt."""
     corpus = Corpus.read(validated)
     made = prompt(settings.template, corpus.language, corpus.labels)
     first = next(iter(corpus.batches("train", "text", size=SHOWN)))["text"]

@@ -1,9 +1,9 @@
-"""compare: rank the systems of a run on the development set, choose one, write the report.
+"""compare: rank the systems of a run on the development set, choose one, and write the report.
 
 python -m pithy.stages.compare VALIDATED EVALUATED PRUNED OUT
 
-Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/, a copy of the chosen model, and what DVC
-compares between git revisions, OUT/metrics.json and OUT/plots/.
+Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files
+that DVC compares between git revisions, OUT/metrics.json and OUT/plots/.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMS = ("systems", "compare")
 
 
 def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
-    """Compare the systems named in the settings; `out` appears whole or not at all."""
+    """Compare the systems named in the settings and write `out` atomically."""
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
     evaluations = _evaluations(evaluated, settings)
     summary = compare(corpus, evaluations, settings.compare.alpha)

@@ -1,4 +1,7 @@
-"""Fetch a source's files: python -m pithy.stages.download SOURCE_YAML OUT_DIR."""
+"""download: fetch the files of a data source.
+
+python -m pithy.stages.download SOURCE_YAML OUT_DIR
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from pithy.display import echo
 from pithy.files import atomic_folder, write_json
 
 PARAMS = ("download",)
-ARRIVALS = Path(".pithy/downloads")  # outside OUT_DIR, so that an interrupted run can go on
+ARRIVALS = Path(".pithy/downloads")  # outside OUT_DIR, so that an interrupted download can resume
 
 
 @errors.guarded
 def main() -> None:
-    """Write the verified files and source.json, the source as it was read, to OUT_DIR."""
+    """Write the verified files, and source.json with the source's description, to OUT_DIR."""
     from pithy.corpus.fetch import Fetcher
     from pithy.corpus.source import read_source
 

@@ -1,4 +1,4 @@
-"""encode: texts as flat arrays of token ids, one view a tokenization.
+"""encode: convert the texts to flat arrays of token ids for one view.
 
 python -m pithy.stages.encode VIEW VALIDATED AUGMENTED POS OUT
 """
@@ -25,7 +25,7 @@ PARAMS = ("views.{key}", "encode")
 def run(
     name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
-    """Encode the corpus in one view; `out` appears whole or not at all."""
+    """Encode the corpus for one view and write `out` atomically."""
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = Corpus.read(validated), load(pos)
     prefix = read_prompt(augmented)["prefix"] if view.prompt else ""

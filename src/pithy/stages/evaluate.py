@@ -1,9 +1,9 @@
-"""evaluate: score the final models; the only stage that touches the test set.
+"""evaluate: score the final models; the only stage that reads the test set.
 
 python -m pithy.stages.evaluate SYSTEM VALIDATED ENCODED PRUNED OUT
 
-Measured speed changes from run to run, so it is kept out of OUT, in data/speed/SYSTEM.json, with the digest of the
-model's manifest: DVC may bring another model's scores back, and leaves the file as it is.
+The measured speed varies from run to run, so it is written outside OUT, to data/speed/SYSTEM.json, with the hash of the
+model's manifest. The hash shows which model was timed: when DVC restores OUT from its cache, the file is not updated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARAMS = ("seeds", "evaluate")
 
 
 def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
-    """Columns of a validated split. Raises InputMissingError or DataError."""
+    """Return columns of a validated split. Raises InputMissingError or DataError."""
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run dvc repro validate")
     try:
@@ -38,7 +38,7 @@ def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
 
 
 def split_of(view: View, validated: Path, name: str) -> Split:
-    """The truth of one split, with its texts in the order of the view's rows."""
+    """Return the labels and texts of one split, in the order of the view's rows."""
     part, path = view.split(name), validated / f"{name}.parquet"
     assert part.in_train is not None
     columns = ["tokens", "token_labels"] if view.token_labels else []
@@ -54,7 +54,10 @@ def split_of(view: View, validated: Path, name: str) -> Split:
 
 
 def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
-    """All words of the rows with their labels, also those that the view cuts off. Raises DataError for a new label."""
+    """Return all words of the rows with their labels, including words that the view truncates.
+
+    Raises DataError for a token label that is not in the view.
+    """
     labels = rows["token_labels"].fill_null([])
     flat = labels.explode(empty_as_null=False)
     numbers = flat.replace_strict(
@@ -74,7 +77,7 @@ def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
 
 @guarded
 def main() -> None:
-    """Read the settings, predict dev and test with every seed, write the scores."""
+    """Read the settings, predict dev and test with the model of every seed, and write the scores."""
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))

@@ -1,8 +1,8 @@
-"""pos_table: parts of speech and weight of every character and frequent word.
+"""pos_table: write the parts of speech and the weight of every character and frequent word.
 
-    python -m pithy.stages.pos_table VALIDATED OUT
+python -m pithy.stages.pos_table VALIDATED OUT
 
-A tagger reads a sample of the training texts (tagging a large corpus would take hours) and its new words are added.
+A tagger adds the new words of a sample of the training texts; tagging a large corpus would take hours.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pithy.text.rows import SPLITS, Corpus
 from pithy.text.taggers import count, tagger_for
 
 PARAMS = ("pos_table",)
-TEXTS, CHARACTERS = 20_000, 300_000  # most that are sampled of a split
+TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
 
 
 def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
-    """Build the table of both languages, grow it by the corpus, write it with what it covers."""
+    """Build the table of both languages, add words of the corpus, and write it with its coverage."""
     corpus = Corpus.read(validated)
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
     base = build(settings)

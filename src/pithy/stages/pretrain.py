@@ -1,8 +1,8 @@
-"""pretrain: a masked language model on the view's texts, where params.yaml asks for one.
+"""pretrain: train a masked language model on the texts of a view, if params.yaml requests it.
 
-    python -m pithy.stages.pretrain VIEW ENCODED OUT
+python -m pithy.stages.pretrain VIEW ENCODED OUT
 
-Without `pretrain:` in the view the folder only says so, and what learns is not even imported.
+If the view has no `pretrain:` section, about.json records 0 steps, and torch is not imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PARAMS = ("views.{key}",)
 
 
 def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None:
-    """Pretrain an encoder on the texts of a view; `out` appears whole or not at all."""
+    """Pretrain an encoder on the texts of a view and write `out` atomically."""
     import torch
 
     from pithy.encoders import warm_start
@@ -58,7 +58,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
 
 @guarded
 def main() -> None:
-    """Read the settings and pretrain, or say that nothing was."""
+    """Read the settings and pretrain, or record that the view has no pretraining."""
     name, encoded, out = arguments("VIEW", "ENCODED", "OUT")
     settings = select(PARAMS, key=name).views[name].pretrain
     if settings is not None:

@@ -1,9 +1,9 @@
-"""prune: drop the layers that the depth controller finds idle, and fine-tune.
+"""prune: drop the layers that the depth controller finds unnecessary, and fine-tune.
 
 python -m pithy.stages.prune SYSTEM ENCODED MODELS OUT
 
-OUT holds the final model of every seed (the trained one where nothing was dropped) and pruning.json. What is done is
-kept under .pithy/state until all is.
+OUT contains the final model of every seed (the trained one if no layer was dropped) and pruning.json. Finished seeds
+are kept under .pithy/state until all seeds are finished.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ PARAMS = ("seeds", "prune")
 
 
 def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
-    """Prune one seed's model, from its last checkpoint where there is one, and write the final one."""
+    """Prune the model of one seed, resuming from its last checkpoint, and write the final model."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     config = TrainingConfig(**facts["training"])
-    torch.set_num_threads(int(config.threads))  # the number that trained the model
+    torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
     torch.manual_seed(facts["seed"])
     printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = device_of()
     train = batches_of(view, "train", saved.frame, device, shown=(config.token_supervision, facts["seed"]))
     dev = batches_of(view, "dev", saved.frame, device)
     pruned = prune(
-        copy.deepcopy(saved.model).to(device),  # the loaded one stays on the CPU, where it is counted
+        copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
         train,
         dev,
         classes=len(saved.labels),
@@ -73,7 +73,7 @@ def _write(
 
 @guarded
 def main() -> None:
-    """Read the settings and prune every seed."""
+    """Read the settings and prune the model of every seed."""
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     settings = select(PARAMS)
     view = View.load(Path(encoded))

@@ -1,9 +1,9 @@
-"""train: train the system, one model a seed.
+"""train: train one model of a system per seed.
 
-    python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
+python -m pithy.stages.train SYSTEM ENCODED PRETRAINED OUT
 
-Under torchrun the processes train together, and the first one writes. A seed that is done is kept under .pithy/state
-until all are, as are checkpoints: a run that was stopped goes on where it stood.
+Under torchrun the processes train in parallel, and rank 0 writes. Finished seeds and checkpoints are kept under
+.pithy/state until all seeds are finished, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARAMS = ("seeds", "train", "systems.{key}")
 def train_seed(
     name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
 ) -> None:
-    """Train one seed, from its last checkpoint where there is one, and write its folder."""
+    """Train one seed, resuming from its last checkpoint, and write its folder."""
     printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     trained = train_system(
         recipe,

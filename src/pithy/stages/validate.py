@@ -1,4 +1,7 @@
-"""Judge the raw corpus and divide it: python -m pithy.stages.validate RAW_DIR OUT_DIR."""
+"""validate: check the raw corpus and split it.
+
+python -m pithy.stages.validate RAW_DIR OUT_DIR
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ PARAMS = ("validate",)
 
 @errors.guarded
 def main() -> None:
-    """Write the three splits, their description and the report to OUT_DIR."""
+    """Write the three splits, corpus.json and the report to OUT_DIR."""
     from pithy.corpus.page import page
     from pithy.corpus.readers import spool_corpus
     from pithy.corpus.source import read_source
