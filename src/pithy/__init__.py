@@ -1,1 +1,1 @@
-"""Short-text classifiers, Chinese and English: trained, compared, depth-pruned and shipped."""
+"""Training, comparison, depth pruning and deployment of short-text classifiers for Chinese and English."""

@@ -18,10 +18,10 @@ from pithy.errors import InputMissingError, ParameterError, guarded, through
 from pithy.inference import signing
 from pithy.inference.texts import TABLES, decoded, lines_of
 
-# Help texts are plain: Rich markup would read [word|label] as a tag and drop it.
+# Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
 
-AT_ONCE = 1024  # texts read before answers are written
+AT_ONCE = 1024  # texts per prediction call and write
 
 
 @cli.command()
@@ -41,7 +41,7 @@ def predict(
 ) -> None:
     """Predict a label and its probability for each text; labelled words are shown as [word|label].
 
-    A table (csv, tsv, jsonl, parquet) is read with --out and written with the predictions in columns of their own:
+    With --out, a table (csv, tsv, jsonl, parquet) is read and written with additional columns for the predictions:
     pithy predict MODEL in.csv --text review --out out.csv
     """
     if texts and file is not None:
@@ -90,7 +90,7 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
 
 
 def _lines(file: Path | None) -> Iterator[str]:
-    """Texts of `file` or stdin, one a line."""
+    """Yield the texts of `file` or stdin, one per line."""
     if file is not None and not file.is_file():
         raise InputMissingError(f"{file} is missing: --file names a text file with one text a line")
     source = file.open("rb") if file is not None else sys.stdin.buffer
@@ -100,7 +100,7 @@ def _lines(file: Path | None) -> Iterator[str]:
 
 
 def _note(empty: int, truncated: int, room: int) -> None:
-    """Report on stderr what a user may not expect of the predictions."""
+    """Report empty and truncated texts on stderr."""
     if empty:
         echo(f"note: {_counted(empty)} empty", file=sys.stderr)
     if truncated:
@@ -117,7 +117,7 @@ def export(
     out: Annotated[Path, typer.Argument(help="the new folder; `pithy predict` answers from it too")],
     int8: Annotated[bool, typer.Option("--int8", help="weights in 8 bits, where that is faster here")] = False,
 ) -> None:
-    """Write a model as an ONNX graph, which ONNX Runtime runs faster and without this code."""
+    """Export a model as an ONNX graph, which ONNX Runtime runs faster and without this code."""
     from pithy.inference.export import export as write
 
     write(model, out, int8=int8)
@@ -132,7 +132,7 @@ def verify(
         Path | None, typer.Option(metavar="KEY", help="a public key: its owner must have signed the model")
     ] = None,
 ) -> None:
-    """Check that a model's files are those that were saved, and print the SHA-256 of what made it."""
+    """Check that a model's files are unchanged, and print the SHA-256 of its data, code, parameters and weights."""
     from pithy.systems import manifest, provenance
 
     files = manifest.verify(model)
@@ -156,8 +156,8 @@ def sign(
 def systems(
     as_json: Annotated[bool, typer.Option("--json", help="a JSON list, parameters in full")] = False,
 ) -> None:
-    """List every system: the tasks it can do, the view it reads, its parameters, where it comes from."""
-    gc.disable()  # what the imports make lives to the end: to look for garbage among it, there too, takes 2 seconds
+    """List all systems with their tasks, view, parameters, paper and description."""
+    gc.disable()  # imported objects live until the exit; collecting garbage among them takes 2 seconds
     from pithy.systems.listing import CAPTION, compact, listed
 
     rows = list(listed())
@@ -188,7 +188,7 @@ def add(
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en; guessed where absent")] = None,
     name: Annotated[str | None, typer.Option(help="the data set's name; the file's own where absent")] = None,
 ) -> None:
-    """Make your own file a data set of this repository: `make run DATASET=NAME` then trains on it."""
+    """Register your own file as a data set of this repository; `make run DATASET=NAME` then trains on it."""
     from pithy.corpus.add import add as add_source
     from pithy.corpus.source import read_source
 
@@ -202,17 +202,17 @@ def add(
 
 @guarded
 def app() -> None:
-    """Run the command line; a user's error is one clear line and its exit code."""
+    """Run the command line; an error of the user prints one line and sets its exit code."""
     try:
         code = cli(standalone_mode=False)
     except typer.TyperException as error:
         raise ParameterError(f"{error.format_message().rstrip('.')}: see pithy --help") from None
-    if code == 130:  # what typer makes of Ctrl-C
+    if code == 130:  # typer's exit code for Ctrl-C
         raise KeyboardInterrupt
 
 
 def program() -> NoReturn:
-    """The installed command."""
+    """Run `app` and end the process; entry point of the installed command."""
     through(app)
 
 

@@ -1,7 +1,7 @@
-"""Every error that a user can cause, with its exit code (sysexits.h).
+"""Errors that users can cause, with their exit codes (sysexits.h).
 
-The first line of a message says what, where and what to do; details follow on further lines.
-Codes 69 and 75 mean that trying again can help; every other code is final.
+The first line of a message states what is wrong, where, and what to do; details follow on further lines. Codes 69 and
+75 mean that a retry can succeed; all other codes are final.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ P = ParamSpec("P")
 RETRYABLE = frozenset({69, 75})
 
 ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-# Memory ran out, as allocators, the loader, oneDNN, modules in C that cannot even make an error, threads and training
-# say it.
+# Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN, C modules that cannot allocate an
+# exception, threads, and the training code.
 NO_MEMORY = (
     "allocate memory",
     "bad_alloc",
@@ -41,7 +41,7 @@ NO_MEMORY = (
     "could not spawn threads",
     "memory ran out",
 )
-SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # as the database says it
+SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
 REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EROFS: "choose a folder that can be written",
@@ -50,58 +50,62 @@ REMEDIES = {
 
 
 class PithyError(Exception):
-    """An error with an exit code; `str(error)` is what the user reads."""
+    """Base class of errors with an exit code; `str(error)` is the message for the user."""
 
     code: ClassVar[int] = 70
 
 
 class ParameterError(PithyError):
-    """A value of params.yaml or of the command line is not allowed (the key, what it was, what is allowed)."""
+    """Invalid value in params.yaml or on the command line; the message has the key, the value and what is allowed."""
 
     code = 64
 
 
 class DataError(PithyError):
-    """The data break a rule (file, row, column, value, rule)."""
+    """Data that violate a rule; the message has the file, row, column, value and rule."""
 
     code = 65
 
 
 class InputMissingError(PithyError):
-    """A file that is needed is not there."""
+    """Missing input file."""
 
     code = 66
 
 
 class SourceUnavailableError(PithyError):
-    """A data source cannot be reached; a later try may work."""
+    """Unreachable data source; a retry may succeed."""
 
     code = 69
 
 
 class DiskError(PithyError):
-    """The disk is full, read-only or broken."""
+    """Full, read-only or damaged disk."""
 
     code = 74
 
 
 class TryAgainError(PithyError):
-    """A lock is busy, or the work was interrupted with its state saved."""
+    """Busy lock, or interrupted work whose state is saved."""
 
     code = 75
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what Ctrl-C passes by unhandled, this does too."""
+    """SIGTERM as an exception; a KeyboardInterrupt, so that `except Exception` does not catch it."""
 
 
 PATHS = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
     (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EEXIST), ParameterError.code
-)  # a wrong path is no fault of the disk
+)  # a wrong path is not a disk error
 
 
 def exit_code(error: BaseException) -> int:
-    """Exit code of any exception: 130 for Ctrl-C, 64 and 66 for wrong paths, 74 disk, 75 no memory, 70 ours."""
+    """Return the exit code of any exception.
+
+    130 for Ctrl-C, 64 or 66 for wrong paths, 74 for disk errors, 75 for SIGTERM and out of memory, 70 for internal
+    errors.
+    """
     error = _named(error)
     if isinstance(error, PithyError):
         return error.code
@@ -118,7 +122,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def message(error: BaseException) -> str:
-    """What the user reads about `error`: our own errors speak for themselves, others are named."""
+    """Return the message for the user: the text of a PithyError, otherwise a description of the exception."""
     error = _named(error)
     if isinstance(error, PithyError):
         return str(error)
@@ -137,28 +141,28 @@ def message(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of a GPU or of the machine: libraries say it in words only, or as any other error."""
+    """Return whether `error` means that a GPU or the machine is out of memory.
+
+    Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
+    """
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
     return named or any(words in str(error) for words in NO_MEMORY) or used_up()
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library written in Rust panicked, for which PyO3 has an exception that is no Exception."""
+    """Return whether a Rust library panicked; PyO3 raises a class that is not derived from Exception."""
     return type(error).__name__ == "PanicException"
 
 
 def _named(error: BaseException) -> BaseException:
-    """ParameterError where a path or a name cannot be passed to the system, else `error`."""
+    """Return a ParameterError for a path or name with a NUL character, else `error` unchanged."""
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
         return ParameterError("a path or a name has a NUL character: remove it")
     return error
 
 
 def _errno(error: BaseException) -> int | None:
-    """The system's number of the fault behind `error`.
-
-    Libraries written in Rust, and a copy of many files, give it in their text only.
-    """
+    """Return the errno of `error`; Rust libraries and shutil.copytree only have it in the message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     found = ERRNO.search(str(error))
@@ -171,7 +175,7 @@ def _errno(error: BaseException) -> int | None:
 
 
 def arguments(*names: str) -> list[str]:
-    """The words of the command line, one for each of `names`. Raises ParameterError where there are more or fewer."""
+    """Return the command-line arguments, one for each of `names`. Raises ParameterError if their number differs."""
     given = sys.argv[1:]
     if len(given) != len(names):
         raise ParameterError(f"usage: python -m pithy.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
@@ -180,7 +184,7 @@ def arguments(*names: str) -> list[str]:
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
-    """Let `handler` take the signals; in a thread other than the main one, where Python takes none, change nothing."""
+    """Install `handler` for the signals during the block; does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -193,15 +197,16 @@ def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.
 
 
 def interrupt(number: int, frame: FrameType | None = None) -> None:
-    """A signal's handler: raises Terminated for SIGTERM, KeyboardInterrupt for Ctrl-C."""
+    """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], int]]:
-    """Let the first SIGTERM or Ctrl-C wait for the end of the block, where it is raised; a second one acts at once.
+    """Defer the first SIGTERM or Ctrl-C until the end of the block; a second one is raised at once.
 
-    The function that is given tells which one waits, 0 for none: who sees it saves what is to be saved and leaves.
+    Yields a function that returns the number of the deferred signal, 0 if there is none, so that the block can save its
+    state and end early.
     """
     came: list[int] = []
 
@@ -217,23 +222,23 @@ def held_back() -> Iterator[Callable[[], int]]:
 
 
 def say(error: BaseException) -> int:
-    """Print the line about `error` on stderr; gives the exit code."""
+    """Print the message of `error` on stderr and return the exit code."""
     echo(f"error: {message(error)}", file=sys.stderr)
     return exit_code(error)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without what runs at an exit: with no memory left, that would end in a traceback."""
+    """Exit without running exit handlers, which would end in a traceback when no memory is left."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # said by `guarded`, where it is new
+        with suppress(OSError):  # `guarded` has already reported it
             stream.flush()
     os._exit(code)
 
 
 def through(main: Callable[[], object]) -> NoReturn:
-    """Run a program that is `guarded`, and end the process with it.
+    """Run a `guarded` program and end the process without Python's shutdown.
 
-    Python's own end takes most of a second where PyTorch is loaded, and a signal in it would make a failure of success.
+    With PyTorch loaded, the shutdown takes most of a second, and a signal during it would turn success into failure.
     """
     try:
         main()
@@ -247,9 +252,10 @@ def _number(end: SystemExit) -> int:
 
 
 def started(app: Callable[[], object]) -> None:
-    """Run a command; a command line that cannot be read is a bad parameter.
+    """Run a typer command; an invalid command line gets the exit code of ParameterError.
 
-    What libraries do at an exit is done, as Prefect's last words; what Python does after it takes half a second.
+    The exit handlers of libraries run, for example Prefect's last log messages. The rest of Python's shutdown, which
+    takes half a second, is skipped.
     """
     codes = [PithyError.code]
     atexit.register(lambda: leave(codes[-1]))  # registered first, it runs last
@@ -261,17 +267,17 @@ def started(app: Callable[[], object]) -> None:
 
 
 def guarded(main: Callable[P, None]) -> Callable[P, None]:
-    """Turn what `main` raises, and SIGTERM, into one clear message on stderr and the right exit code."""
+    """Decorate `main` so that an exception or SIGTERM becomes one error message on stderr and the right exit code."""
 
     @wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             with handling(interrupt, signal.SIGTERM):
                 main(*args, **kwargs)
-                sys.stdout.flush()  # a full disk shows here at the latest
+                sys.stdout.flush()  # a full disk raises here at the latest
         except SystemExit:
             raise
-        except BaseException as error:  # a panic of a library written in Rust is no Exception
+        except BaseException as error:  # a panic of a Rust library is not an Exception
             if os.environ.get("PITHY_DEBUG") == "1":
                 raise
             code = say(error)

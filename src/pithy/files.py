@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, hashes, JSON, tensor bundles."""
+"""Atomic writes of files and folders, hashes, JSON, and safetensors files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any
 from pithy.errors import DataError, InputMissingError, TryAgainError
 from pithy.values import parsed_json, shown
 
-LARGEST_TEXT = 256 << 20  # bytes of a file that is read whole
+LARGEST_TEXT = 256 << 20  # maximum bytes of a text file that is read whole
 AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
 
 
 def _sync(path: Path) -> None:
-    """Flush a file or a folder's entries to the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -35,10 +35,10 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure nothing is left.
+    """Yield a temporary path next to `path`; on success it replaces `path`, on failure it is removed.
 
-    Its mode is that of any new file, unless the block sets another. What a killed process left of an earlier try is
-    removed.
+    The file mode is that of any new file, unless the block sets another one. Temporary files that a killed process left
+    are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _held(path, _new_file) as temporary:
@@ -49,7 +49,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
             temporary.replace(path)
             _sync(path.parent)
         except Exception as error:
-            error.add_note(str(path))  # a fault of the disk may not say where it was
+            error.add_note(str(path))  # an error of the disk may lack the path
             raise
         finally:
             temporary.unlink(missing_ok=True)
@@ -57,10 +57,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to `path`; on success it replaces `path`, on failure `path` stays as it was.
+    """Yield a temporary folder next to `path`; on success it replaces `path`, on failure `path` is unchanged.
 
-    On Linux the two folders are exchanged in one step, so that `path` is never missing. What a killed process left of
-    an earlier try is removed. Raises TryAgainError while another process writes `path`.
+    On Linux the two folders are exchanged in one step, so that `path` is never missing. Temporary folders that a killed
+    process left are removed. Raises TryAgainError while another process writes `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _held(path, _new_folder) as temporary:
@@ -80,13 +80,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _replace_folder(new: Path, path: Path) -> None:
-    """Move the folder `new` to `path`; what was at `path` is at `new` afterwards, or is gone.
-
-    Where folders cannot be exchanged (not Linux, or a file system without it) there are two renames, and a process that
-    is killed between them leaves the old folder under a temporary name and nothing at `path`.
-    """
+    """Move the folder `new` to `path`; the old folder, if any, is at `new` afterwards."""
     if not os.path.lexists(path):
         new.replace(path)
+    # without an exchange (not Linux, or not supported by the file system), a process that is killed between
+    # the two renames leaves the old folder under a temporary name and nothing at `path`
     elif not _exchange(new, path):
         old = _new_name(path)
         path.replace(old)
@@ -95,14 +93,14 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step (Linux); False where this system or file system cannot."""
+    """Exchange two paths in one step (Linux); return False if the system or file system does not support it."""
     return _renameat2(first, second, RENAME_EXCHANGE)
 
 
 def rename_new(path: Path, target: Path) -> bool:
-    """Rename `path` to `target`; False, with nothing changed, where `target` is taken.
+    """Rename `path` to `target`; return False, with nothing changed, if `target` exists.
 
-    On Linux this is one step. Where the system or the file system cannot do that, `target` is looked at first.
+    On Linux this is one step. On systems or file systems without support for it, `target` is checked before the rename.
     """
     try:
         if not _renameat2(path, target, RENAME_NOREPLACE):
@@ -115,7 +113,7 @@ def rename_new(path: Path, target: Path) -> bool:
 
 
 def _renameat2(first: Path, second: Path, flags: int) -> bool:
-    """Rename with the flags of Linux's renameat2; False where this system or file system does not have them."""
+    """Call Linux's renameat2 with `flags`; return False if the system or file system does not support them."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
@@ -129,7 +127,7 @@ def _renameat2(first: Path, second: Path, flags: int) -> bool:
 
 @contextmanager
 def _held(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
-    """A temporary of `path`, locked while the block runs: by that it is told from what a killed process left."""
+    """Yield a new temporary for `path`, locked during the block; the lock marks its writer as alive."""
     temporary, descriptor = _locked(path, new)
     try:
         yield temporary
@@ -145,7 +143,7 @@ def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if temporary.exists():
             return temporary, descriptor
-        os.close(descriptor)  # another process took it for one that was left, before it was locked
+        os.close(descriptor)  # another process removed it as a leftover before it was locked
 
 
 def _new_file(path: Path) -> Path:
@@ -161,26 +159,26 @@ def _new_folder(path: Path) -> Path:
 
 
 def _new_name(path: Path) -> Path:
-    """A name that is not taken; what `tempfile` makes is closed to others, whatever the umask."""
+    """Return an unused name; `tempfile` is not used because its files are private, whatever the umask."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def _clear_others(path: Path, own: Path) -> bool:
-    """Remove what killed processes left of `path`; False where a living one writes it."""
+    """Remove leftovers of killed processes for `path`; return False if a running process writes it."""
     names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
     living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
     return not living
 
 
 def clear_left(temporaries: Iterable[Path]) -> None:
-    """Remove those of the temporary files and folders whose writers were killed."""
+    """Remove the temporary files and folders whose writers were killed."""
     for path in temporaries:
         _clear(path)
 
 
 def _clear(path: Path) -> bool:
-    """Remove what a killed process left; False where its writer is alive."""
-    with suppress(OSError):  # its writer has just ended, or it is another user's
+    """Remove a leftover of a killed process; return False if its writer is running."""
+    with suppress(OSError):  # its writer has just ended, or it belongs to another user
         descriptor = os.open(path, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,7 +193,7 @@ def _clear(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder as far as possible, or a file or link."""
+    """Remove a file, a link, or as much of a folder as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -204,9 +202,9 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def alone(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
-    """Hold the file `lock`; the system lets go of it when the process ends, however it ends.
+    """Hold the lock file `lock`; the system releases it when the process ends in any way.
 
-    Raises TryAgainError with what `busy` makes of the id of the process that holds it.
+    Raises TryAgainError with the message that `busy` returns for the id of the process that holds the lock.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
@@ -233,14 +231,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def small_text(path: Path) -> str:
-    """The text of a UTF-8 file. Raises DataError for one that is too large to be settings or a list."""
+    """Return the text of a UTF-8 file. Raises DataError for a file above LARGEST_TEXT."""
     if path.stat().st_size > LARGEST_TEXT:
         raise DataError(f"{path} has more than {LARGEST_TEXT >> 20} MB: it is damaged, restore it")
     return path.read_text(encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; a missing or broken file is a clear error."""
+    """Read a JSON file. Raises InputMissingError if it is missing and DataError if it is invalid."""
     try:
         return parsed_json(small_text(path))
     except FileNotFoundError:
@@ -250,13 +248,13 @@ def read_json(path: Path) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file, read in pieces."""
+    """Return the hex digest of a file, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
-    """Write torch tensors as one safetensors file, atomically."""
+    """Write torch tensors to one safetensors file, atomically."""
     from safetensors.torch import save_file
 
     with atomic_file(path) as temporary, _mode_kept(temporary):
@@ -264,7 +262,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write NumPy arrays as one safetensors file, atomically."""
+    """Write NumPy arrays to one safetensors file, atomically."""
     from safetensors.numpy import save_file
 
     with atomic_file(path) as temporary, _mode_kept(temporary):
@@ -273,14 +271,17 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _mode_kept(path: Path) -> Iterator[None]:
-    """Keep the permissions of `path`: safetensors replaces a file by one that only its owner can read."""
+    """Restore the mode of `path` after the block; safetensors replaces the file by one that only its owner can read."""
     mode = stat.S_IMODE(path.stat().st_mode)
     yield
     path.chmod(mode)
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """Read a safetensors file as NumPy arrays; a missing or broken file is a clear error."""
+    """Read a safetensors file as NumPy arrays.
+
+    Raises InputMissingError if the file is missing and DataError if it is damaged.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -295,5 +296,5 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def stands_in(path: Path, folder: Path) -> bool:
-    """Whether the place that `path` names is below `folder`, wherever a link there leads."""
+    """Return whether `path` is inside `folder`, without following links."""
     return Path(os.path.normpath(path.absolute())).is_relative_to(folder.absolute())

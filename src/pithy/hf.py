@@ -1,10 +1,10 @@
-"""Saved models in the transformers library: `import pithy.hf`, then its Auto classes and pipelines read their folders.
+"""Saved models in the transformers library: after `import pithy.hf`, its Auto classes and pipelines load model folders.
 
 AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
 pipeline("text-classification", folder)
 
-Answers are those of `pithy predict`. Nothing of the folder is run as code. Config, tokenizer and model refuse a folder
-with a file that is changed, missing or not in the manifest.
+Predictions equal those of `pithy predict`. No code from the folder is run. Config, tokenizer and model raise DataError
+for a folder with a file that is changed, missing or not in the manifest.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from pithy.systems.saved import Saved, TextFrame, load
 from pithy.text import tokenizers
 
 Folder = str | PathLike[str]
-SETTINGS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # of config.json
+SETTINGS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
 
 
 class PithyConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """config.json of a saved model."""
+    """Configuration of a saved model, from config.json."""
 
     model_type = "pithy"
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
-        """Return the config with the library's `options`, for AutoConfig once the folder is verified.
+        """Return the config with the library's `options`; AutoConfig calls it, so the folder is verified first.
 
-        Of config.json only the settings of pithy are used: the library would act on its own, as attn_implementation.
+        Only pithy's own keys of config.json are used, because the library would act on others, such as
+        attn_implementation.
         """
-        if "name_or_path" in options:  # the folder that AutoConfig reads, or is told to read another file of
+        if "name_or_path" in options:  # set by AutoConfig, which may have been given another file of the folder
             folder = Path(options["name_or_path"])
             verify(folder)
             config_dict = read_json(folder / "config.json")
@@ -58,21 +59,21 @@ class PithyConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> Any:
-        """Read a saved model's folder; what else the library's own loader takes has no effect."""
+        """Read the folder of a saved model; other arguments of the library's loader have no effect."""
         return cls.from_dict({}, name_or_path=str(pretrained_model_name_or_path))
 
 
 class PithyTokenizer(PreTrainedTokenizerFast):
-    """The model's own tokenizer: prompt and special tokens around every text, and texts cut to what the model reads.
+    """Tokenizer of the model: adds prompt and special tokens to every text, and truncates texts to the model's maximum.
 
-    A text is cut unless `truncation=False` is asked for; the cut never touches prompt or special tokens.
+    Texts are truncated unless `truncation=False` is given; prompt and special tokens are never truncated.
     """
 
-    model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012  the library's own form
+    model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012  same form as in transformers
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> PithyTokenizer:
-        """Read a saved model's folder; what else the library's own loader takes has no effect."""
+        """Read the folder of a saved model; other arguments of the library's loader have no effect."""
         path = Path(pretrained_model_name_or_path)
         with unchanged(path):
             verify(path)
@@ -85,24 +86,24 @@ class PithyTokenizer(PreTrainedTokenizerFast):
             model_max_length=frame.max_length,
             pad_token=tokenizer.id_to_token(frame.pad_id),
             unk_token=tokenizer.id_to_token(frame.unk_id),
-            split_special_tokens=True,  # a text that holds the letters "[MASK]" is not thereby a mask
+            split_special_tokens=True,  # the characters "[MASK]" in a text are not a mask token
             padding_side="right",
             truncation_side="right",
         )
 
     def __call__(self, *texts: Any, truncation: Any = True, **options: Any) -> Any:
-        """Token ids and attention mask of `texts`, as the library's tokenizers give them."""
+        """Return token ids and attention mask of `texts`, as the library's tokenizers do."""
         return super().__call__(*texts, truncation=truncation, **options)
 
 
 def stripping(tokenizer: Tokenizer) -> normalizers.Normalizer:
-    """What takes white space off around a text, as for `pithy predict`, before the tokenizer's own normalizer."""
+    """Return a normalizer that strips whitespace, as `pithy predict` does, before the tokenizer's own normalizer."""
     own = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
     return normalizers.Sequence([normalizers.Strip(), *own])
 
 
 def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:
-    """What puts the frame's prefix and suffix around a text."""
+    """Return a post-processor that adds the frame's prefix and suffix to a text."""
     around = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
     before, after = ([name] if ids else [] for name, ids in around.items())
     special = [
@@ -113,7 +114,7 @@ def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:
 
 
 class PithyForSequenceClassification(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """A saved model as the library's sequence classifiers: ids in, logits (B, C) out."""
+    """Saved model as a sequence classifier of transformers: ids in, logits (B, C) out."""
 
     config_class = PithyConfig
     main_input_name = "input_ids"
@@ -123,13 +124,13 @@ class PithyForSequenceClassification(PreTrainedModel):  # type: ignore[no-untype
         self.model, self.frame = saved.model, saved.frame
 
     @classmethod
-    def from_pretrained(  # type: ignore[override]  # there is no model without a folder
+    def from_pretrained(  # type: ignore[override]  # a model always needs a folder
         cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any
     ) -> PithyForSequenceClassification:
-        """Read a saved model's folder as `pithy predict` does, for inference, in single precision.
+        """Load the folder of a saved model as `pithy predict` does, for inference in single precision.
 
-        What else the library's own loader takes has no effect. Raises InputMissingError and DataError for a folder
-        that is not whole or not as it was saved, ParameterError for a model that reads more than token ids.
+        Other arguments of the library's loader have no effect. Raises InputMissingError or DataError for a folder that
+        is incomplete or has changed since it was saved, and ParameterError for a model that also reads characters.
         """
         folder = Path(pretrained_model_name_or_path)
         saved = load(folder)
@@ -146,19 +147,19 @@ class PithyForSequenceClassification(PreTrainedModel):  # type: ignore[no-untype
         return model
 
     def save_pretrained(self, *_: Any, **__: Any) -> None:
-        """Refused: the folder's checksums would not fit. Raises ParameterError."""
+        """Raise ParameterError, because the checksums of the folder would not match."""
         raise ParameterError("a pithy model is saved by the stage that trains it: copy its folder instead")
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
     ) -> SequenceClassifierOutput:
-        """Logits (B, C) of ids and mask (B, L), padded on the right, with the loss where `labels` are given."""
+        """Return the logits (B, C) of ids and mask (B, L), padded on the right, and the loss if `labels` are given."""
         valid = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         prediction = self.model(self._filled(input_ids.long(), valid.bool()), labels)
         return SequenceClassifierOutput(loss=prediction.loss, logits=prediction.logits)
 
     def _filled(self, ids: Tensor, valid: Tensor) -> Tokens:
-        """Ids and mask (B, L), an unknown token in every text that has none: the models never meet an empty one."""
+        """Return ids and mask (B, L) with an unknown token in every empty text, since models require a token."""
         prefix, suffix = self.frame.prefix_ids, self.frame.suffix_ids
         alone = ids.new_tensor([*prefix, self.frame.unk_id, *suffix])
         empty = valid.sum(1) < len(alone)

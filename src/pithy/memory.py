@@ -1,4 +1,4 @@
-"""How much address space a process may still take, where Linux limits it (`ulimit -v`)."""
+"""Limits on the address space of a process on Linux (`ulimit -v`), and how close a process is to its limit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import sys
 from pathlib import Path
 
-NEAR = 64 << 20  # bytes: with less left, libraries no longer find what they ask for
+NEAR = 64 << 20  # bytes; with less left, allocations of libraries fail
 
 
 def limited(pid: int) -> bool:
-    """Whether the address space of a process, or all memory that is promised, has a limit."""
+    """Return whether a process has an address space limit, or the system does not overcommit memory."""
     strict = "/proc/sys/vm/overcommit_memory"
     return _limit(pid) is not None or (Path(strict).is_file() and Path(strict).read_text().strip() == "2")
 
 
 def used_up(pid: int | None = None) -> bool:
-    """Whether a process, by default this one, is near its limit."""
+    """Return whether a process (default: this one) is near its address space limit."""
     limit = _limit(pid or 0)
     if limit is None:
         return False
@@ -31,6 +31,6 @@ def _limit(pid: int) -> int | None:
 
     try:
         limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
-    except OSError:  # it is gone, or this may not be asked
+    except OSError:  # the process has ended, or access is not permitted
         return None
     return None if limit == resource.RLIM_INFINITY else limit

@@ -1,7 +1,8 @@
-"""The small process that stands between DVC and a stage, and says how it ended where the stage no longer can.
+"""Supervisor process between DVC and a stage, which reports how the stage ended when the stage itself cannot.
 
-A library that finds no memory may abort, leave with a code of its own, or ask for it without end; the kernel kills. Of
-all that DVC tells a number. The parent is forked before a library is imported: 10 MB, most of them shared, and no time.
+A library that is out of memory may abort, exit with its own exit code, or retry the allocation forever; the kernel may
+kill the process. In all these cases DVC reports only a number. The supervisor is forked before any library is imported,
+so it takes 10 MB, most of them shared, and no time.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from pithy.memory import limited, used_up
 PARENT_DIES = 1  # PR_SET_PDEATHSIG of Linux's prctl
 HANDED_ON = {signal.SIGTERM, signal.SIGINT}
 BROKEN = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
-LEFT = {1, 127}  # codes with which libraries end a process; none is ours
+LEFT = {1, 127}  # exit codes of libraries; pithy uses neither
 
-LOOK = 10.0  # seconds between two looks at whether the stage asks for memory without end
-FAULTS = 100  # pages between two looks: with fewer it gets no memory
-BUSY = 1 / 4  # of its processor time in the kernel, and it asks; the machine may be busy with others
-LEAST = 1 / 50  # of the time on a processor; less tells nothing
+LOOK = 10.0  # seconds between two checks for an endless allocation loop
+FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
+BUSY = 1 / 4  # minimum kernel share of the CPU time in an allocation loop; the machine may be busy with others
+LEAST = 1 / 50  # minimum kernel time, as a share of LOOK; less is not significant
 
 
 def stand_between() -> None:
-    """Go on in a child, which dies with its parent; in a group of its own, so that one signal reaches it once."""
+    """Fork: the child continues as the stage, this process waits, reports how it ended, and exits with its code.
+
+    The child is killed when its parent ends. It has its own process group, so that it receives each signal once.
+    """
     _when_parent_ends(signal.SIGTERM)
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*HANDED_ON, signal.SIGCHLD})
@@ -38,7 +42,7 @@ def stand_between() -> None:
             echo(f"error: {line}", file=sys.stderr)
         leave(code)
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop who writes from behind (`stty tostop`)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints
     _when_parent_ends(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(TryAgainError.code)
@@ -50,9 +54,9 @@ def _when_parent_ends(number: signal.Signals) -> None:
 
 
 def _wait(child: int) -> tuple[int, bool]:
-    """The exit code of the child, negative for a signal, and whether its memory was short; signals are handed on."""
+    """Wait for the child and forward signals; return its exit code (negative: signal), and whether memory was short."""
     if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
-        os.kill(child, signal.SIGTERM)  # DVC was killed before
+        os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
     short, seen = False, (0, 0.0, 0.0)
     while True:
         came = signal.sigtimedwait({*HANDED_ON, signal.SIGCHLD}, LOOK)
@@ -72,14 +76,14 @@ def _wait(child: int) -> tuple[int, bool]:
 
 
 def _asked(child: int) -> tuple[int, float, float]:
-    """Pages that the child was given so far, and its processor seconds in the kernel and outside."""
+    """Return the number of page faults of the child, and its CPU seconds in the kernel and in user mode."""
     fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")
     return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
 
 
 def _said(code: int, short: bool) -> tuple[int, str]:
-    """The exit code to leave with, and the line to say: none where the child has ended by itself."""
+    """Return the exit code for this process, and the message to print, empty if the child ended by itself."""
     if short:
         return exit_code(MemoryError()), message(MemoryError())
     if code == -signal.SIGTERM:

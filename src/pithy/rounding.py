@@ -1,10 +1,10 @@
-"""Comparison of scores whose difference may be exactly a limit, such as a tolerance or a margin."""
+"""Comparison of scores with a tolerance for rounding errors, for differences that may equal a limit."""
 
 from __future__ import annotations
 
-PRECISION = 1e-9  # far above the rounding error of a score, far below the weight of one text
+PRECISION = 1e-9  # far above the rounding error of a score, far below the effect of one text
 
 
 def clearly_above(a: float, b: float) -> bool:
-    """Return whether `a` exceeds `b` by more than rounding: 0.62 − 0.60 is not clearly above 0.02."""
+    """Return whether `a` exceeds `b` by more than rounding errors: 0.62 − 0.60 is not clearly above 0.02."""
     return a > b + PRECISION

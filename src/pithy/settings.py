@@ -1,4 +1,4 @@
-"""params.yaml, typed: one dataclass a section, unknown keys refused with their path."""
+"""Typed settings of params.yaml: one dataclass per section; unknown keys are errors that name the key's path."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Action = Literal["report", "drop", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadSettings(Strict):
-    """How hard to try to reach a source."""
+    """Retries and limits for downloads."""
 
     tries: Positive = 4
-    timeout: Annotated[float, Range(gt=0.0)] = 30.0  # seconds without a byte
-    min_rate: Count = 1_000  # bytes a second, in each `timeout` seconds of a transfer
+    timeout: Annotated[float, Range(gt=0.0)] = 30.0  # seconds without a byte received
+    min_rate: Count = 1_000  # bytes per second, measured over each `timeout` seconds of a transfer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidateSettings(Strict):
-    """What to do with imperfect rows, and how to cut splits that the source does not have."""
+    """Handling of imperfect rows, and the splits to create if the source has none."""
 
     on_empty: Action = "fail"
-    on_replacement: Action = "report"  # U+FFFD, which a wrong decoding leaves behind; a NUL byte always fails
-    on_duplicate: Action = "report"  # the same text and label twice in a split
-    on_conflict: Action = "report"  # the same text with two labels
+    on_replacement: Action = "report"  # U+FFFD, the result of a wrong decoding; a NUL byte always fails
+    on_duplicate: Action = "report"  # the same text and label more than once in a split
+    on_conflict: Action = "report"  # the same text with different labels
     on_leak: Action = "report"  # a text of dev or test that is also in train; drop removes it from train
     min_per_class: Positive = 2
     dev: OpenShare = 0.1
@@ -53,7 +53,7 @@ class ValidateSettings(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class PosTableSettings(Strict):
-    """Weights of notional and function words (Transformer-F, Eq. 5)."""
+    """Attention weights of notional and function words (Transformer-F, Eq. 5)."""
 
     notional: Share = 1.0
     function: Share = 0.5
@@ -62,60 +62,60 @@ class PosTableSettings(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentSettings(Strict):
-    """The prompt template (prompt text augmentation, PTA)."""
+    """Template of the prompt (prompt text augmentation, PTA)."""
 
     template: Literal["plain", "complex", "auto"] = "plain"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeSettings(Strict):
-    """Vocabulary and length of the encoded arrays."""
+    """Vocabulary sizes and maximum length of the encoded texts."""
 
     min_count: Positive = 1
     max_vocabulary: Positive = 50_000
     wordpiece_vocabulary: Positive = 8_000
-    max_length: Positive = 512  # tokens kept of a text
+    max_length: Positive = 512  # tokens per text
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainSettings(Strict):
-    """Masked language modelling on the training texts, before any system of a view is trained (Devlin et al. 2019).
+    """Masked language modelling on the training texts, before the systems of a view are trained (Devlin et al. 2019).
 
-    The sizes are those of the small encoder, which the view's systems then take over.
+    The sizes are those of the small encoder, from which the systems of the view start.
     """
 
-    texts: str | None = None  # further texts, one a line: a file in data/local
+    texts: str | None = None  # further texts, one per line: a file in data/local
     width: Positive = 128
     depth: Positive = 4
     heads: Positive = 4
     hidden: Positive = 256
-    max_length: Positive = 128  # tokens read at once, prompt and special tokens included; longer texts are cut up
-    mask_share: OpenShare = 0.15  # of a text's words
+    max_length: Positive = 128  # tokens per input, prompt and special tokens included; longer texts are split
+    mask_share: OpenShare = 0.15  # share of the words of a text
     epochs: Positive = 20
     batch_size: Positive = 64  # texts
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
     seed: Seed = 0
-    threads: Positive = 1  # of the CPU; part of the result, since it orders the sums
+    threads: Positive = 1  # CPU threads; they affect the result, because they determine the order of the sums
 
 
 @dataclass(frozen=True, kw_only=True)
 class View(Strict):
-    """A tokenization, with or without the prompt, of a from-scratch vocabulary or of a checkpoint's."""
+    """A tokenization, with or without the prompt, from scratch or of a pretrained checkpoint."""
 
     tokenizer: Literal["token", "wordpiece"] = "token"
     prompt: bool = False
     checkpoint: str | None = None
-    characters: bool = False  # tokens are also spelled
-    vectors: str | None = None  # a file below data/local with vectors of the tokens: .npz, .safetensors, .txt or .vec
-    pretrain: PretrainSettings | None = None  # {} turns it on
+    characters: bool = False  # tokens are also represented by their characters
+    vectors: str | None = None  # a file in data/local with token vectors: .npz, .safetensors, .txt or .vec
+    pretrain: PretrainSettings | None = None  # {} enables it with the defaults
 
 
 @dataclass(frozen=True, kw_only=True)
 class System(Strict):
-    """One system of a run: a recipe and what this run changes of it."""
+    """A system of a run: a recipe, and this run's changes to it."""
 
     view: Name
-    recipe: str | None = None  # the system's own name where absent
+    recipe: str | None = None  # default: the name of the system
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
@@ -123,19 +123,19 @@ class System(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class PruneSettings(Strict):
-    """Dynamic depth control (DDCF, Eq. 5) of a trained model."""
+    """Dynamic depth control of a trained model (DDCF, Eq. 5)."""
 
     enabled: bool = True
     threshold: Share | Literal["auto"] = "auto"  # ξ
-    tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also what a pruned model may lose
-    rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, ours
-    drop: Literal["last", "worst"] = "last"  # by the paper's rules; the shallowest keeps the first layers
-    epochs: Positive = 2  # fine-tuning after a drop
+    tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also the maximum loss of a pruned model
+    rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, pithy's own rule
+    drop: Literal["last", "worst"] = "last"  # for the paper's two rules; `shallowest` always keeps the first layers
+    epochs: Positive = 2  # epochs of fine-tuning after dropping layers
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings(Strict):
-    """Intervals, calibration and speed."""
+    """Confidence intervals, calibration and speed measurement."""
 
     resamples: Positive = 2_000
     confidence: OpenShare = 0.95
@@ -146,14 +146,14 @@ class EvaluateSettings(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(Strict):
-    """When a difference counts."""
+    """Significance level of comparisons."""
 
     alpha: OpenShare = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query(Strict):
-    """Rows of a database: its address, as in data/sources/sql.yaml, and the SELECT that gives them."""
+    """A database query: the URL, as in data/sources/sql.yaml, and the SELECT that returns the rows."""
 
     url: str
     query: str
@@ -161,26 +161,26 @@ class Query(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings(Strict):
-    """Where new rows arrive, which systems are trained on them, and what a challenger must be to be promoted."""
+    """Sources of new rows, the systems to retrain, and the conditions for promoting a challenger."""
 
     incoming: str = "data/local/incoming"  # a folder
-    database: Query | None = None  # that is asked as well
-    systems: list[Name] = field(default_factory=list)  # those of params.yaml where empty
-    alpha: OpenShare = 0.05  # above it, a better score counts as chance
-    margin: Share = 0.05  # what the F1 of a class may lose
+    database: Query | None = None  # queried in addition to the folder
+    systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
+    alpha: OpenShare = 0.05  # significance level for a better score
+    margin: Share = 0.05  # maximum loss of a class's F1
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftSettings(Strict):
-    """When new texts differ from those that the champion knows."""
+    """Threshold at which new texts count as different from the texts that the champion was trained on."""
 
-    threshold: Annotated[float, Range(gt=0.0)] = 0.2  # of the population stability index
-    window: Positive = 2_000  # texts, the newest
+    threshold: Annotated[float, Range(gt=0.0)] = 0.2  # population stability index
+    window: Positive = 2_000  # number of newest texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Strict):
-    """All of params.yaml."""
+    """All sections of params.yaml."""
 
     dataset: Name
     seeds: list[Seed]
@@ -191,7 +191,7 @@ class Settings(Strict):
     pos_table: PosTableSettings = field(default_factory=PosTableSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)
-    train: dict[str, Any] = field(default_factory=dict)  # typed by the training core, after the recipe's defaults
+    train: dict[str, Any] = field(default_factory=dict)  # validated by the training code, with the recipe
     prune: PruneSettings = field(default_factory=PruneSettings)
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     compare: CompareSettings = field(default_factory=CompareSettings)
@@ -200,7 +200,7 @@ class Settings(Strict):
 
 
 def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """params.yaml as it stands, unchecked."""
+    """Return the content of params.yaml without checks of its values."""
     try:
         values = read_yaml(path)
     except FileNotFoundError:
@@ -212,14 +212,14 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
 
 
 def dataset_of(path: Path) -> str:
-    """Return the data set that a params.yaml names; the rest of the file is not checked. Raises ParameterError."""
+    """Return the data set that a params.yaml names, without checking the rest of the file. Raises ParameterError."""
     name = read_params(path).get("dataset")
     check_name(f"{path.name}: dataset", name)
     return str(name)
 
 
 def load(path: Path = Path("params.yaml")) -> Settings:
-    """All settings, checked."""
+    """Return all settings, validated. Raises ParameterError for an invalid value."""
     values = read_params(path)
     settings = typed(Settings, values)
     check_names(values)
@@ -236,9 +236,9 @@ def load(path: Path = Path("params.yaml")) -> Settings:
 
 
 def check_names(values: Mapping[str, Any]) -> None:
-    """Refuse names that are more than names: DVC puts them into paths and into a shell's command lines.
+    """Check the names in `values`, which DVC inserts into paths and shell commands.
 
-    Raises ParameterError.
+    Raises ParameterError for a name with other characters than NAME_RULE allows.
     """
     sections = {name: section for name in ("views", "systems") if isinstance(section := values.get(name), Mapping)}
     systems = sections.get("systems", {}).items()
@@ -251,7 +251,7 @@ def check_names(values: Mapping[str, Any]) -> None:
 
 
 def _one_start(name: str, view: View) -> None:
-    """Refuse a view that says twice what its systems' token vectors start from."""
+    """Raise ParameterError for a view with more than one source of initial token vectors."""
     given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
     if len(given) > 1:
         raise ParameterError(
@@ -261,9 +261,10 @@ def _one_start(name: str, view: View) -> None:
 
 
 def select(keys: tuple[str, ...], *, key: str = "", path: Path = Path("params.yaml")) -> Settings:
-    """All settings are checked, but only `keys` can be read: what a stage declares is what it gets.
+    """Return settings with only the sections in `keys`, so that a stage can read only what it declares.
 
-    `systems.{key}` stands for the one system (or view) named `key`; an unknown one is a ParameterError.
+    All settings are validated. `systems.{key}` (or `views.{key}`) selects the one entry named `key`; an unknown name
+    raises ParameterError.
     """
     settings = load(path)
     wanted = [name.partition(".") for name in keys]

@@ -1,7 +1,7 @@
-"""Values from outside: of JSON and YAML texts, and as typed settings whose faults are told by their keys.
+"""Validation of values from outside: JSON and YAML texts, and typed settings whose errors name the key.
 
-Settings are plain dataclasses, so that the parts of pithy that train can be used where pydantic is not installed; only
-`typed` needs it.
+Settings are plain dataclasses, so that the training code also runs where pydantic is not installed; only `typed`
+requires pydantic.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pithy.errors import ParameterError
 
 T = TypeVar("T")
 
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half a character, which JSON can say and UTF-8 cannot
-NAMED, WIDTH = 60, 80  # names that a message lists, and characters of each
-BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # what pydantic calls a branch of a union
-NAME = re.compile(r"\w[\w.-]{0,99}")  # what a path and a shell's command line can hold as it is
-NAME_BYTES = 200  # in UTF-8: with what is added to it a name is that of a file, which has 255 at most
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which JSON can express and UTF-8 cannot
+NAMED, WIDTH = 60, 80  # maximum number of names in a message, and of characters per name
+BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # pydantic's names for branches of a union
+NAME = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
+NAME_BYTES = 200  # in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
 NAME_RULE = f"letters, digits, _, - and . are allowed, 100 characters at most ({NAME_BYTES} bytes)"
-MISSING = {"missing", "missing_argument"}  # pydantic's types of a fault; named last, as a slip often causes it
+MISSING = {"missing", "missing_argument"}  # pydantic error types; reported last, since misspelled keys cause them
 
 
 @dataclass(frozen=True)
 class Range:
-    """Bounds of a number in an annotation: `Annotated[int, Range(ge=1)]`."""
+    """Bounds of a number, for annotations: `Annotated[int, Range(ge=1)]`."""
 
     ge: float | None = None
     gt: float | None = None
@@ -40,7 +40,7 @@ class Range:
     lt: float | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Hand the bounds to pydantic."""
+        """Add the bounds to pydantic's schema."""
         schema = dict(handler(source))
         inner = schema["schema"] if schema["type"] == "nullable" else schema
         inner.update({key: value for key, value in vars(self).items() if value is not None})
@@ -48,13 +48,13 @@ class Range:
 
 
 class Checked:
-    """A test of a string in an annotation: `Annotated[str, Checked(test, rule)]`; `rule` says what is allowed."""
+    """Test of a string, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` states what is allowed."""
 
     def __init__(self, test: Callable[[str], object], rule: str) -> None:
         self.test, self.rule = test, rule
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Hand the test to pydantic."""
+        """Add the test to pydantic's schema."""
         from pydantic_core import PydanticCustomError, core_schema
 
         def check(value: str) -> str:
@@ -66,33 +66,33 @@ class Checked:
 
 
 def is_inner_path(path: str) -> bool:
-    """Return whether a relative path stays in its folder."""
+    """Return whether `path` is relative and stays inside its folder."""
     inner = PurePosixPath(path)
     return bool(inner.parts) and not inner.is_absolute() and ".." not in inner.parts and "\0" not in path
 
 
 def is_name(text: str) -> bool:
-    """Return whether `text` can be a part of a path and of a command line as it is."""
+    """Return whether `text` can be used in a path and a shell command without quoting."""
     return bool(NAME.fullmatch(text)) and len(text.encode()) <= NAME_BYTES
 
 
-Name = Annotated[str, Checked(is_name, NAME_RULE)]  # of a data set, a view, a system: never a path
+Name = Annotated[str, Checked(is_name, NAME_RULE)]  # name of a data set, view or system; never a path
 InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository is needed")]
 Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
-Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # what every random generator takes
+Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # the range that every random generator accepts
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 
 
 class Strict:
-    """Base of every section: an unknown key is an error."""
+    """Base class of all settings sections; unknown keys are errors."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
 
 
 def nearest(name: str, allowed: list[str]) -> str:
-    """`did you mean 'x'?` for a likely slip, the allowed names otherwise."""
+    """Return `did you mean 'x'?` if an allowed name is similar to `name`, else the list of allowed names."""
     close = difflib.get_close_matches(name, allowed, n=1)
     if close:
         return f"did you mean '{shown(close[0])}'?"
@@ -101,24 +101,21 @@ def nearest(name: str, allowed: list[str]) -> str:
 
 
 def shown(name: str) -> str:
-    """A name from outside as a message can hold it: in one line, not too long."""
+    """Return a name from outside for use in a message: printable, on one line, truncated to WIDTH characters."""
     short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
     return short if short.isprintable() else repr(short)[1:-1]
 
 
 def check_name(where: str, name: object) -> None:
-    """Refuse what is not a name. Names become parts of paths and command lines.
-
-    Raises ParameterError, which starts with `where`.
-    """
+    """Raise ParameterError, starting with `where`, if `name` is not a valid name for paths and shell commands."""
     if not isinstance(name, str) or not is_name(name):
         raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
 
 
 def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
-    """Check `values` against the dataclass (or type) `kind`; `path` is where they stand in `file`.
+    """Validate `values` as an instance of the dataclass (or type) `kind`; `path` is their location in `file`.
 
-    Raises ParameterError: the key, what it was, what is allowed; one line a fault.
+    Raises ParameterError with one line per error: the key, its value, and what is allowed.
     """
     from pydantic import ValidationError
 
@@ -131,7 +128,7 @@ def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yam
 
 @cache
 def _adapter(kind: Any) -> Any:
-    """What checks values of a type: it takes 10 ms to build."""
+    """Return the cached validator of a type, which takes 10 ms to build."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -145,38 +142,38 @@ def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
     if fault["type"] in MISSING:
         return f"{where} is missing"
     was = repr(fault["input"])
-    told = "a value with an address, which is not shown" if "://" in was else shown(was)  # it may hold a password
+    told = "a value with an address, which is not shown" if "://" in was else shown(was)  # may contain a password
     return f"{where} was {told}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
 
 
 def _names_at(kind: Any, parts: list[str]) -> list[str]:
-    """Field names of the dataclass found by walking `parts` down from `kind`."""
+    """Return the field names of the dataclass at the path `parts` below `kind`."""
     from typing import get_args, get_type_hints
 
     for part in parts:
         kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
-    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # a section that may be absent
+    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # an optional section
     return list(getattr(kind, "__dataclass_fields__", {}))
 
 
 def number_of(name: str) -> int | None:
-    """The whole number that a name such as a label is, None for any other and for one of more than 1,000 digits."""
-    return int(name) if name.isdecimal() and len(name) <= 1_000 else None  # Python itself reads 4,300 digits
+    """Return the integer that a name such as a label spells; None for other names and for more than 1,000 digits."""
+    return int(name) if name.isdecimal() and len(name) <= 1_000 else None  # Python's own limit is 4,300 digits
 
 
 def is_web_address(text: str) -> bool:
-    """Whether `text` is an http or https address with a host and, where it names a port, a port that there is."""
+    """Return whether `text` is an http or https URL with a host and, if it has a port, a valid one."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(text)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # of brackets and ports
+    except ValueError:  # invalid brackets or port
         return False
 
 
 def parsed_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, also for one nested too deep and for half a character."""
+    """Return the value of a JSON text. Raises ValueError, also for too deep nesting and for unpaired surrogates."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -187,9 +184,9 @@ def parsed_json(text: str) -> Any:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from JSON is what `hint` says: of str, int, float, lists, dicts, unions of them.
+    """Return whether a value read from JSON has the type `hint`: str, int, float, list, dict, None or a union of them.
 
-    It does for records that are read where pydantic may be missing.
+    It checks records in code that runs without pydantic.
     """
     kind, inner = get_origin(hint), get_args(hint)
     if kind in {Union, UnionType}:
@@ -206,7 +203,7 @@ def fits(value: Any, hint: Any) -> bool:
 def read_yaml(path: Path) -> Any:
     """Read a YAML file of settings.
 
-    Raises FileNotFoundError, or ParameterError for what is no YAML or holds too much.
+    Raises FileNotFoundError, and ParameterError for invalid YAML or too many values.
     """
     try:
         return parsed_yaml(path.read_text(encoding="utf-8"))
@@ -217,13 +214,13 @@ def read_yaml(path: Path) -> Any:
 
 
 def parsed_yaml(text: str) -> Any:
-    """The value of a YAML text, plain values only. Raises ValueError, in one printable line."""
+    """Return the value of a YAML text (plain values only). Raises ValueError with a message of one printable line."""
     import yaml
 
     try:
         value = yaml_nodes.parse(text)
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]  # no date, no number, no key …
+        reason = " ".join(str(error).split())[:300]  # PyYAML raises these for invalid dates, numbers and keys
         raise ValueError(reason if reason.isprintable() else repr(reason)[1:-1]) from None
     except RecursionError:
         raise ValueError("it is nested too deep") from None
@@ -232,7 +229,7 @@ def parsed_yaml(text: str) -> Any:
 
 
 def _encodable(value: Any) -> None:
-    """Raise ValueError where a string holds half a character."""
+    """Raise ValueError if a string has an unpaired surrogate or a NUL character."""
     left = [value]
     while left:
         each = left.pop()

@@ -1,4 +1,4 @@
-"""Check the nodes of a YAML text before values are built: their number with aliases expanded, and repeated keys."""
+"""Checks of YAML nodes before values are built: duplicate keys, and the number of values with aliases expanded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import yaml
 
-MOST_VALUES = 100_000  # of a YAML text
+MOST_VALUES = 100_000  # maximum number of values in a YAML text
 MERGE = "tag:yaml.org,2002:merge"
 
 
 def parse(text: str) -> Any:
-    """The value of a YAML text, plain values only.
+    """Return the value of a YAML text (plain values only).
 
-    Raises ValueError for a repeated key and for too many values, before they are built, and what PyYAML raises.
+    Raises ValueError for a duplicate key and for too many values, before they are built, and the errors of PyYAML.
     """
     import yaml
 
@@ -30,7 +30,7 @@ def parse(text: str) -> Any:
 
 
 def _check(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int]) -> int:
-    """The number of values that `node` expands to. `sizes` holds those of nodes by id, 0 while one is being counted."""
+    """Return the number of values that `node` expands to; `sizes` caches it by node id, 0 while it is being counted."""
     if id(node) not in sizes:
         sizes[id(node)] = 0
         sizes[id(node)] = 1 + sum(_check(child, loader, sizes) for child in _children(node, loader))
@@ -41,7 +41,7 @@ def _check(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int]) -> i
 
 
 def _children(node: yaml.Node, loader: yaml.SafeLoader) -> list[yaml.Node]:
-    """Keys and values of a mapping, items of a list. Raises ValueError for a repeated key."""
+    """Return keys and values of a mapping, or items of a list. Raises ValueError for a duplicate key."""
     import yaml
 
     if isinstance(node, yaml.SequenceNode):
