@@ -15,7 +15,10 @@ from pithy.layers.weighting import Placement, weigh
 
 
 class DotProductAttention(nn.Module):
-    """softmax(Q Kᵀ / √d) V over valid keys, on the fused kernel: (B, L, D) → (B, L, D)."""
+    """Self-attention softmax(Q Kᵀ / √d) V over valid keys, by the fused kernel: (B, L, D) → (B, L, D).
+
+    `placement` says where part-of-speech weights enter (see `weigh`); `head_to_head` rescales the heads (HTH).
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class DotProductAttention(nn.Module):
         self.head_to_head = head_to_head
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L), weighed by `weight` (B, L)."""
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # 3 × (B, H, L, d)
         scale = 1 / math.sqrt(width // self.heads)
@@ -50,16 +53,17 @@ class DotProductAttention(nn.Module):
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float) -> Tensor:
-    """softmax(scale · q kᵀ) v (B, H, L, d), the weights under `dropout`."""
+    """Return softmax(scale · q kᵀ) v (B, H, L, d), with `dropout` on the attention weights."""
     if unfused(q, dropout):
         return spelled_out(q, k, v, mask, scale=scale, dropout=dropout)[0]
     return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
 
 
 def unfused(x: Tensor, dropout: float) -> bool:
-    """Whether the L×L matrix is built: no fused kernel of a CPU has dropout, and the library, too, does without.
+    """Return whether attention on `x` builds the L×L matrix.
 
-    The library's own noise then takes longer than all the rest.
+    On a CPU no fused kernel supports dropout, so PyTorch builds the matrix as well, and its own dropout then takes
+    longer than everything else.
     """
     return dropout > 0 and not x.is_cuda
 
@@ -67,20 +71,20 @@ def unfused(x: Tensor, dropout: float) -> bool:
 def spelled_out(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    """Attention with its weights: context (B, H, L, d) and softmax(scale · q kᵀ) (B, H, L, L), for those who look.
+    """Return the context (B, H, L, d) and the attention weights softmax(scale · q kᵀ) (B, H, L, L).
 
-    The same as the fused kernel, with the L×L matrix.
+    The context equals that of the fused kernel, but the L×L matrix is built.
     """
     return mixed((q * scale) @ k.transpose(2, 3), v, mask, dropout)
 
 
 def mixed(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
-    """`v` (B, H, L, d) mixed by the softmax of `scores` (B, H, L, L), and that softmax.
+    """Return softmax(`scores`) v (B, H, L, d) and the softmax, for `scores` (B, H, L, L) and `v` (B, H, L, d).
 
-    `mask` is True where a key may be attended, or numbers to add.
+    `mask` is boolean, True for keys that may be attended, or floating point and added to the scores.
     """
     if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ is no number in a row of padding
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ gives NaN if no key is valid
     elif mask is not None:
         scores = scores + mask
     weights = scores.softmax(-1)

@@ -1,4 +1,4 @@
-"""The multi-head attention labeler (MHAL, Eq. 3–8) and what its heads are taught beside the labels (Eq. 11–13)."""
+"""Multi-head attention labeler (MHAL, Eq. 3–8) and the auxiliary losses of its heads (Eq. 11–13)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pithy.layers.masking import masked_max, masked_mean
 
 @dataclass(frozen=True)
 class Evidence:
-    """What H heads say of a batch: `queries` q (B, H, d), `tokens` a (B, L, H), `texts` o (B, H)."""
+    """Outputs of H heads: `queries` q (B, H, d), token scores `tokens` a (B, L, H) and text scores `texts` o (B, H)."""
 
     queries: Tensor
     tokens: Tensor
@@ -22,9 +22,9 @@ class Evidence:
 
 
 class AttentionLabeler(nn.Module):
-    """One attention head a token label: states (B, L, D) → evidence for each label in each token and in the text.
+    """Attention with one head per token label: states (B, L, D) → scores of each label for each token and the text.
 
-    `hidden` is the width of z, rounded up to a multiple of the heads; `text_hidden` that of W_s.
+    `inputs` is D, `hidden` the width of z, rounded up to a multiple of `heads`, and `text_hidden` the width of W_s.
     """
 
     def __init__(self, *, inputs: int, hidden: int, text_hidden: int, heads: int) -> None:
@@ -38,42 +38,49 @@ class AttentionLabeler(nn.Module):
         glorot(self)
 
     def forward(self, states: Tensor, valid: Tensor) -> Evidence:
-        """The evidence in the `valid` tokens' `states`."""
+        """Compute the heads' outputs from the `states` (B, L, D) of the `valid` tokens (B, L)."""
         z = self.join(states).tanh()  # Eq. 3
         q, k, v = (layer(z).tanh() for layer in (self.query, self.key, self.value))
         queries = self.split(masked_mean(q, valid))  # (B, H, d), Eq. 4
         k, v = self.split(k), self.split(v)  # (B, L, H, d)
         a = torch.einsum("bhd,blhd->blh", queries, k)  # Eq. 5
-        # softmax(log σ) is σ / Σ σ, and stays a number where every σ is tiny
+        # softmax(log σ) is σ / Σ σ without NaN when every σ underflows
         alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
         s = torch.einsum("blh,blhd->bhd", alpha.to(v.dtype), v)  # Eq. 7
         o = self.text_out(self.text_hidden(s).tanh()).squeeze(-1)  # (B, H), Eq. 8
         return Evidence(queries, a, o)
 
     def split(self, x: Tensor) -> Tensor:
-        """Each head's part of `x` (…, H·d): (…, H, d)."""
+        """Split `x` (…, H·d) into heads: (…, H, d)."""
         return x.view(*x.shape[:-1], self.heads, -1)
 
 
 def strongest(scores: Tensor, groups: Tensor) -> Tensor:
-    """The highest of the heads' `scores` (…, H) that stand for each class, by `groups` (C, H) bool: (…, C).  Eq. 12."""
+    """Return the maximum of `scores` (…, H) over the heads of each class, given by `groups` (C, H) bool: (…, C).
+
+    Eq. 12.
+    """
     return scores.unsqueeze(-2).masked_fill(~groups, float("-inf")).amax(-1)
 
 
 def attention_loss(p: Tensor, valid: Tensor, labels: Tensor, groups: Tensor, smoothing: float) -> Tensor:
-    """(max_i t̃*_{i,k} − q'_k)² + (max_i t̃_{i,d} − 1)² of each text: (B,).  Eq. 11, 12.
+    """Return (max_i t̃*_{i,k} − q'_k)² + (max_i t̃_{i,d} − 1)² for each text: (B,).  Eq. 11, 12.
 
-    `p` (B, L, H) are the tokens' label probabilities t̃, the default d first, `labels` (B,) the texts' k. A text should
-    hold a token of its own label, q'_k = 1 − ε + ε/C, and one of the default label.
+    `p` (B, L, H) are the token label probabilities t̃ with the default label d first, `labels` (B,) the text labels k,
+    `groups` (C, H) the heads of each class and `smoothing` ε. The loss asks each text for one token of its own label,
+    with target q'_k = 1 − ε + ε/C, and one token of the default label.
     """
     smooth = 1 - smoothing + smoothing / len(groups)  # q'_k
-    peaks = masked_max(p, valid)  # (B, H); the maximum over tokens and that over heads change places
+    peaks = masked_max(p, valid)  # (B, H); maxima over tokens and over heads commute
     own = strongest(peaks, groups).gather(1, labels.unsqueeze(1)).squeeze(1)
     return (own - smooth) ** 2 + (peaks[:, 0] - 1) ** 2
 
 
 def query_likeness(queries: Tensor, *, absolute: bool) -> Tensor:
-    """R_q, the mean cosine over pairs of a text's `queries` (B, H, d), or of its absolute value: (B,).  Eq. 13."""
+    """Return R_q, the mean cosine over pairs of a text's `queries` (B, H, d): (B,).  Eq. 13.
+
+    If `absolute` is true, average the absolute value of the cosines.
+    """
     unit = normalize(queries, dim=-1)
     first, second = torch.triu_indices(unit.shape[1], unit.shape[1], 1, device=unit.device)
     cosines = (unit[:, first] * unit[:, second]).sum(-1)

@@ -1,4 +1,4 @@
-"""Batch normalization of texts of unequal length (Ioffe and Szegedy, 2015)."""
+"""Batch normalization for texts of different lengths (Ioffe and Szegedy, 2015)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch.nn.functional import batch_norm
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
-    """Batch normalization over valid positions only: (B, C, L) → (B, C, L), zero on padding.
+    """Batch normalization over valid positions only: (B, C, L) → (B, C, L), zero on padding; C channels.
 
-    While training, mean and variance are those of all valid positions of the batch, however it is padded; at
-    inference the running ones, so that a row depends on nothing but itself. A batch of one position has no variance
-    and takes the running statistics.
+    In training, mean and variance are computed over all valid positions of the batch and do not depend on padding. At
+    inference the running statistics are used, so a row does not depend on the other rows. A training batch with a
+    single valid position has no variance and uses the running statistics.
     """
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM (Hochreiter and Schmidhuber, 1997) that never reads padding."""
+"""Bidirectional LSTM (Hochreiter and Schmidhuber, 1997) that never reads padding."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pithy.layers.dropout import Dropout
 
 
 def reversed_texts(x: Tensor, lengths: Tensor) -> Tensor:
-    """The first `lengths` (B,) tokens of each row of `x` (B, L, D) back to front; padding stays where it is."""
+    """Reverse the first `lengths` (B,) tokens of each row of `x` (B, L, D); padding stays in place."""
     place = torch.arange(x.shape[1], device=x.device)
     mirrored = lengths.unsqueeze(1) - 1 - place  # (B, L), negative on padding
     return x.gather(1, torch.where(mirrored < 0, place, mirrored).unsqueeze(-1).expand_as(x))
 
 
 def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """States (B, L, D), and the last hidden and cell state (B, D), of one direction over texts `x` (B, L, I).
+    """Run one direction over texts `x` (B, L, I): states (B, L, D), last hidden and last cell state (B, D).
 
-    The tokens that every row has go through the fused kernel; from there on a row that has ended keeps its state.
-    Batches hold texts of like length, so that this is three times as fast as packed sequences on a CPU.
+    The fused kernel processes the positions that all rows have. After these, a row that has ended keeps its state.
+    Batches hold texts of similar length, so on a CPU this is three times as fast as packed sequences.
     """
     if torch.compiler.is_exporting():
         y, h, c = onnx.lstm(lstm, x, lengths)
@@ -37,7 +37,10 @@ def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 class BiLstm(nn.Module):
-    """One LSTM a direction, half of `width` each, side by side: (B, L, I) → (B, L, D), zero on padding."""
+    """Two LSTMs, one per direction, with concatenated states: (B, L, I) → (B, L, D), zero on padding.
+
+    `inputs` is I and `width` is D, half of it for each direction. Raises ValueError if `width` is odd.
+    """
 
     def __init__(self, *, inputs: int, width: int, dropout: float = 0.0) -> None:
         if width % 2:
@@ -49,9 +52,9 @@ class BiLstm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, valid: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """States (B, L, D) of `x` (B, L, I), and the last hidden and cell state (B, D) of both directions.
+        """Return the states (B, L, D) of `x` (B, L, I) and the last hidden and cell state (B, D) of both directions.
 
-        The last state of the backward direction is the one at the first token.
+        The last state of the backward direction is its state at the first token.
         """
         lengths = valid.sum(1)
         ahead, ahead_h, ahead_c = run(self.ahead, x, lengths)

@@ -1,6 +1,6 @@
 """Co-attention of a text and a label sequence (CNLE, Liu et al., 2021): each attends to the other.
 
-X (B, L, D) is the text, Λ (B, M, D) the label sequence; one Λ for the whole batch has B = 1.
+X (B, L, D) is the text and Λ (B, M, D) the label sequence of M labels. A Λ shared by the whole batch has B = 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pithy.layers.masking import key_mask
 
 
 class CrossAttention(nn.Module):
-    """[H_1; …; H_p] W_O with H_i = softmax(Q W_i^Q (K W_i^K)ᵀ / √d_p) K W_i^V: (B, L, D), (B, M, D) → (B, L, D)."""
+    """Multi-head cross-attention, with p heads: (B, L, D), (B, M, D) → (B, L, D).
+
+    [H_1; …; H_p] W_O with H_i = softmax(Q W_i^Q (K W_i^K)ᵀ / √d_p) K W_i^V.
+    """
 
     def __init__(self, *, width: int, heads: int) -> None:
         super().__init__()
@@ -23,7 +26,7 @@ class CrossAttention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` to those of `other` that `mask` (B, 1, 1, M) allows."""
+        """Attend from `x` (B, L, D) to the tokens of `other` (B, M, D) that `mask` (B, 1, 1, M) allows: (B, L, D)."""
         batch = max(len(x), len(other))
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, L, d)
         k, v = self.key_value(other).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 2 × (B, H, M, d)
@@ -34,7 +37,7 @@ class CrossAttention(nn.Module):
 
 
 class Fusion(nn.Module):
-    """LN(FFN(MultiHead(x, other, other)) + x): what one sequence takes from the other, (B, L, D)."""
+    """Update of one sequence from the other: LN(FFN(MultiHead(x, other, other)) + x), (B, L, D)."""
 
     def __init__(self, *, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -43,13 +46,13 @@ class Fusion(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Fused `x` (B, L, D), from the tokens of `other` (B, M, D) that `mask` (B, 1, 1, M) allows."""
+        """Fuse `x` (B, L, D) with the tokens of `other` (B, M, D) that `mask` (B, 1, 1, M) allows."""
         out: Tensor = self.norm(self.hidden(self.attention(x, other, mask)) + x)
         return out
 
 
 class CoAttention(nn.Module):
-    """X_fuse and Λ_fuse, each with parameters of its own."""
+    """Co-attention that returns X_fuse and Λ_fuse; each side has its own parameters."""
 
     def __init__(self, *, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -57,5 +60,5 @@ class CoAttention(nn.Module):
         self.labels = Fusion(width=width, heads=heads, hidden=hidden, dropout=dropout)
 
     def forward(self, text: Tensor, valid: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Fused `text` (B, L, D), with tokens where `valid` (B, L), and fused `labels` (B, M, D)."""
+        """Fuse `text` (B, L, D), whose real tokens are `valid` (B, L), and `labels` (B, M, D); return both."""
         return self.text(text, labels), self.labels(labels, text, key_mask(valid))

@@ -1,4 +1,4 @@
-"""Correlation attention (Transformer-F, Eq. 1–5): tokens attend by the correlation of their vectors."""
+"""Correlation attention (Transformer-F, Eq. 1–5): attention scores are correlations of token vectors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pithy.layers.weighting import Placement, weigh
 def standardize(x: Tensor, valid: Tensor) -> Tensor:
     """Centre each token vector of `x` (B, L, D) and scale it to unit length, so that x̂_i · x̂_j = ρ_ij.  Eq. 3, 4.
 
-    A vector without variance (padding) becomes zero.
+    Padding and vectors with zero variance become zero.
     """
-    with torch.no_grad():  # what is left of a constant is rounding
+    with torch.no_grad():  # a range within rounding error counts as constant
         low, high = x.amin(-1), x.amax(-1)
         varied = high - low > 1e-5 * torch.maximum(high, -low) + 1e-9  # (B, L)
     share = (varied & valid).to(x.dtype) / math.sqrt(x.shape[-1])
@@ -26,9 +26,9 @@ def standardize(x: Tensor, valid: Tensor) -> Tensor:
 
 
 def row_norms(unit: Tensor) -> Tensor:
-    """L2 norm of each row of ρ over valid keys, (B, L, 1), for `unit` (B, L, D) that is zero on padding.
+    """Return the L2 norm of each row of ρ over valid keys, (B, L, 1), for `unit` (B, L, D) that is zero on padding.
 
-    Σ_j (x̂_i · x̂_j)² = x̂_iᵀ G x̂_i with G = Σ_j x̂_j x̂_jᵀ: the smaller of the L×L and the D×D matrix is built.
+    Σ_j (x̂_i · x̂_j)² = x̂_iᵀ G x̂_i with G = Σ_j x̂_j x̂_jᵀ. Only the smaller of the L×L and D×D matrices is built.
     """
     if unit.shape[1] <= unit.shape[2]:
         squares = torch.bmm(unit, unit.transpose(1, 2)).square().sum(-1, keepdim=True)
@@ -39,10 +39,11 @@ def row_norms(unit: Tensor) -> Tensor:
 
 
 class CorrelationAttention(nn.Module):
-    """softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ, one head: (B, L, D) → (B, L, D).
+    """One-head attention softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ: (B, L, D) → (B, L, D).
 
-    `row_norm` scales each row of C to unit length (the paper's "regularising"). C is divided by `temperature`, which
-    is learnt from there on with `learn_temperature`. Since ρ = x̂ x̂ᵀ, all of it runs on the fused kernel.
+    `row_norm` scales each row of C to unit length (the paper's "regularising"). C is divided by `temperature`; with
+    `learn_temperature` this is the initial value of a trainable parameter. Because ρ = x̂ x̂ᵀ, the fused kernel can
+    compute the attention.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class CorrelationAttention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L), weighed by `weight` (B, L)."""
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
         value = self.value(x).unsqueeze(1)  # (B, 1, L, D)
-        unit = standardize(x, valid).to(value.dtype)  # once, where products are in a lower precision
+        unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
         dropout = self.dropout if self.training else 0.0
-        # the L×L matrix, where it is built anyway and small, has the norms of its rows too
+        # if the L×L matrix is built anyway and L ≤ D, its row norms come from the matrix itself
         mix = self._spelled_out if unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._by_queries
         out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
         return out
@@ -74,7 +75,7 @@ class CorrelationAttention(nn.Module):
     def _by_queries(
         self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
     ) -> Tensor:
-        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # of the rows of C, Eq. 2
+        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # per row of C, Eq. 2
         q, k = (unit * scale.to(unit.dtype)).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
@@ -83,9 +84,9 @@ class CorrelationAttention(nn.Module):
     def _spelled_out(
         self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
     ) -> Tensor:
-        k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L): its rows are keys to unit queries
+        k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L); for `weigh`, its rows are the keys
         norms = k.norm(dim=-1, keepdim=True).clamp(min=1e-6) if self.row_norm else 1.0  # (B, 1, L, 1)
-        scale = 1 / (self.temperature * norms)  # of the rows of C, Eq. 2
+        scale = 1 / (self.temperature * norms)  # per row of C, Eq. 2
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
         return mixed(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1

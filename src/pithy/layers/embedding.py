@@ -1,4 +1,4 @@
-"""Token vectors with positions."""
+"""Token embeddings with position embeddings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Positions = Literal["none", "sinusoidal", "learned"]
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Sine and cosine position vectors (length, width) of Vaswani et al. (2017)."""
-    if torch.get_default_device().type == "meta":  # where arithmetic imports PyTorch's compiler
+    """Return the sine and cosine position vectors (length, width) of Vaswani et al. (2017)."""
+    if torch.get_default_device().type == "meta":  # arithmetic on it imports PyTorch's compiler
         return torch.empty(length, width)
     position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
@@ -27,10 +27,10 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class TokenEmbedding(nn.Module):
-    """Token vector plus position vector, zero on padding: (B, L) → (B, L, D).
+    """Embedding of tokens plus their positions, zero on padding: (B, L) → (B, L, D).
 
-    The vector of unknown tokens starts at zero. Where every token of train is known it is never trained, and one drawn
-    at random would speak for a class.
+    The vector of the unknown token starts at zero. If the vocabulary covers all training texts, this vector is never
+    trained, and a random one would favour some class.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TokenEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """Vectors (B, L, D) of `tokens`."""
+        """Return the vectors (B, L, D) of `tokens`."""
         x: Tensor = self.token(tokens.ids) if tokens.vectors is None else tokens.vectors
         length = tokens.ids.shape[1]
         if self.position is not None:

@@ -1,4 +1,4 @@
-"""What every encoder offers: hidden states of every layer, and a depth that can be cut."""
+"""Base class of the encoders: hidden states of every layer, and layers that can be removed."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from pithy.layers.types import Encoded, Tokens
 
 
 class Encoder(nn.Module):
-    """Texts to hidden states (B, L, D) of every layer; `blocks` are its layers, none where it has no depth."""
+    """Encoder from texts to the hidden states (B, L, D) of every layer.
+
+    `blocks` are the layers that can be removed; it is empty for an encoder without such layers. `width` is D.
+    """
 
     config: Any
     width: int
     embedding: TokenEmbedding
     blocks: nn.ModuleList
-    keeps_tokens: ClassVar[bool] = True  # a state for every token of the text
+    keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
 
     @property
     def depth(self) -> int:
-        """Number of layers N."""
+        """The number of layers N."""
         return len(self.blocks)
 
     @property
     def token_table(self) -> nn.Embedding:
-        """The vectors (V, E) that `ids` look up."""
+        """The embedding table (V, E) of the token ids."""
         return self.embedding.token
 
     @property
     def settings(self) -> Any:
-        """The config that builds this encoder as it is now, without its weights."""
+        """The config that builds this encoder with its current depth, without its weights."""
         return replace(self.config, depth=self.depth) if self.depth else self.config
 
     def drop(self, layer: int) -> None:
-        """Take out one layer (0-based; -1 is the last)."""
+        """Remove one layer (0-based; -1 is the last)."""
         del self.blocks[layer]
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Encode a batch (B, L)."""
+        """Encode a batch (B, L). Raises TypeError in a subclass that does not override it."""
         raise TypeError(f"{type(self).__name__} does not encode")

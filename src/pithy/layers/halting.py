@@ -1,4 +1,4 @@
-"""Adaptive computation time (Graves, 2016, §2), for every token by itself."""
+"""Adaptive computation time (Graves, 2016, §2), for each token separately."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 class Halting(nn.Module):
-    """Repeats a step on each token's state until the token's halting probabilities h add up to 1 − ε.
+    """Loop that repeats a step on each token's state until the token's halting probabilities h sum to 1 − ε.
 
-    After N steps the token has the state Σ_n p_n s_n, with p_n = h_n before N and p_N = R = 1 − Σ_{n<N} h_n. A token
-    that has halted keeps its state while the others of its text go on, and they still attend to it.
+    A token that halts after N steps has the state Σ_n p_n s_n, with p_n = h_n for n < N and
+    p_N = R = 1 − Σ_{n<N} h_n. While other tokens of the text continue, it keeps its state and they still attend to it.
     """
 
     def __init__(self, *, width: int, epsilon: float = 0.01) -> None:
@@ -24,18 +24,19 @@ class Halting(nn.Module):
     def forward(
         self, state: Tensor, valid: Tensor, step: Callable[[Tensor, int], Tensor], steps: int
     ) -> tuple[list[Tensor], Tensor]:
-        """States (B, L, D) as they come out where 1, 2, … `steps` steps are the most; ponder cost N + R (B, L).
+        """Return the output states (B, L, D) for each limit of 1, 2, … `steps` steps, and the ponder cost N + R (B, L).
 
-        `step(state, t)` makes the new states of step t from 1 on. Once all tokens have halted it is not called again.
+        `state` is (B, L, D) and `valid` (B, L). `step(state, t)` returns the states after step t, t = 1, 2, …; it is
+        not called again once all tokens have halted.
         """
         running, total = valid, torch.zeros_like(state[..., 0])
         out, cost = torch.zeros_like(state), torch.zeros_like(total)
         states: list[Tensor] = []
         for t in range(1, steps + 1):
-            if not torch.compiler.is_exporting() and not running.any():  # a graph takes all steps, to the same end
+            if not torch.compiler.is_exporting() and not running.any():  # exported graphs run all steps: same result
                 return [*states, *states[-1:] * (steps - len(states))], cost
             state = torch.where(running.unsqueeze(-1), step(state, t), state)
-            states.append(out + (1 - total).unsqueeze(-1) * state)  # the last step takes the remainder
+            states.append(out + (1 - total).unsqueeze(-1) * state)  # the last step has weight R
             h = self.chance(state).squeeze(-1).sigmoid()
             ends = (total + h >= 1 - self.epsilon) if t < steps else torch.ones_like(running)
             p = torch.where(ends, 1 - total, h) * running

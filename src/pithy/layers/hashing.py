@@ -1,4 +1,4 @@
-"""A fixed hash of whole numbers: what looks random but has to be the same on every machine and in every batch."""
+"""Fixed hash of integers: pseudo-random values that are the same on every machine and in every batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MIX = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
 
 def mix(x: Tensor) -> Tensor:
-    """int64 numbers scattered over all int64 numbers, each by itself."""
+    """Hash each int64 element of `x` to an int64 value (SplitMix64's mixing steps, with arithmetic shifts)."""
     x = x * _MIX[0]
     x = (x ^ (x >> 30)) * _MIX[1]
     x = (x ^ (x >> 27)) * _MIX[2]

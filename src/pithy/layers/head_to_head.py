@@ -1,4 +1,4 @@
-"""Head-to-head attention (HTH, Eq. 1–6): the heads of an attention weigh each other."""
+"""Head-to-head attention (HTH, Eq. 1–6): the heads of an attention layer rescale each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Site = Literal["scores", "context"]
 
 
 def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean of `x` (B, H, L, d) over valid tokens (B, L), all of them without a mask: (B, H, d)."""
+    """Return the mean of `x` (B, H, L, d) over valid tokens (B, L), or over all tokens without a mask: (B, H, d)."""
     if valid is None:
         return x.mean(2)
     share = valid.to(x.dtype) / valid.sum(1, keepdim=True).clamp(min=1)  # (B, L)
@@ -23,11 +23,13 @@ def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 class HeadToHead(nn.Module):
-    """One factor a row and head, from all heads' means, on the scores U = QKᵀ/√d or on the context softmax(U) V.
+    """Module that computes one factor per text and head from the means of all heads.
 
-    gate: `paper` multiplies by M̃; `residual` by 1 + s·M̃, where s is learnt from 0, so that a pretrained attention
-    starts as it was. The scores are squeezed and scaled by way of q and k, exactly and without an L×L matrix: a mean
-    of dot products is the dot product of the means, and scaling a head's U is scaling its q.
+    `site` says what is averaged and scaled: the `scores` U = QKᵀ/√d or the `context` softmax(U) V. With `gate`
+    `paper` the factor is M̃. With `residual` it is 1 + s·M̃, where s is trained and starts at 0, so that a pretrained
+    attention starts unchanged. For the scores no L×L matrix is built, and the result is exact: the mean of dot
+    products is the dot product of the means, and scaling a head's U is the same as scaling its q.
+    Raises ValueError if there are fewer than two heads.
     """
 
     def __init__(self, *, heads: int, gate: Gate, site: Site, dropout: float) -> None:
@@ -43,21 +45,21 @@ class HeadToHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def factors(self, m: Tensor) -> Tensor:
-        """What each head is multiplied by, (B, H), for the squeezed `m` (B, H)."""
+        """Return the factor of each head (B, H) from the heads' means `m` (B, H)."""
         x, y = self.first(m).sigmoid(), self.second(m).sigmoid()  # Eq. 2, 3
         z = (x.unsqueeze(2) * y.unsqueeze(1) / math.sqrt(m.shape[1])).softmax(-1)  # (B, H, H) Eq. 4
         weights: Tensor = self.dropout((z @ m.unsqueeze(2)).squeeze(2))  # M̃ Eq. 5
         return weights if self.strength is None else 1 + self.strength * weights
 
     def query(self, q: Tensor, k: Tensor, valid: Tensor | None, scale: float) -> Tensor:
-        """The queries (B, H, L, d) that make `scale` · q kᵀ the rescaled scores; as they are for the site context."""
+        """Return queries (B, H, L, d) for which `scale` · q kᵀ is the scaled U; `q` itself if `site` is `context`."""
         if self.site != "scores":
             return q
         m = (token_mean(q, valid) * token_mean(k, valid)).sum(-1) * scale  # Eq. 1
         return q * self.factors(m)[:, :, None, None].to(q.dtype)  # Eq. 6
 
     def context(self, y: Tensor, valid: Tensor | None) -> Tensor:
-        """The rescaled context (B, H, L, d); as it is for the site scores."""
+        """Return the scaled context (B, H, L, d); `y` itself if `site` is `scores`."""
         if self.site != "context":
             return y
         m = token_mean(y, valid).mean(-1)  # Eq. 1

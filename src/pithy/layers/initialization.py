@@ -1,4 +1,4 @@
-"""How weights start."""
+"""Initialization of weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def glorot(module: nn.Module) -> None:
-    """Every matrix of `module` from U(−a, a) with a = √(6 / (rows + columns)), every bias 0.
+    """Draw every matrix of `module` from U(−a, a) with a = √(6 / (rows + columns)); set all other parameters to 0.
 
     Glorot and Bengio (2010), Eq. 16.
     """

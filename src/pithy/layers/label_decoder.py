@@ -1,6 +1,6 @@
-"""The recurrent label decoder (CNLE, Liu et al., 2021), one label a step, and its beam search.
+"""Recurrent label decoder (CNLE, Liu et al., 2021), which predicts one label per step, and its beam search.
 
-K paths are followed a text (1 in training). M = C + 1 rows stand for the labels and, last, `<eos>`.
+K is the number of beams per text (1 in training). The M = C + 1 label rows are the classes and, last, `<eos>`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch.nn.functional import one_hot, scaled_dot_product_attention
 
 @dataclass(frozen=True)
 class Scene:
-    """What a decoder reads of a batch.
+    """Inputs of a decoder for one batch.
 
-    `text` is X_fin (B, L, D) with `mask` (B, 1, L) or None, `labels` Λ_fin (B, M, D), `embedded` (M, I) the vectors
-    e of the labels, `h` and `c` (B, D) the state to start from.
+    `text` is X_fin (B, L, D) with `mask` (B, 1, L) or None, `labels` is Λ_fin (B, M, D), `embedded` (M, I) are the
+    label embeddings e, and `h` and `c` (B, D) are the initial hidden and cell state.
     """
 
     text: Tensor
@@ -29,7 +29,10 @@ class Scene:
 
 
 class LabelDecoder(nn.Module):
-    """h_t, c_t = LSTMCell([e; r], h, c), its readout r and its label scores."""
+    """Decoder h_t, c_t = LSTMCell([e_{t−1}; r_{t−1}], h, c) with the readout r and the label scores.
+
+    `inputs` is I, the width of a label embedding, and `width` is D.
+    """
 
     def __init__(self, *, inputs: int, width: int) -> None:
         super().__init__()
@@ -40,27 +43,27 @@ class LabelDecoder(nn.Module):
         self.classify = nn.Linear(width, width, bias=False)  # W₃
 
     def start(self, scene: Scene, paths: int = 1) -> tuple[Tensor, Tensor]:
-        """h_1, c_1 (B, K, D) from the text's last state; e₀ and r₀ are zero."""
+        """Return h_1, c_1 (B, K, D), computed from the text's last state; e₀ and r₀ are zero."""
         h, c = (t.unsqueeze(1).repeat(1, paths, 1) for t in (scene.h, scene.c))
         return self.step(h.new_zeros(*h.shape[:2], self.inputs), torch.zeros_like(h), h, c)
 
     def step(self, e: Tensor, r: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """h_t, c_t (B, K, D) after the label vectors `e` (B, K, I) and the readout `r` (B, K, D)."""
+        """Return h_t, c_t (B, K, D) from the label embeddings `e` (B, K, I) and the readout `r` (B, K, D)."""
         x = torch.cat([e, r], -1).flatten(0, 1)  # (B·K, I + D)
         new_h, new_c = self.cell(x, (h.flatten(0, 1), c.flatten(0, 1)))
         return new_h.view_as(h), new_c.view_as(c)
 
     def readout(self, h: Tensor, scene: Scene) -> Tensor:
-        """r_t = tanh(W₂ [X_finᵀ a_t; h_t]) with a_t = softmax(X_fin W₁ h_t): (B, K, D)."""
+        """Return r_t = tanh(W₂ [X_finᵀ a_t; h_t]) with a_t = softmax(X_fin W₁ h_t): (B, K, D)."""
         attended = scaled_dot_product_attention(self.attend(h), scene.text, scene.text, scene.mask, scale=1.0)
         return torch.tanh(self.combine(torch.cat([attended, h], -1)))
 
     def scores(self, h: Tensor, scene: Scene) -> Tensor:
-        """Λ_fin W₃ h_t, the logits of ŷ_t: (B, K, M)."""
+        """Return Λ_fin W₃ h_t, the logits of ŷ_t: (B, K, M)."""
         return torch.bmm(self.classify(h), scene.labels.transpose(1, 2)).float()
 
     def forward(self, scene: Scene, targets: Tensor) -> Tensor:
-        """Logits (B, T, M) of each step after the true label of the one before, `targets` (B, T)."""
+        """Return the logits (B, T, M) of T steps, each given the true label of the previous step, `targets` (B, T)."""
         h, c = self.start(scene)
         steps = [h]
         for place in range(targets.shape[1] - 1):
@@ -71,16 +74,17 @@ class LabelDecoder(nn.Module):
 
 
 def search(decoder: LabelDecoder, scene: Scene, *, paths: int, most: int) -> tuple[Tensor, Tensor]:
-    """Labels of the best of `paths` paths by Σ log ŷ (greedy with one), at most `most` of them.
+    """Decode the labels of each text by beam search with `paths` beams (1 is greedy), scored by Σ log ŷ.
 
-    A label is chosen once at most: ŷ_t is the softmax over those left. Returns which labels were chosen (B, C) bool
-    and the highest ŷ_t of each on the way (B, C). An ended path waits, so a text's answer is its own.
+    At most `most` labels are chosen per text, each at most once: ŷ_t is the softmax over the remaining labels. Returns
+    the chosen labels of the best beam (B, C) bool and the highest ŷ_t of each label over its steps (B, C). A beam that
+    has ended keeps its score, so the result of a text does not depend on its batch.
     """
     batch, rows = scene.labels.shape[:2]
     eos = rows - 1
     h, c = decoder.start(scene, paths)
     score = h.new_full((batch, paths), float("-inf"), dtype=torch.float32)
-    score[:, 0] = 0.0  # one path to begin with
+    score[:, 0] = 0.0  # start from one beam
     chosen = torch.zeros(batch, paths, rows, dtype=torch.bool, device=h.device)
     highest = torch.zeros(batch, paths, rows, device=h.device)
     wait = torch.full((rows,), float("-inf"), device=h.device)
@@ -101,5 +105,5 @@ def search(decoder: LabelDecoder, scene: Scene, *, paths: int, most: int) -> tup
 
 
 def _taken(t: Tensor, path: Tensor) -> Tensor:
-    """Rows of `t` (B, K, X) that the new paths come from, `path` (B, K)."""
+    """Return the rows of `t` (B, K, X) at the parent beams `path` (B, K)."""
     return t.gather(1, path.unsqueeze(-1).expand_as(t))

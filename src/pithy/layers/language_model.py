@@ -1,4 +1,4 @@
-"""Language models over the states of a BiLSTM (Rei, 2017): each direction guesses the token that it has not read."""
+"""Language models over the states of a BiLSTM (Rei, 2017): each direction predicts the next token it will read."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from pithy.layers.initialization import glorot
 
 
 class _Guess(nn.Module):
-    """One direction: states (T, D) through a tanh layer to every outcome."""
+    """Classifier of one direction: states (T, D) → tanh layer → logits of all outcomes."""
 
     def __init__(self, *, width: int, hidden: int, outcomes: int) -> None:
         super().__init__()
         self.hidden, self.out = nn.Linear(width, hidden), nn.Linear(hidden, outcomes)
 
     def forward(self, states: Tensor, gold: Tensor, weight: Tensor) -> Tensor:
-        """Σ_i `weight`_i · −log p(`gold`_i), a scalar."""
-        logits = self.out(self.hidden(states).tanh())  # of the softmax over m_t
+        """Return Σ_i `weight`_i · −log p(`gold`_i), a scalar, for T tokens."""
+        logits = self.out(self.hidden(states).tanh())  # the tanh layer gives m_t
         each = cross_entropy(logits.float(), gold, reduction="none")
         return (each * weight).sum()
 
 
 class LanguageModel(nn.Module):
-    """The forward state at t guesses token t + 1, the backward state token t − 1.
+    """Language model whose forward state at t predicts token t + 1 and whose backward state predicts token t − 1.
 
-    Ids from `most` on are one outcome, "other"; a text's borders, which no id stands for, are one more.
+    `width` is the width of both directions' states together. All ids from `most` on are one outcome, "other"; the
+    borders of a text, which have no id, are one more outcome.
     """
 
     def __init__(self, *, width: int, hidden: int, vocabulary: int, most: int) -> None:
@@ -37,10 +38,10 @@ class LanguageModel(nn.Module):
         glorot(self)
 
     def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
-        """Mean cost of a guess, both directions', over the `valid` tokens of `ids` (B, L), a scalar.
+        """Return the mean loss per prediction of both directions over the `valid` tokens of `ids` (B, L), a scalar.
 
-        `states` (T, D) of these tokens, row after row, are the forward direction's, then the backward one's; row b
-        counts `counts` (B,) times.
+        `states` (T, D) belong to the T valid tokens, row after row; the first half of each is the forward direction's,
+        the second half the backward direction's. Row b counts `counts[b]` times, `counts` (B,).
         """
         after, before = neighbours(ids.clamp(max=self.other), valid, self.border)
         ahead, back = states.chunk(2, -1)
@@ -50,6 +51,6 @@ class LanguageModel(nn.Module):
 
 
 def neighbours(ids: Tensor, valid: Tensor, border: int) -> tuple[Tensor, Tensor]:
-    """The id after and the id before each token of `ids` (B, L), `border` at both ends of a text."""
+    """Return the id after and the id before each token of `ids` (B, L), with `border` at the ends of a text."""
     after = torch.where(pad(valid[:, 1:], (0, 1)), pad(ids[:, 1:], (0, 1)), border)
     return after, pad(ids[:, :-1], (1, 0), value=border)

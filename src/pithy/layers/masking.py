@@ -1,4 +1,4 @@
-"""Means, maxima and attention masks over valid tokens only, so that padding never shows."""
+"""Means, maxima and attention masks over valid tokens only, so that padding never affects a result."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch.autograd import Function
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
-    """Mean of `x` (B, L, D) over valid tokens: (B, D)."""
+    """Return the mean of `x` (B, L, D) over valid tokens (B, L): (B, D)."""
     weight = valid.unsqueeze(-1).to(x.dtype)
     return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
 def masked_max(x: Tensor, valid: Tensor) -> Tensor:
-    """Maximum of `x` (B, L, D) over valid tokens: (B, D). Equal ones share its gradient."""
+    """Return the maximum of `x` (B, L, D) over valid tokens (B, L): (B, D). Ties share the gradient equally."""
     above = floored(x, valid, 2)
     if torch.compiler.is_exporting():
         return above.amax(1)
@@ -24,41 +24,42 @@ def masked_max(x: Tensor, valid: Tensor) -> Tensor:
 
 
 def floored(x: Tensor, valid: Tensor, channels: int) -> Tensor:
-    """`x` (B, L, D), or (B, D, L), as low as can be where it is not `valid` (B, L); `channels` is D's dimension.
+    """Add the lowest finite number to `x` (B, L, D) or (B, D, L) where it is not `valid` (B, L).
 
-    An addition takes a third of the time of filling, and its backward nothing.
+    `channels` is the index of dimension D. An addition takes a third of the time of `masked_fill`, and its backward
+    pass takes no time.
     """
     floor = torch.zeros_like(valid, dtype=x.dtype).masked_fill_(~valid, torch.finfo(x.dtype).min)
     return x + floor.unsqueeze(channels)
 
 
 def hits_of(x: Tensor, peaks: Tensor) -> Tensor:
-    """1 where `x` is a peak, 0 below it: as numbers, since a CPU takes five times as long to make booleans."""
+    """Return 1 where `x` equals `peaks`, else 0, in the type of `x`: a CPU takes five times as long for booleans."""
     return torch.eq(x, peaks, out=torch.empty_like(x))
 
 
 class _Peak(Function):
-    """`amax` over the tokens, with a gradient that is quick on a CPU."""
+    """`amax` over the tokens with a backward pass that is fast on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Peaks (B, D) of `x` (B, L, D)."""
+        """Return the maxima (B, D) of `x` (B, L, D)."""
         peaks = x.amax(1)
         ctx.save_for_backward(x, peaks)
         return peaks
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Each peak's gradient in equal parts to the places that have it."""
+        """Split the gradient of each maximum equally among the positions that attain it."""
         x, peaks = ctx.saved_tensors
         hits = hits_of(x, peaks.unsqueeze(1))
         return hits.mul_((gradients[0] / hits.sum(1)).unsqueeze(1))
 
 
 def key_mask(valid: Tensor) -> Tensor | None:
-    """(B, 1, 1, L) mask of the keys that may be attended; None where every token is valid (the faster kernel).
+    """Return the mask (B, 1, 1, L) of the keys that may be attended, or None if all tokens are valid (faster kernel).
 
-    A graph, exported or captured, takes one way for every batch and always has the mask.
+    An exported or CUDA-captured graph has one code path for all batches, so it always gets the mask.
     """
     mask = valid[:, None, None, :]
     captured = valid.is_cuda and torch.cuda.is_current_stream_capturing()

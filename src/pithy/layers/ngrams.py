@@ -1,4 +1,4 @@
-"""n-grams of token ids, without text: as exact keys (TF-IDF) and as hashed buckets (fastText)."""
+"""n-grams of token ids, as exact keys (TF-IDF) and as hashed buckets (fastText)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pithy.layers.types import Tokens
 
 
 def longest(vocabulary: int) -> int:
-    """The most tokens of an n-gram whose key fits 64 bits."""
+    """Return the largest n for which the key of an n-gram fits into a signed 64-bit integer."""
     n = 0
     while (vocabulary + 1) ** (n + 1) < 2**63:
         n += 1
@@ -20,10 +20,8 @@ def longest(vocabulary: int) -> int:
 
 
 def _spans(tokens: Tokens, vocabulary: int, most: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """For n = 1..most, the n-grams that start at each place: n, keys (B, L − n + 1), and which are all text.
-
-    A key is the n-gram read as a number to the base V + 1 (digits 1..V), so keys of different n never meet.
-    """
+    """Yield n, the keys (B, L − n + 1) of the n-grams at each start position, and their validity, for n = 1..most."""
+    # a key is the n-gram as a number to the base V + 1 with digits 1..V, so keys of different n never collide
     digits = tokens.ids + 1
     key = torch.zeros_like(digits)
     for n in range(1, most + 1):
@@ -31,11 +29,14 @@ def _spans(tokens: Tokens, vocabulary: int, most: int) -> Iterator[tuple[int, Te
         if span <= 0:
             return
         key = key[:, :span] * (vocabulary + 1) + digits[:, n - 1 :]
-        yield n, key, tokens.valid[:, n - 1 :]  # valid tokens are contiguous, so the last one decides
+        yield n, key, tokens.valid[:, n - 1 :]  # valid tokens are contiguous: the last one decides
 
 
 def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """One int64 key an n-gram of the valid tokens, and its row: (K,), (K,); n runs from orders[0] to orders[1]."""
+    """Return the int64 key and the row of every n-gram of valid tokens: (K,), (K,), for n = orders[0]..orders[1].
+
+    Raises ValueError if the keys do not fit into 64 bits.
+    """
     if orders[1] > longest(vocabulary):
         raise ValueError(f"{orders[1]}-grams of {vocabulary} tokens do not fit 64 bits")
     rows = torch.arange(tokens.ids.shape[0], device=tokens.ids.device).unsqueeze(1).expand_as(tokens.ids)
@@ -52,9 +53,10 @@ def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tupl
 def count_known(
     tokens: Tokens, known: Tensor, vocabulary: int, orders: tuple[int, int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Count the n-grams whose keys are in `known` (F,), sorted: row (K,), place in `known` (K,), count (K,).
+    """Count the n-grams whose keys are in `known` (F,), which must be sorted.
 
-    Each n-gram of a row is counted once; rows ascend, and places within a row.
+    Returns the row, the index in `known` and the count of each distinct n-gram of a row: (K,) each, sorted by row,
+    then by index.
     """
     keys, rows = ngram_keys(tokens, vocabulary, orders)
     size = max(len(known), 1)
@@ -65,10 +67,10 @@ def count_known(
 
 
 def ngram_buckets(tokens: Tokens, vocabulary: int, orders: list[int], buckets: int) -> Tensor:
-    """The bucket, 0..buckets − 1, of the n-gram of each order that starts at each token: (B, L, K).
+    """Return the bucket, 0..buckets − 1, of the n-gram that starts at each token, for each of K orders: (B, L, K).
 
-    `buckets` itself stands where there is none: an n-gram never runs past the end of its text. Keys of long n-grams
-    may wrap around; the hash that follows makes that as good as any other number.
+    The value is `buckets` where there is no n-gram, because it would cross the end of the text. Keys of long n-grams
+    may overflow and wrap around; this is harmless because they are hashed.
     """
     out = tokens.ids.new_full((*tokens.ids.shape, len(orders)), buckets)
     for n, key, whole in _spans(tokens, vocabulary, max(orders)):

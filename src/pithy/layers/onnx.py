@@ -1,4 +1,4 @@
-"""What an exported graph (ONNX) has an operator for, and a traced model would have to spell out."""
+"""ONNX operators for exported models, for computations that tracing would unroll."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 
 def lstm(layer: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """ONNX's LSTM: one layer over texts `x` (B, L, I) of `lengths` (B,), in each of its R directions.
+    """Run the one-layer LSTM `layer` with R directions over texts `x` (B, L, I) of `lengths` (B,), as ONNX's operator.
 
-    States (B, L, R·D), zero beyond a text's end, and the last hidden and cell state (R, B, D). To be traced only.
+    Returns the states (B, L, R·D), zero after the end of a text, and the last hidden and cell state (R, B, D). Works
+    only while a model is traced for export.
     """
     from torch.onnx.ops import symbolic_multi_out
 
@@ -29,6 +30,6 @@ def lstm(layer: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _reordered(weight: Tensor) -> Tensor:
-    """The gates of `weight` (4D, …) in ONNX's order: input, output, forget, cell; torch's is i, f, g, o."""
+    """Reorder the gates of `weight` (4D, …) from torch's order i, f, g, o to ONNX's order i, o, f, g."""
     i, f, g, o = weight.chunk(4)
     return torch.cat([i, o, f, g])

@@ -1,4 +1,4 @@
-"""Pooling over the positions of a text, by its own length and never by that of its batch."""
+"""Pooling over the positions of a text that depends on its own length only, not on that of its batch."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pithy.layers.masking import floored, hits_of
 
 
 def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Maximum over windows of 3 around every second position: (B, C, L) → (B, C, ⌈L/2⌉), with the new mask.
+    """Max-pool with window 3 and stride 2: (B, C, L), (B, L) → (B, C, ⌈L/2⌉) and the new mask (B, ⌈L/2⌉).
 
     A row of n positions keeps ⌈n/2⌉ of them. Johnson and Zhang (2017), Conneau et al. (2017).
     """
     rows, kept = floored(x, valid, 1), valid[:, ::2]
-    if torch.compiler.is_exporting():  # max_pool1d has no traced length
+    if torch.compiler.is_exporting():  # max_pool1d does not trace a dynamic length
         pooled = max_pool2d(rows.unsqueeze(2), (1, 3), stride=(1, 2), padding=(0, 1)).squeeze(2)
     else:
         pooled = cast(Tensor, _Halving.apply(rows))  # type: ignore[no-untyped-call]
-    return pooled * kept.unsqueeze(1).to(x.dtype), kept  # `masked_fill` would lay the rows out anew
+    return pooled * kept.unsqueeze(1).to(x.dtype), kept  # `masked_fill` would change the memory layout
 
 
 class _Halving(Function):
-    """The maximum by whole slices, even places and their neighbours: a fraction of the library's time on a CPU."""
+    """Max pooling by slices of even and odd positions; on a CPU it takes a fraction of PyTorch's time."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Peaks (B, C, ⌈L/2⌉) of `x` (B, C, L)."""
+        """Return the maxima (B, C, ⌈L/2⌉) of `x` (B, C, L)."""
         even, odd = x[..., ::2], x[..., 1::2]
         count, last = odd.shape[2], even.shape[2] - 1
         peaks = even.clone()
@@ -41,7 +41,7 @@ class _Halving(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Each peak's gradient to the place that has it: of equal ones the middle, then the right."""
+        """Pass the gradient of each maximum to one position that attains it: middle first, then right, then left."""
         x, peaks = ctx.saved_tensors
         even, odd, gradient = x[..., ::2], x[..., 1::2], torch.empty_like(x)
         count, last = odd.shape[2], even.shape[2] - 1
@@ -54,19 +54,19 @@ class _Halving(Function):
 
 
 def k_max(x: Tensor, valid: Tensor, k: int) -> Tensor:
-    """The k largest values of each channel in the text's order: (B, C, L) → (B, C, k), zeros where a row has fewer.
+    """Return the k largest values of each channel in text order: (B, C, L) → (B, C, k), zeros if a row has fewer.
 
     Of equal values the first ones are taken.
     """
-    short = k if torch.compiler.is_exporting() else max(0, k - x.shape[2])  # a graph is for texts of every length
+    short = k if torch.compiler.is_exporting() else max(0, k - x.shape[2])  # an exported graph must accept any length
     x, valid = pad(x, (0, short)), pad(valid, (0, short))
     ranked = x.masked_fill(~valid.unsqueeze(1), torch.finfo(x.dtype).min).argsort(dim=2, descending=True, stable=True)
-    places = ranked[..., :k].sort(2).values  # padding ranks last and stands last
+    places = ranked[..., :k].sort(2).values  # padding is last in rank and in position
     return (x * valid.unsqueeze(1).to(x.dtype)).gather(2, places)
 
 
 class AttentionPool(nn.Module):
-    """tanh(Σ_i α_i h_i) with α = softmax(wᵀ tanh(h)) over valid tokens: (B, L, D) → (B, D).
+    """Attention pooling tanh(Σ_i α_i h_i) with α = softmax(wᵀ tanh(h)) over valid tokens: (B, L, D) → (B, D).
 
     Zhou et al. (2016), Eq. 9–12.
     """
@@ -76,7 +76,7 @@ class AttentionPool(nn.Module):
         self.query = nn.Linear(width, 1, bias=False)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
-        """The pooled `states` (B, L, D) of the `valid` tokens (B, L)."""
+        """Pool the `states` (B, L, D) of the `valid` tokens (B, L)."""
         scores = self.query(states.tanh()).squeeze(-1)  # Eq. 9
         shares = scores.masked_fill(~valid, torch.finfo(scores.dtype).min).softmax(1)  # Eq. 10
         return torch.bmm(shares.unsqueeze(1), states).squeeze(1).tanh()  # Eq. 11, 12

@@ -1,4 +1,4 @@
-"""The semantic perceptron (DMSP, Eq. 1, 2, 8): an encoder layer that shuffles tokens where others attend."""
+"""Semantic perceptron (DMSP, Eq. 1, 2, 8): an encoder layer that uses shuffled tokens instead of attention."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Order = Literal["random", "expectation", "none"]
 
 
 def fixed_keys(valid: Tensor, layer: int, draw: int) -> Tensor:
-    """Sort keys (B, L) that depend only on layer, draw, the row's length and the token's place: inference."""
+    """Return sort keys (B, L) for inference that depend only on layer, draw, the row's length and the position."""
     length = valid.sum(1, keepdim=True)  # (B, 1)
     place = torch.arange(valid.shape[1], device=valid.device)  # (L,)
     return mix(place + 4096 * mix(length + 65_536 * (layer + 1024 * draw)))
 
 
 def shuffle(x: Tensor, valid: Tensor, keys: Tensor) -> Tensor:
-    """F_t: the valid tokens of each row of `x` (B, L, D) in the order of `keys` (B, L); padding stays.  Eq. 1."""
-    # a tie between real tokens is broken by place (stable), padding sorts last
+    """Apply F_t: order the valid tokens of each row of `x` (B, L, D) by `keys` (B, L); padding stays.  Eq. 1."""
+    # padding sorts last; the stable sort breaks ties between tokens by position
     keys = torch.where(valid, keys, torch.iinfo(keys.dtype).max if not keys.is_floating_point() else torch.inf)
     order = keys.argsort(dim=1, stable=True)  # (B, L)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
 class SemanticPerceptron(nn.Module):
-    """x^j = norm(−F_t(x⁰) + x^{j−1} + MLP_j(x^{j−1})): (B, L, D) → (B, L, D).  Eq. 2, 8.
+    """Encoder layer x^j = norm(−F_t(x⁰) + x^{j−1} + MLP_j(x^{j−1})): (B, L, D) → (B, L, D).  Eq. 2, 8.
 
-    `order`: `random` shuffles x⁰, `expectation` takes the mean token in its place, `none` leaves F_t out (MLP).
+    `order` selects F_t: `random` shuffles x⁰, `expectation` uses the mean token, `none` omits the term (MLP).
     """
 
     def __init__(self, *, width: int, hidden: int, dropout: float, order: Order) -> None:
@@ -41,7 +41,7 @@ class SemanticPerceptron(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width), Dropout(dropout))
 
     def transformed(self, x0: Tensor, valid: Tensor, layer: int, draw: int) -> Tensor:
-        """F_t(x⁰) (B, L, D): a new order a row while training, a fixed one a layer, draw and length otherwise."""
+        """Return F_t(x⁰) (B, L, D): a new order per row in training, else one fixed by layer, draw and length."""
         if self.order == "expectation":
             weight = valid.unsqueeze(-1).to(x0.dtype)
             return (x0 * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True) * weight
@@ -49,7 +49,7 @@ class SemanticPerceptron(nn.Module):
         return shuffle(x0, valid, keys)
 
     def forward(self, x: Tensor, x0: Tensor, valid: Tensor, layer: int, draw: int = 0) -> Tensor:
-        """The layer number `layer` (from 1) on `x` (B, L, D) with the embeddings `x0` (B, L, D)."""
+        """Apply the layer with number `layer` (from 1) to `x` (B, L, D), given the embeddings `x0` (B, L, D)."""
         total = x + self.mlp(x)
         if self.order != "none":
             total = total - self.transformed(x0, valid, layer, draw)

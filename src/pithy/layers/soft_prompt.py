@@ -1,4 +1,4 @@
-"""A learnt template (PTA's soft option): trainable vectors in the places of the prompt's words."""
+"""Soft prompt (PTA's option `soft`): trainable vectors instead of the template's word vectors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pithy.layers.types import Tokens
 
 
 class SoftPrompt(nn.Module):
-    """Vectors of the prompt that start from its words' own; its masks, and the words of the text, keep theirs.
+    """Trainable vectors of the P prompt words, initialized from the embeddings of these words.
 
-    `prefix` are the ids in front of every text, `table` the encoder's token vectors (V, E).
+    Mask tokens and the words of the text keep their embeddings. `prefix` are the ids before every text, `mask_id` the
+    id of a mask token and `table` the encoder's embedding table (V, E).
     """
 
     def __init__(self, prefix: Sequence[int], mask_id: int, table: nn.Embedding) -> None:
@@ -26,7 +27,7 @@ class SoftPrompt(nn.Module):
         self.vectors = nn.Parameter(table.weight.detach()[words].clone())  # (P, E)
 
     def forward(self, tokens: Tokens, table: nn.Embedding) -> Tokens:
-        """`tokens` (B, L) with the vectors (B, L, E) that stand for them."""
+        """Return `tokens` (B, L) with `vectors` (B, L, E) that hold the trainable vectors of the prompt."""
         words: Tensor = table(tokens.ids)
         prompt = self.vectors.to(words.dtype).expand(len(words), -1, -1)
         return replace(tokens, vectors=words.index_copy(1, self.places, prompt))

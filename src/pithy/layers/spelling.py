@@ -1,4 +1,4 @@
-"""A token by its characters: the last states of a BiLSTM over them (Lample et al., 2016)."""
+"""Token vectors from characters: the last states of a BiLSTM over a token's characters (Lample et al., 2016)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pithy.layers.language_model import LanguageModel
 
 
 class Speller(nn.Module):
-    """tanh(W [last forward state; last backward state]): characters (T, W) → (T, `width`).
+    """Character BiLSTM tanh(W [last forward state; last backward state]): characters (T, W) → (T, `width`).
 
-    `characters` ids spell, 0 of which is none; a token without any is read as one such. Each distinct spelling is
-    read once, with those of its length, so that there is no padding to step over. `model`, where given, guesses the
-    characters.
+    `characters` is the number of character ids; id 0 is padding, and a token without characters is read as one id 0.
+    Each distinct spelling is read once, in a batch with the spellings of its length, so that no padding is read.
+    `model` is an optional language model of the characters.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Speller(nn.Module):
         glorot(self)
 
     def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Vectors (T, `width`) of T tokens, and in training the language model's mean cost of a guess."""
+        """Return the vectors (T, `width`) of T tokens and, in training, the language model's mean loss or None."""
         if torch.compiler.is_exporting():
             return self.read_each(characters), None
         spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
@@ -43,14 +43,14 @@ class Speller(nn.Module):
         return vectors, self.model(states, spellings, valid, counts[order])
 
     def read_each(self, characters: Tensor) -> Tensor:
-        """As `forward`, every token's spelling by itself, for an exported graph: (T, W) → (T, `width`)."""
+        """Return the vectors as `forward` does, but read every token, for an exported graph: (T, W) → (T, `width`)."""
         lengths = (characters > 0).sum(1).clamp(min=1)
         _, h, _ = onnx.lstm(self.lstm, self.embedding(characters), lengths)
         vectors: Tensor = self.project(h.transpose(0, 1).flatten(1)).tanh()
         return vectors
 
     def read(self, spellings: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Last states (U, 2h) of `spellings` (U, W), in order of `lengths` (U,), and the states of all characters."""
+        """Return the last states (U, 2h) of `spellings` (U, W), sorted by `lengths` (U,), and all states."""
         sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
         last, states = [], []
         for size, alike in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):

@@ -1,7 +1,7 @@
-"""What flows between the parts of a model.
+"""Data types that encoders and heads exchange.
 
-Letters used everywhere: B batch, L tokens, D width, H heads, C classes, N layers, V vocabulary, S token labels,
-W characters of a token.
+Dimensions in all docstrings: B batch, L tokens, D width, H heads, d = D/H, C classes, N layers, V vocabulary, E width
+of a token vector, S token labels, W characters of a token.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tokens:
-    """A batch of texts: `ids` (B, L) int64 and `valid` (B, L) bool, True on real tokens.
+    """Batch of texts: `ids` (B, L) int64 and `valid` (B, L) bool, True for real tokens.
 
-    `vectors` (B, L, E) stand in for the encoder's own of `ids` where they are given, ahead of positions and norms.
-    `characters` (B, L, W) int64 spell the tokens where the view has them, 0 where a token has no more. `labels` (B, L)
-    int64 are the tokens' own where the data have them, -1 where a token has none.
+    `vectors` (B, L, E), if given, replace the encoder's embeddings of `ids`, before positions and normalization.
+    `characters` (B, L, W) int64 are the character ids of the tokens if the view has them, padded with 0. `labels`
+    (B, L) int64 are the token labels if the data have them, -1 for a token without a label.
     """
 
     ids: Tensor
@@ -30,11 +30,11 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder made of `tokens`: the hidden states of every layer.
+    """Output of an encoder: the hidden states of every layer.
 
-    `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer. `cost` is what the encoder
-    itself adds to the loss, the mean over the batch's texts. One that shortens its texts names the `tokens` that are
-    left.
+    `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer. `tokens` are the tokens of
+    the last states: those of the batch, or the remaining ones if the encoder shortens texts. `cost` is the encoder's
+    own term of the loss, a mean over the texts of the batch.
     """
 
     states: tuple[Tensor, ...]
@@ -43,17 +43,18 @@ class Encoded:
 
     @property
     def last(self) -> Tensor:
-        """Hidden states of the last layer (B, L, D)."""
+        """The hidden states of the last layer (B, L, D)."""
         return self.states[-1]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a head says of a batch.
+    """Output of a head for a batch.
 
-    `logits` (B, C): their softmax is the probability of each class. `loss` is the mean over the batch where labels were
-    given, or the sum where the head is `summed`. `parts` holds the logits of a head's own classifiers, (K, B, C), where
-    it has several. `tokens` (B, L, S) are the logits of the tokens' own labels where the head gives them.
+    `logits` (B, C) are the class logits; their softmax, or with several labels per text their sigmoid, gives the
+    probabilities. `loss`, if labels are given, is the mean over the batch, or the sum if the head is `summed`. `parts`
+    (K, B, C) are the logits of each of a head's K classifiers, if it has several. `tokens` (B, L, S) are the logits of
+    the token labels, if the head predicts them.
     """
 
     logits: Tensor
@@ -64,21 +65,21 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the data fix about a model: sizes, special tokens, part-of-speech weights, pretrained weights."""
+    """Properties of a model that the data determine: sizes, special tokens, part-of-speech and pretrained weights."""
 
     vocabulary: int
     classes: int
     max_length: int
     labels: tuple[str, ...] = ()  # names of the classes
     multi: bool = False  # a text may have several labels
-    token_labels: tuple[str, ...] = ()  # names of the tokens' labels, the default one first
-    plain_class: int = 0  # the class whose texts have the fewest tokens with a label other than the default
-    characters: int = 0  # ids that spell tokens, 0 (none) and 1 (unknown) included; 0: tokens are not spelled
-    unk_id: int = 1  # of a token that the vocabulary lacks
+    token_labels: tuple[str, ...] = ()  # names of the token labels, the default label first
+    plain_class: int = 0  # the class whose texts have the fewest tokens with a non-default label
+    characters: int = 0  # number of character ids, with 0 (padding) and 1 (unknown); 0: no characters
+    unk_id: int = 1  # id of tokens outside the vocabulary
     mask_id: int | None = None
-    prefix_ids: tuple[int, ...] = ()  # in front of every text
+    prefix_ids: tuple[int, ...] = ()  # ids before every text: the prompt
     pos_weight: Tensor | None = None  # (V,)
-    label_counts: Tensor | None = None  # (C,) texts of train with each label, where a text may have several
-    vectors: Tensor | None = None  # (V, E) pretrained, rows of NaN for entries without one
+    label_counts: Tensor | None = None  # (C,) training texts with each label, if `multi`
+    vectors: Tensor | None = None  # (V, E) pretrained token vectors; a row of NaN if there is none
     checkpoint: str | None = None
-    pretrained: Path | None = None  # folder of the small encoder that was pretrained on the view's texts
+    pretrained: Path | None = None  # folder of a small encoder pretrained on the view's texts

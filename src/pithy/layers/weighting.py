@@ -1,4 +1,4 @@
-"""Part-of-speech weights in an attention (Transformer-F, Eq. 5), without building the attention matrix."""
+"""Part-of-speech weights in attention (Transformer-F, Eq. 5), without building the attention matrix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Placement = Literal["after", "inside", "log"]
 
 
 def pos_table(setting: Placement | Literal["none"], context: Context) -> Tensor | None:
-    """The weight of every token of the vocabulary (V,) where the `setting` asks for one.
+    """Return the weight of every token of the vocabulary (V,), or None if `setting` is `none`.
 
-    Raises ValueError where the view has no table.
+    Raises ValueError if the view has no part-of-speech table.
     """
     if setting == "none":
         return None
@@ -27,12 +27,13 @@ def pos_table(setting: Placement | Literal["none"], context: Context) -> Tensor 
 def weigh(
     key: Tensor, value: Tensor, mask: Tensor | None, weight: Tensor, placement: Placement
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Move token weights w (B, L) into the key, the value or the mask of a scaled dot-product attention.
+    """Apply token weights w (B, L) to the key, value or mask of scaled dot-product attention with scores S.
 
-    `key`, `value` (B, H, L, d); `mask` bool (B, 1, 1, L), (B, 1, L, L) in a window, or None. Each placement is exact:
-    after:  softmax(S) · diag(w) · V = softmax(S) · (w ⊙ V)                      Eq. 5; the sum is not renormalised
-    inside: softmax(S ∘ w) · V, and (S ∘ w)_ij = q_i · (w_j k_j)
-    log:    softmax(S + log w) · V, the renormalised form: unchanged by a constant w
+    `key` and `value` are (B, H, L, d). `mask` is bool (B, 1, 1, L), (B, 1, L, L) for windowed attention, or None.
+    Returns the key, value and mask to use instead. Each placement is exact:
+    after:  softmax(S) · diag(w) · V = softmax(S) · (w ⊙ V)            Eq. 5; the weights are not renormalised
+    inside: softmax(S ∘ w) · V with (S ∘ w)_ij = q_i · (w_j k_j)
+    log:    softmax(S + log w) · V, the renormalised form; a constant w has no effect
     """
     column = weight[:, None, :, None].to(value.dtype)  # (B, 1, L, 1)
     if placement == "after":
@@ -40,5 +41,5 @@ def weigh(
     if placement == "inside":
         return column * key, value, mask
     bias = weight[:, None, None, :].to(key.dtype).clamp(min=1e-9).log()  # (B, 1, 1, L)
-    # the lowest number in place of −∞, which is no number in a row of padding that may attend nowhere
+    # the lowest finite number instead of −∞, which gives NaN in a row that may attend to no key
     return key, value, bias if mask is None else torch.where(mask, bias, torch.finfo(bias.dtype).min)
