@@ -1,6 +1,6 @@
-"""Our own attention in the encoders of the transformers library, by way of its attention interface.
+"""Custom attention for the encoders of the transformers library, registered through its attention interface.
 
-Heads that weigh each other, tokens weighed by their part of speech, or both.
+It adds head-to-head attention (HTH), part-of-speech weights (Transformer-F), or both.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pithy.layers.masking import key_mask
 from pithy.layers.weighting import Placement, weigh
 
 NAME = "pithy"
-DROPOUT = 0.1  # of M̃ (HTH, Eq. 5), as BERT's own dropouts
-# families whose attention is looked up by name: model_type and the class that holds q, k and v (MacBERT is a bert)
+DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
+# families that use the attention interface: model_type and the class that holds q, k and v (MacBERT is a bert)
 FAMILIES = {
     "bert": "BertSelfAttention",
     "roberta": "RobertaSelfAttention",
@@ -31,7 +31,7 @@ FAMILIES = {
 
 
 def refuse_others(family: str, **settings: str) -> None:
-    """Raises ValueError for a `family` that would attend past any of the encoder's `settings` that is not none."""
+    """Raise ValueError if the attention of `family` would ignore one of the encoder's `settings` (not `none`)."""
     for name, value in settings.items():
         if value != "none" and family not in FAMILIES:
             raise ValueError(
@@ -41,7 +41,7 @@ def refuse_others(family: str, **settings: str) -> None:
 
 
 def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
-    """Let every self-attention of the library's `backbone` attend through `attend`, with what `plug` gives it."""
+    """Make every self-attention of the transformers model `backbone` use `attend`, after `plug` has prepared it."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)
@@ -51,9 +51,10 @@ def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placemen
 
 
 def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
-    """Give every self-attention of `backbone` what `attend` looks for: a new HeadToHead where there is a `gate`.
+    """Set the attributes that `attend` reads on every self-attention of `backbone`: `placement` and `head_to_head`.
 
-    The parts are made here, on the CPU, after the checkpoint's weights are read: none is left without a value.
+    With a `gate`, `head_to_head` is a new HeadToHead. The modules are created on the CPU after the checkpoint's weights
+    are loaded, so that all their weights are initialized.
     """
     config = backbone.config
     for module in list(backbone.modules()):
@@ -65,9 +66,10 @@ def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: 
 
 
 def mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
-    """The mask of the keys that may be attended, True where they may: (B, 1, 1, L), (B, 1, L, L) in a window, or None.
+    """Return the mask of the keys that may be attended, or None if all may be.
 
-    A window (ModernBERT's local layers) that is as wide as the texts is none.
+    The mask is boolean, True for keys that may be attended: (B, 1, 1, L), or (B, 1, L, L) with a window (ModernBERT's
+    local layers). A window that is at least as wide as the texts is ignored.
     """
     from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
 
@@ -90,10 +92,10 @@ def attend(
     token_weight: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of the interface: q, k, v (B, H, L, d) to context (B, L, H, d), and the weights where asked for.
+    """Attend as the interface requires: `query`, `key`, `value` (B, H, L, d) → context (B, L, H, d) and weights.
 
-    The squeeze (HTH, Eq. 1) runs over all pairs of real tokens, in a window too. `token_weight` (B, L) weighs the
-    tokens by part of speech.
+    The weights (B, H, L, L) are None unless `output_attentions` is set. The mean of the scores (HTH, Eq. 1) runs over
+    all pairs of real tokens, also in an attention with a window. `token_weight` (B, L) are part-of-speech weights.
     """
     part: Any = module.head_to_head
     valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)

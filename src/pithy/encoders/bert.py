@@ -1,7 +1,7 @@
-"""BERT's encoder (Devlin et al., 2019), MacBERT and MiniLM too, without the model classes of the transformers library.
+"""BERT's encoder (Devlin et al., 2019), also for MacBERT and MiniLM, without the classes of the transformers library.
 
-Importing those takes 3 seconds a process, and their way through a layer as long as its matrix products do for one text.
-Weights have the names and shapes of the library's `BertModel` without its pooler.
+Importing those classes takes 3 seconds per process. For one text, their overhead per layer takes as long as the layer's
+matrix products. Weights have the names and shapes of the library's `BertModel` without its pooler.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAIN = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_
 
 @dataclass(kw_only=True)
 class BertConfig:
-    """What config.json says of the encoder, under the library's names and with its defaults."""
+    """Settings of the encoder in config.json, with the names and defaults of the transformers library."""
 
     vocab_size: int = 30_522
     hidden_size: int = 768
@@ -50,7 +50,7 @@ class BertConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> BertConfig | None:
-        """The config of a BERT that `Bert` is; None for any other, which the library builds."""
+        """Return the config from the `values` of config.json, or None for a model that `Bert` does not implement."""
         known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         plain = all(values.get(name, value) == value for name, value in PLAIN.items())
         if values.get("model_type") != "bert" or not plain or known.get("hidden_act", "gelu") not in ACTIVATIONS:
@@ -58,26 +58,26 @@ class BertConfig:
         return cls(**known)
 
     def to_dict(self) -> dict[str, Any]:
-        """Settings that `of`, and the library too, read back."""
+        """Return the settings as a dictionary that `of` and the transformers library can read."""
         return asdict(self)
 
 
 class Linear(nn.Linear):
-    """A product whose weights `fresh` or a checkpoint gives, and nothing before that."""
+    """Linear layer that does not initialize its weights; `fresh` or a checkpoint sets them."""
 
     def reset_parameters(self) -> None:
-        """Leave them without values."""
+        """Leave the weights uninitialized."""
 
 
 class Embedding(nn.Embedding):
-    """A table whose vectors `fresh` or a checkpoint gives, and nothing before that."""
+    """Embedding that does not initialize its weights; `fresh` or a checkpoint sets them."""
 
     def reset_parameters(self) -> None:
-        """Leave them without values."""
+        """Leave the weights uninitialized."""
 
 
 class Output(NamedTuple):
-    """What the library's encoders give: hidden states (B, L, D) and attention weights (B, H, L, L) of every layer."""
+    """Output with the library's field names: hidden states (B, L, D) and attentions (B, H, L, L) of every layer."""
 
     last_hidden_state: Tensor
     hidden_states: tuple[Tensor, ...]
@@ -85,7 +85,10 @@ class Output(NamedTuple):
 
 
 class BertSelfAttention(nn.Module):
-    """Queries, keys and values of all heads, and what they attend to: (B, L, D) → (B, L, D)."""
+    """Multi-head self-attention without the output projection: (B, L, D) → (B, L, D).
+
+    Raises ValueError if the width is not a multiple of the number of heads.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -93,12 +96,12 @@ class BertSelfAttention(nn.Module):
         if width % self.heads:
             raise ValueError(f"hidden_size {width} is not a multiple of num_attention_heads {self.heads}")
         self.query, self.key, self.value = Linear(width, width), Linear(width, width), Linear(width, width)
-        self.joined: nn.Linear | None = None  # until `join_products`
+        self.joined: nn.Linear | None = None  # set by `join_products`
         self.scale, self.dropout = (width // self.heads) ** -0.5, config.attention_probs_dropout_prob
-        self.head_to_head, self.placement = None, "none"  # until `plug` sets them
+        self.head_to_head, self.placement = None, "none"  # `plug` may change them
 
     def forward(self, x: Tensor, mask: Tensor | None, **asked: Any) -> tuple[Tensor, Tensor | None]:
-        """Context (B, L, D) of `x` (B, L, D), and the weights (B, H, L, L) where they are `asked` for."""
+        """Return the context (B, L, D) of `x` (B, L, D) and the weights (B, H, L, L), or None if not `asked` for."""
         split = (*x.shape[:2], self.heads, -1)
         q, k, v = (part.view(split).transpose(1, 2) for part in self._projected(x))  # (B, H, L, d)
         y, weights = attend(self, q, k, v, mask, self.scale, self.dropout if self.training else 0.0, **asked)
@@ -110,7 +113,10 @@ class BertSelfAttention(nn.Module):
         return self.query(x), self.key(x), self.value(x)
 
     def join_products(self) -> None:
-        """Let one product give all three, for answers only: one text takes a fifth less, training gains nothing."""
+        """Compute queries, keys and values by one matrix product, for inference only.
+
+        One text takes a fifth less time; training would gain nothing.
+        """
         parts = self.query, self.key, self.value
         self.joined = Linear(self.query.in_features, 3 * self.query.out_features)
         self.joined.weight = nn.Parameter(torch.cat([part.weight for part in parts]), requires_grad=False)
@@ -119,7 +125,7 @@ class BertSelfAttention(nn.Module):
 
 
 class Residual(nn.Module):
-    """A projection, added to what the layer's part was given, and the norm: (B, L, K) and (B, L, D) → (B, L, D)."""
+    """Projection, residual connection and layer norm: (B, L, K) and (B, L, D) → (B, L, D), K = `inner`."""
 
     def __init__(self, inner: int, config: BertConfig) -> None:
         super().__init__()
@@ -128,13 +134,13 @@ class Residual(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, y: Tensor, x: Tensor) -> Tensor:
-        """The norm of `x` plus the projected `y`."""
+        """Return LN(dense(`y`) + `x`) for `y` (B, L, K) and `x` (B, L, D)."""
         out: Tensor = self.LayerNorm(self.dropout(self.dense(y)) + x)
         return out
 
 
 class Layer(nn.Module):
-    """Post-LN layer: attention, then a two-layer perceptron, each with a residual: (B, L, D) → (B, L, D)."""
+    """Post-LN layer: attention, then a two-layer perceptron, both with a residual: (B, L, D) → (B, L, D)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -145,14 +151,14 @@ class Layer(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, x: Tensor, mask: Tensor | None, **asked: Any) -> tuple[Tensor, Tensor | None]:
-        """One layer on `x` (B, L, D), and its attention weights where they are `asked` for."""
+        """Apply the layer to `x` (B, L, D); return the states and the attention weights, or None if not `asked` for."""
         y, weights = self.attention["self"](x, mask, **asked)
         x = self.attention["output"](y, x)
         return self.output(self.activation(self.intermediate["dense"](x)), x), weights
 
 
 class Embeddings(nn.Module):
-    """Token vector, plus those of its position and of the first segment, and the norm: (B, L, D) → (B, L, D)."""
+    """Sum of token, position and first-segment embeddings, with layer norm: (B, L, D) → (B, L, D)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -164,14 +170,14 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor) -> Tensor:
-        """States of token vectors `x`."""
+        """Return the states (B, L, D) of token vectors `x` (B, L, D)."""
         places = self.position_embeddings.weight[: x.shape[1]] + self.token_type_embeddings.weight[0]  # (L, D)
         out: Tensor = self.dropout(self.LayerNorm(x + places))
         return out
 
 
 class Bert(nn.Module):
-    """Embeddings and N layers. Its weights have no values until `fresh` or a checkpoint gives them some."""
+    """BERT encoder: embeddings and N layers, with uninitialized weights until `fresh` or a checkpoint sets them."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -181,7 +187,7 @@ class Bert(nn.Module):
         self.encoder = nn.ModuleDict({"layer": layers})
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The token vectors (V, D)."""
+        """Return the embedding table (V, D) of the token ids."""
         return self.embeddings.word_embeddings
 
     def forward(
@@ -192,10 +198,10 @@ class Bert(nn.Module):
         inputs_embeds: Tensor | None = None,
         **asked: Any,
     ) -> Output:
-        """States of texts: `input_ids` (B, L) or their vectors `inputs_embeds` (B, L, D), 1 in the mask where valid.
+        """Encode `input_ids` (B, L) or token vectors `inputs_embeds` (B, L, D); `attention_mask` is 1 for real tokens.
 
-        Of what else is `asked` for, `output_attentions` and `token_weight` (B, L) reach `attend`; the states of all
-        layers come anyway.
+        `asked` goes to `attend`, which reads `output_attentions` and `token_weight` (B, L). The output always contains
+        the states of all layers.
         """
         x = self.embeddings(self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds)
         states, weights, mask = [x], [], key_mask(attention_mask.bool())
@@ -208,7 +214,7 @@ class Bert(nn.Module):
 
 
 def fresh(config: BertConfig) -> Bert:
-    """Random weights: normal ones in the tables and products, none in the biases."""
+    """Build an encoder with random weights: normal in embeddings and linear layers, zero biases and padding vector."""
     model = Bert(config)
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):

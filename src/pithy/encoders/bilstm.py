@@ -1,4 +1,4 @@
-"""Bidirectional LSTM layers, both directions added (Zhou et al., 2016)."""
+"""Bidirectional LSTM encoder that adds both directions (Zhou et al., 2016)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class BiLstmConfig(Strict):
-    """`width` is that of the token vectors and of each direction."""
+    """Settings of the encoder; `width` is the width of the token vectors and of each direction."""
 
     width: Positive = 128
     depth: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
     def build(self, context: Context) -> BiLstmEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary."""
         return BiLstmEncoder(self, context)
 
 
 class BiLstmEncoder(Encoder):
-    """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' (Eq. 8)."""
+    """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' states (Eq. 8)."""
 
     def __init__(self, config: BiLstmConfig, context: Context) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class BiLstmEncoder(Encoder):
         )
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Hidden states of the embeddings and of every layer."""
+        """Return the states of the embeddings and of every layer, (B, L, D) each."""
         states = [self.embedding(tokens)]
         for block in self.blocks:
             both, _ = block(states[-1], tokens.valid)  # (B, L, 2D)

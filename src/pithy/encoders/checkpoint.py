@@ -1,4 +1,4 @@
-"""The weights of a BERT's checkpoint, read from its folder without the transformers library."""
+"""Loading of a BERT checkpoint from its folder without the transformers library."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pithy.values import fits, shown
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-Named = tuple[str, Callable[[], Tensor]]  # a weight is read when it is called
+Named = tuple[str, Callable[[], Tensor]]  # a weight's name and the function that reads it
 
 
 def bert_in(folder: Path) -> Bert | None:
-    """The encoder of `folder` with its weights; None where it is none of `BertConfig`, or is not whole.
+    """Load the encoder of `folder`; return None if it is not a supported BERT or has no safetensors files.
 
-    Raises ValueError as `filled` does, DataError for a config or an index that is refused, and what the file's own
-    reader raises.
+    Raises ValueError as `filled` does, DataError for an unsupported config.json or a broken index, and the errors of
+    the safetensors reader.
     """
     values = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
     if isinstance(values, dict):
@@ -36,15 +36,15 @@ def bert_in(folder: Path) -> Bert | None:
 
 
 def filled(config: BertConfig, named: Iterable[Named]) -> Bert:
-    """The encoder of `config` with the weights `named`, in float32; those of further heads are left unread.
+    """Build the encoder of `config` with the weights `named`, in float32; weights that it does not have are not read.
 
-    Raises ValueError for one that is missing or has another shape.
+    Raises ValueError if a weight is missing or has the wrong shape.
     """
     model = Bert(config)
     wanted, found = model.state_dict(), {}
     for name, read in named:
         if (own := _own(name)) in wanted:
-            found[own] = read().to(torch.float32, copy=True)  # nothing stays in the file's own memory
+            found[own] = read().to(torch.float32, copy=True)  # a copy does not keep the file mapped
     for name, weight in wanted.items():
         if name not in found:
             raise ValueError(f"its weights lack {name}")
@@ -55,7 +55,7 @@ def filled(config: BertConfig, named: Iterable[Named]) -> Bert:
 
 
 def _own(name: str) -> str:
-    """The name of a weight in `Bert`: that of a model with a head, or of early checkpoints, is another."""
+    """Return the name in `Bert` of a weight from a model with a head or from an early checkpoint."""
     name = name.removeprefix("bert.")
     for old, new in LEGACY.items():
         name = name.replace(old, new)
@@ -63,16 +63,16 @@ def _own(name: str) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files that hold the weights: one, or those of an index; none where there are others than safetensors."""
+    """Return the safetensors files of the weights: one file, or the files of the index, or none."""
     if (folder / WHOLE).is_file():
         return [folder / WHOLE]
     return [folder / name for name in shards(folder)]
 
 
 def shards(folder: Path) -> list[str]:
-    """Return the weight files that the index of `folder` lists, none where it has no index.
+    """Return the names of the weight files in the index of `folder`, or an empty list if it has no index.
 
-    Raises DataError for an index that lists anything but safetensors files of the folder itself.
+    Raises DataError if the index lists anything except safetensors files of the same folder.
     """
     if not (folder / INDEX).is_file():
         return []
@@ -94,5 +94,5 @@ def _tensors(files: list[Path]) -> Iterator[Named]:
 
     for path in files:
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118  it is no mapping
+            for name in file.keys():  # noqa: SIM118  not a mapping
                 yield name, partial(file.get_tensor, name)

@@ -1,7 +1,7 @@
 """Checks of a config.json before the transformers library builds an encoder from it.
 
-The library can fetch code, replace weights or build something other than an encoder of texts, as config.json says. The
-values that pithy supports are listed here; all others are refused.
+A config.json can make the library download code, replace weights or build something other than a text encoder. Only the
+values listed here are supported; all others are rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MODEL_TYPES = {
     "mobilebert", "mpnet", "nomic_bert", "rembert", "roberta-prelayernorm", "roformer", "squeezebert", "xlm-roberta-xl",
     "xlnet", "xmod",
 }  # fmt: skip
-IMPLEMENTATIONS = (None, "eager", "sdpa")  # others are fetched from the hub, or need packages
+IMPLEMENTATIONS = (None, "eager", "sdpa")  # others are downloaded from the hub or need packages
 CHOICES = [
     f"{start}{part}_implementation{end}"
     for start in ("", "_")
@@ -29,7 +29,7 @@ UNSUPPORTED = ("per_layer_config", "quantization_config", "transformers_weights"
 
 
 def check_config(config: dict[str, Any], where: str) -> None:
-    """Raise DataError for a `config` that is not of a supported encoder; `where` names it in the message."""
+    """Raise DataError if `config` does not describe a supported encoder; `where` names the file in the message."""
     family = config.get("model_type")
     if not isinstance(family, str) or family not in MODEL_TYPES:
         raise DataError(f"{where}: model_type is {shown(repr(family))}; supported: {', '.join(sorted(MODEL_TYPES))}")

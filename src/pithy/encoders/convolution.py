@@ -1,4 +1,4 @@
-"""The convolutions of TextCNN (Kim, 2014)."""
+"""TextCNN's convolutional encoder (Kim, 2014)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionConfig(Strict):
-    """Filters of each size, over token vectors."""
+    """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""
 
     embedding: Positive = 128
     filters: Positive = 256
@@ -24,14 +24,14 @@ class ConvolutionConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
     def build(self, context: Context) -> ConvolutionEncoder:
-        """The encoder for the data's vocabulary; refuses a list of no sizes."""
+        """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
         if not self.sizes:
             raise ValueError("encoder.sizes was []: one size or more is needed, such as [2, 3, 4]")
         return ConvolutionEncoder(self, context)
 
 
 class ConvolutionEncoder(Encoder):
-    """One layer of convolutions side by side; zero beyond the text, so the width is filters × sizes."""
+    """One layer of zero-padded convolutions of several sizes, concatenated, so that D = filters × sizes."""
 
     def __init__(self, config: ConvolutionConfig, context: Context) -> None:
         super().__init__()
@@ -41,6 +41,6 @@ class ConvolutionEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """States: the embeddings (B, L, E), then the features (B, L, filters × sizes)."""
+        """Return the embeddings (B, L, E) and the features (B, L, filters × sizes)."""
         x = self.embedding(tokens)
         return Encoded((x, self.convolutions(x)), tokens)

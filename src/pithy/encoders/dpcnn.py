@@ -1,4 +1,4 @@
-"""The deep pyramid convolutional network, DPCNN (Johnson and Zhang, 2017)."""
+"""Deep pyramid convolutional network, DPCNN (Johnson and Zhang, 2017)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class DpcnnConfig(Strict):
-    """`levels` are blocks of two convolutions; each but the first halves the text (the paper's depth of 15 has 7)."""
+    """Settings of the encoder.
+
+    `levels` is the number of blocks of two convolutions; each block except the first halves the text. The paper's depth
+    of 15 has 7 levels.
+    """
 
     embedding: Positive = 128
     filters: Positive = 250
@@ -25,12 +29,15 @@ class DpcnnConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
     def build(self, context: Context) -> DpcnnEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary."""
         return DpcnnEncoder(self, context)
 
 
 class PyramidBlock(nn.Module):
-    """x + f(x), f two convolutions with pre-activation W σ(x) + b: (B, C, L) → (B, C, L)."""
+    """Residual block x + f(x), where f is two convolutions with pre-activation, W σ(x) + b: (B, C, L) → (B, C, L).
+
+    C is the number of filters and σ is ReLU.
+    """
 
     def __init__(self, filters: int) -> None:
         super().__init__()
@@ -38,14 +45,14 @@ class PyramidBlock(nn.Module):
         self.second = Convolution(inputs=filters, filters=filters, size=3)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """One block on `x` (B, C, L)."""
+        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
         return x + convolved(convolved(x.relu(), valid, self.first).relu(), valid, self.second)
 
 
 class DpcnnEncoder(Encoder):
-    """Region embedding of 3 tokens, then levels, each on half as many positions as the one before.
+    """Region embedding of 3 tokens, then levels, each with half as many positions as the level before.
 
-    A text of n tokens ends with ⌈n / 2^(levels − 1)⌉ positions, whatever its batch.
+    A text of n tokens ends with ⌈n / 2^(levels − 1)⌉ positions, independent of its batch.
     """
 
     keeps_tokens = False
@@ -56,10 +63,10 @@ class DpcnnEncoder(Encoder):
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.region = Convolution(inputs=config.embedding, filters=config.filters, size=3)
         self.levels = nn.ModuleList(PyramidBlock(config.filters) for _ in range(config.levels))
-        self.blocks = nn.ModuleList()  # levels differ in length, so none can be cut by depth control
+        self.blocks = nn.ModuleList()  # levels differ in length, so depth control cannot drop any
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """The last level's states (B, ⌈L / 2^(levels − 1)⌉, D), with the tokens that they are centred on."""
+        """Return the last level's states (B, ⌈L / 2^(levels − 1)⌉, D) and the tokens at their centres."""
         ids, valid = tokens.ids, tokens.valid
         x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.region)  # (B, D, L)
         for level, block in enumerate(self.levels):

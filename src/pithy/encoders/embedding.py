@@ -1,4 +1,4 @@
-"""Token vectors alone: for heads that do the rest."""
+"""Encoder that is only an embedding of the tokens."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig(Strict):
-    """Width of a token vector."""
+    """Settings of the encoder; `width` is the width of a token vector."""
 
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context) -> EmbeddingEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary."""
         return EmbeddingEncoder(self, context)
 
 
 class EmbeddingEncoder(Encoder):
-    """One state a token: its vector, whatever its place."""
+    """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
 
     def __init__(self, config: EmbeddingConfig, context: Context) -> None:
         super().__init__()
@@ -35,5 +35,5 @@ class EmbeddingEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """The embeddings (B, L, D)."""
+        """Return the embeddings (B, L, D)."""
         return Encoded((self.embedding(tokens),), tokens)

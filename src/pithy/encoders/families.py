@@ -1,4 +1,4 @@
-"""Small encoders of the families of the transformers library, for a view that has no checkpoint."""
+"""Small encoders of the transformers library's model families, for a view without a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pithy.values import Positive, Range, Strict, typed
 Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
 T = TypeVar("T")
 
-SMALL = "encoder.small"  # where a small encoder's sizes stand in a system of params.yaml
+SMALL = "encoder.small"  # key of a small encoder's sizes in a system of params.yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,10 @@ class Small(Strict):
 
 
 def sized(kind: type[T], small: Mapping[str, Any]) -> T:
-    """`small` as the settings `kind`. Raises ValueError, since only who builds the encoder knows its system's name."""
+    """Return `small` as settings of class `kind`.
+
+    Raises ValueError instead of ParameterError: only the caller that builds the encoder knows the name of its system.
+    """
     try:
         return typed(kind, dict(small), SMALL)
     except ParameterError as error:
@@ -36,9 +39,9 @@ def sized(kind: type[T], small: Mapping[str, Any]) -> T:
 
 
 def small_config(family: Family, small: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    """The config by which the library builds a small `family`, for the data's vocabulary and lengths.
+    """Return the transformers config of a small encoder of `family`, for the data's vocabulary and maximum length.
 
-    Raises ValueError for a size that there is not.
+    Raises ValueError if `small` has an unknown or invalid size.
     """
     sizes = sized(Small, small)
     both = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
@@ -60,7 +63,7 @@ def small_config(family: Family, small: Mapping[str, Any], context: Context) -> 
         "intermediate_size": sizes.hidden,
         "hidden_dropout_prob": sizes.dropout,
         "attention_probs_dropout_prob": sizes.dropout,
-        "max_position_embeddings": context.max_length + 1,  # RoBERTa counts from 1, after padding's own 0
+        "max_position_embeddings": context.max_length + 1,  # RoBERTa's positions start at 1; 0 is for padding
     }
-    # ALBERT's token vectors are narrower than its states
+    # ALBERT's token vectors are narrower than its hidden states
     return {**config, "embedding_size": max(1, sizes.width // 2)} if family == "albert" else config

@@ -1,4 +1,4 @@
-"""fastText (Joulin et al., 2017): vectors of words and of hashed n-grams, averaged."""
+"""fastText encoder (Joulin et al., 2017): vectors of words and of hashed n-grams."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextConfig(Strict):
-    """`orders` are the n-grams hashed into `buckets` vectors that they share."""
+    """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""
 
     width: Positive = 32
     orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
 
     def build(self, context: Context) -> FastTextEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise ValueError(f"encoder.orders was {self.orders}: one or more are needed, each once, such as [2, 3]")
         return FastTextEncoder(self, context)
 
 
 class FastTextEncoder(Encoder):
-    """States whose mean over a text's L tokens is the mean over all its F words and n-grams.
+    """Encoder whose states have, as their mean over a text's L tokens, the mean over its F words and n-grams.
 
-    A token's state is L / F times the sum of its own vector and those of the n-grams that start at it. The vectors of
-    n-grams start at zero, so that one never seen in training changes nothing but F.
+    A token's state is L / F times the sum of its own vector and the vectors of the n-grams that start at it. The n-gram
+    vectors are initialized to zero, so an n-gram that training never saw changes only F.
     """
 
     def __init__(self, config: FastTextConfig, context: Context) -> None:
@@ -45,7 +45,7 @@ class FastTextEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """States: the word vectors (B, L, D), then words and n-grams together (B, L, D)."""
+        """Return the word vectors (B, L, D) and the states of words and n-grams together (B, L, D)."""
         x, none = self.embedding(tokens), self.config.buckets
         index = ngram_buckets(tokens, self.vocabulary, self.config.orders, none)  # (B, L, K)
         sums = self.ngrams(index).sum(2)

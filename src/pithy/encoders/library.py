@@ -1,4 +1,4 @@
-"""Encoders of the transformers library: from a config, from a checkpoint's folder or from the hub."""
+"""Encoders of the transformers library, built from a config, a checkpoint folder or a name on the hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pithy.errors import DataError, InputMissingError, SourceUnavailableError
 
 
 def from_config(values: dict[str, Any]) -> Any:
-    """Build the encoder of a saved model's config, with random weights. Raises DataError for one that is refused."""
+    """Build the encoder of a saved model's config with random weights.
+
+    Raises DataError if the config is not supported.
+    """
     check_config(values, "config.json")
     own = BertConfig.of(values)
     if own is not None:
@@ -26,10 +29,10 @@ def from_config(values: dict[str, Any]) -> Any:
 
 
 def from_checkpoint(checkpoint: str) -> Any:
-    """Load the encoder of a folder or of a name of the hub.
+    """Load the encoder of a checkpoint, given by its folder or its name on the hub.
 
-    Raises SourceUnavailableError where the hub cannot be reached, DataError for a checkpoint that is not whole or that
-    is refused.
+    Raises InputMissingError if a path is not a folder, SourceUnavailableError if the hub cannot be reached, and
+    DataError if the checkpoint is incomplete or not supported.
     """
     from safetensors import SafetensorError
 
@@ -46,7 +49,7 @@ def from_checkpoint(checkpoint: str) -> Any:
 
 
 def _by_library(name: str) -> Any:
-    """The encoder of a folder or a name of the hub, by the transformers library; a BERT becomes our own."""
+    """Load the encoder by the transformers library; a supported BERT is converted to `Bert`."""
     from transformers import AutoModel, PreTrainedConfig
     from transformers.utils.logging import disable_progress_bar
 

@@ -1,4 +1,4 @@
-"""What can be told of a checkpoint before it is loaded: by its folder alone, without the library."""
+"""Family and sizes of a checkpoint, read from its folder without loading it and without the transformers library."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pithy.encoders.config_check import check_config
 from pithy.errors import DataError, InputMissingError
 from pithy.files import read_json
 
-WIDTHS = ("hidden_size", "dim", "d_model")  # as the families name them
+WIDTHS = ("hidden_size", "dim", "d_model")  # names differ between families
 HEADS = ("num_attention_heads", "n_heads", "n_head")
 
 
 class Outline(NamedTuple):
-    """The family of a checkpoint and the sizes of its layers."""
+    """Family of a checkpoint (`model_type`), its width and its number of heads."""
 
     family: str
     width: int
@@ -22,10 +22,10 @@ class Outline(NamedTuple):
 
 
 def outlined(checkpoint: str) -> Outline | None:
-    """The outline of the folder `checkpoint`; None for a name of the hub, which is only asked for when it is read.
+    """Return the family and sizes of the folder `checkpoint`; None for a name on the hub, which is not looked up here.
 
-    Raises InputMissingError where there is no such folder or it has no weights, DataError where its config.json is not
-    that of an encoder.
+    Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
+    config.json is not that of a supported encoder.
     """
     folder = Path(checkpoint).expanduser()
     if not folder.is_dir():

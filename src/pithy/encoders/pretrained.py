@@ -1,4 +1,4 @@
-"""Any encoder of the transformers library, from a checkpoint; without one, a small BERT from scratch."""
+"""Encoder of a transformers checkpoint or, without a checkpoint, a small encoder trained from scratch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ from pithy.values import Strict
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedConfig(Strict):
-    """`small` is the encoder built where the view has no checkpoint; `backbone` is a saved model's own config.
+    """Settings of the encoder.
 
-    Where the view was pretrained, the small encoder takes its sizes and its weights from there.
-    A checkpoint must be of the `family`, where one is named, and the small encoder is then the library's own of it.
-    `head_to_head` lets the heads weigh each other at the `site`: `residual` leaves the weights' start as it was.
-    `pos_weight` weighs the tokens of every attention by their part of speech.
+    `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
+    the view's texts, the small encoder takes its sizes and weights from that one.
+    `family`, if given, is the required family of a checkpoint, and the family of a small encoder of the transformers
+    library.
+    `head_to_head` and `site` select head-to-head attention (HTH); `residual` leaves pretrained attention unchanged at
+    the start of training.
+    `pos_weight` applies part-of-speech weights in every attention (Transformer-F).
+    `backbone` is the config of a saved model's backbone.
     """
 
     small: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +47,10 @@ class PretrainedConfig(Strict):
     backbone: dict[str, Any] | None = None
 
     def build(self, context: Context) -> Encoder:
-        """The checkpoint's encoder with its weights, a saved model's encoder without, or the small one."""
+        """Build a saved model's encoder without its weights, the checkpoint's encoder with weights, or the small one.
+
+        Raises ValueError or DataError if the settings, the checkpoint and the view do not fit together.
+        """
         if self.backbone is not None:
             return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
@@ -59,9 +66,9 @@ class PretrainedConfig(Strict):
         return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
 
     def sketch(self, context: Context) -> TransformerConfig:
-        """A Transformer of this encoder's width: by it one can tell whether a head fits, with nothing loaded.
+        """Return the config of a Transformer of this encoder's width, so a head can be checked without loading weights.
 
-        Raises as `build` does where a checkpoint's folder is enough to tell.
+        Raises the errors of `build` that the checkpoint's folder alone reveals.
         """
         if context.pretrained is not None:
             self._check_pretrained()
@@ -75,7 +82,7 @@ class PretrainedConfig(Strict):
 
     @property
     def plugged(self) -> dict[str, Any]:
-        """What the attention is asked for beyond its own."""
+        """The additions to the attention: settings `head_to_head` and `pos_weight`."""
         return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
 
     def _like(self, told: Outline) -> TransformerConfig:
@@ -83,7 +90,7 @@ class PretrainedConfig(Strict):
         return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
 
     def _small(self) -> TransformerConfig:
-        """The small encoder, of a family by its width alone. Raises ValueError for sizes that do not fit together."""
+        """Return the small encoder's config, or for a family one of its width. Raises ValueError for invalid sizes."""
         if self.family is None:
             small = self._bert()
         else:
@@ -93,7 +100,7 @@ class PretrainedConfig(Strict):
         return small
 
     def _bert(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
-        """The small encoder, of `sizes` where it is not told otherwise."""
+        """Return the small encoder's config, with `sizes` as defaults."""
         own = {"dropout": 0.1, "site": self.site, **self.plugged, **self.small}
         return sized(TransformerConfig, {**sizes, **own})
 
@@ -113,7 +120,11 @@ class PretrainedConfig(Strict):
 
 
 class PretrainedEncoder(Encoder):
-    """A transformers backbone; its layers can be cut like any other's."""
+    """Encoder with a transformers `backbone`, whose layers can be removed.
+
+    Raises DataError if the backbone's vocabulary is smaller than the view's, and ValueError if its attention cannot be
+    replaced as the settings require.
+    """
 
     def __init__(self, own: PretrainedConfig, backbone: Any, context: Context) -> None:
         super().__init__()
@@ -135,45 +146,45 @@ class PretrainedEncoder(Encoder):
 
     @property
     def settings(self) -> PretrainedConfig:
-        """The backbone's own config: a saved model needs no checkpoint to be built again."""
+        """The config with the backbone's own config in it, so a saved model can be built without the checkpoint."""
         values = {k: v for k, v in self.backbone.config.to_dict().items() if k not in {"transformers_version", "dtype"}}
         return replace(self.config, backbone=values)
 
     @property
     def blocks(self) -> nn.ModuleList:  # type: ignore[override]
-        """The backbone's own stack of layers."""
+        """The backbone's layers."""
         config = self.backbone.config
-        if config.model_type == "albert":  # one group of weights, run through N times
+        if config.model_type == "albert":  # one group of weights, applied N times
             return nn.ModuleList([self.backbone.encoder.albert_layer_groups[0]] * config.num_hidden_layers)
         lists = [m for m in self.backbone.modules() if isinstance(m, nn.ModuleList)]
         return next(m for m in lists if len(m) == config.num_hidden_layers)
 
     @property
     def token_table(self) -> nn.Embedding:
-        """The backbone's word embeddings (V, E)."""
+        """The backbone's token embedding table (V, E)."""
         table: nn.Embedding = self.backbone.get_input_embeddings()
         return table
 
     def drop(self, layer: int) -> None:
-        """Take out one layer, in the backbone's config too."""
+        """Remove one layer (0-based; -1 is the last), also from the backbone's config."""
         config, blocks = self.backbone.config, self.blocks
         del blocks[layer]
         config.num_hidden_layers = len(blocks)
         if config.model_type == "modernbert":
             del config.layer_types[layer]
-            blocks[0].attn_norm = nn.Identity()  # as its first layer has: the embeddings are normalized
+            blocks[0].attn_norm = nn.Identity()  # as in ModernBERT's first layer: the embeddings are normalized
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Hidden states of the embeddings and of every layer."""
+        """Return the states of the embeddings and of every layer, (B, L, D) each."""
         out = self._run(tokens, output_hidden_states=True)
         return Encoded(tuple(out.hidden_states), tokens)
 
     def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
-        """Attention weights (B, H, L, L) of every layer, by the eager form of the attention."""
+        """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention."""
         used = getattr(self.backbone.config, "_attn_implementation", None)
         if used != "sdpa":
             return tuple(self._run(tokens, output_attentions=True).attentions)
-        self.backbone.set_attn_implementation("eager")  # the fused kernel never has them
+        self.backbone.set_attn_implementation("eager")  # the fused kernel does not return them
         try:
             return tuple(self._run(tokens, output_attentions=True).attentions)
         finally:

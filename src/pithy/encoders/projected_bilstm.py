@@ -1,4 +1,4 @@
-"""The contextual encoding of CNLE (Liu et al., 2021): token vectors, projected, through a BiLSTM."""
+"""Text encoder of CNLE (Liu et al., 2021): token vectors, a projection and a BiLSTM."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedBiLstmConfig(Strict):
-    """`width` is that of the projected vectors and of both directions together."""
+    """Settings of the encoder; `width` is the width of the projected vectors and of both directions together."""
 
     embedding: Positive = 300
     width: Positive = 256
-    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # of the embeddings
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
     state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
 
     def build(self, context: Context) -> ProjectedBiLstmEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
         if self.width % 2:
             raise ValueError(f"encoder.width was {self.width}: an even number is needed, half of it a direction")
         return ProjectedBiLstmEncoder(self, context)
 
 
 class ProjectedBiLstmEncoder(Encoder):
-    """X = BiLSTM(proj(emb(text))); a head may read the labels through the same `bilstm`."""
+    """X = BiLSTM(proj(emb(text))); a head may encode the labels by the same `bilstm`."""
 
     def __init__(self, config: ProjectedBiLstmConfig, context: Context) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class ProjectedBiLstmEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """States: the embeddings (B, L, E), then those of the BiLSTM (B, L, D)."""
+        """Return the embeddings (B, L, E) and the states of the BiLSTM (B, L, D)."""
         x = self.embedding(tokens)
         states, _ = self.bilstm(self.project(x), tokens.valid)
         return Encoded((x, states), tokens)

@@ -1,4 +1,4 @@
-"""Region embedding (Qiao et al., 2018): what each word makes of its neighbours."""
+"""Region embedding encoder (Qiao et al., 2018): each word has its own weights for its neighbours' vectors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ from pithy.values import Count, Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class RegionConfig(Strict):
-    """A region is a token with `radius` neighbours on each side; every token has a vector for each place of it."""
+    """Settings of the encoder.
+
+    A region is a token with `radius` neighbours on each side. Every vocabulary entry has one weight vector K per
+    position of its region.
+    """
 
     width: Positive = 128
     radius: Count = 3
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context) -> RegionEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary."""
         return RegionEncoder(self, context)
 
 
 class RegionEncoder(Encoder):
-    """r_i = max over t of K_{w_i, t} ⊙ e_{w_{i+t}}, t from −s to s; neighbours beyond the text do not exist.
+    """Region vectors r_i = max over t = −s..s of K_{w_i, t} ⊙ e_{w_{i+t}}, with s the radius.
 
-    K of unknown tokens starts at zero, as e does: it may never be trained.
+    Positions outside the text are not part of the maximum. K and e of the unknown token start at zero, because they may
+    never be trained.
     """
 
     def __init__(self, config: RegionConfig, context: Context) -> None:
@@ -45,7 +50,7 @@ class RegionEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """States: the embeddings, then the region of each token, (B, L, D) each."""
+        """Return the embeddings and the region vectors, (B, L, D) each."""
         x, valid, radius = self.embedding(tokens), tokens.valid, self.config.radius
         wide, exists = pad(x, (0, 0, radius, radius)), pad(valid, (radius, radius))
         length, low = x.shape[1], torch.finfo(x.dtype).min

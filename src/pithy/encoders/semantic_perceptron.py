@@ -1,4 +1,4 @@
-"""The multi-layer semantic perceptron (DMSP): embeddings and a stack of shuffling perceptrons, no attention."""
+"""Multi-layer semantic perceptron (DMSP): embeddings and a stack of semantic perceptrons, without attention."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticPerceptronConfig(Strict):
-    """Sizes of the paper's printed parameter counts: width 64, perceptron 64→512→64, five layers."""
+    """Settings of the encoder.
+
+    The default sizes reproduce the paper's parameter counts: width 64, perceptron 64→512→64, five layers.
+    """
 
     width: Positive = 64
     hidden: Positive = 512
     depth: Positive = 5
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     order: Order = "random"
-    average: Positive = 1  # fixed orders drawn and averaged at inference
+    average: Positive = 1  # number of random orders averaged at inference
 
     def build(self, context: Context) -> SemanticPerceptronEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary."""
         return SemanticPerceptronEncoder(self, context)
 
 
 class SemanticPerceptronEncoder(Encoder):
-    """x⁰ = embeddings without positions, then N semantic perceptrons."""
+    """Embeddings x⁰ without positions, then N semantic perceptrons."""
 
     def __init__(self, config: SemanticPerceptronConfig, context: Context) -> None:
         super().__init__()
@@ -44,7 +47,7 @@ class SemanticPerceptronEncoder(Encoder):
         )
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Hidden states of the embeddings and of every layer, averaged over the draws at inference."""
+        """Return the states of embeddings and layers, (B, L, D) each; at inference they are means over the draws."""
         draws = 1 if self.training else self.average
         runs = [self._run(tokens, draw) for draw in range(draws)]
         states = runs[0] if draws == 1 else [sum(layer[1:], layer[0]) / draws for layer in zip(*runs, strict=True)]

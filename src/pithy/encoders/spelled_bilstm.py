@@ -1,4 +1,4 @@
-"""The encoder of MHAL (Eq. 1, 2): word vectors beside spelled words, through a BiLSTM that may learn to guess words."""
+"""Encoder of MHAL (Eq. 1, 2): a BiLSTM over word and character vectors, with optional language models."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class SpelledBiLstmConfig(Strict):
-    """Sizes of the paper's Table 6. `width` and `character_width` are those of one direction.
+    """Settings of the encoder, with the sizes of the paper's Table 6.
 
-    `lm_weight` is λ_LM, what the language models of words and characters weigh in the loss; 0 does without them.
+    `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
+    vector. `lm_weight` is λ_LM, the weight of the word and character language models in the loss; 0 omits the models.
     """
 
     embedding: Positive = 300
@@ -31,28 +32,28 @@ class SpelledBiLstmConfig(Strict):
     character_embedding: Positive = 100
     character_width: Positive = 100
     spelling: Positive = 50
-    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # of the BiLSTM's input and of its states
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # on the BiLSTM's input and states
     lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
     lm_hidden: Positive = 50
     lm_vocabulary: Positive = 7_500
 
     def build(self, context: Context) -> SpelledBiLstmEncoder:
-        """The encoder for the data's vocabulary and characters."""
+        """Build the encoder for the data's vocabulary and characters."""
         return SpelledBiLstmEncoder(self, context)
 
     def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
-        """The language model over states of both directions (`width`), where there is to be one."""
+        """Return a language model over states of `width`, both directions together; None if `lm_weight` is 0."""
         if self.lm_weight == 0.0:
             return None
         return LanguageModel(width=width, hidden=self.lm_hidden, vocabulary=vocabulary, most=self.lm_vocabulary)
 
 
 class SpelledBiLstmEncoder(Encoder):
-    """z_i = BiLSTM([w_i; c_i]) with w the word's vector and c its spelling; only w where the view does not spell.
+    """Encoder z_i = BiLSTM([w_i; c_i]) with word vector w_i and character vector c_i; only w_i without characters.
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
-    models' mean loss of a guess, which counts once a text: the thousands of guesses of a batch, each counted, drown the
-    labels of its texts (docs/log.md).
+    models' mean loss per prediction, and it counts once per text. The sum over all predictions, thousands per batch,
+    would dominate the loss of the text labels (docs/log.md).
     """
 
     def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
@@ -78,7 +79,7 @@ class SpelledBiLstmEncoder(Encoder):
         )
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """States: the words' vectors and spellings (B, L, E), then those of the BiLSTM (B, L, D)."""
+        """Return the word and character vectors (B, L, E) and the states of the BiLSTM (B, L, D)."""
         x, cost = self.embedding(tokens), None
         if self.speller is not None:
             spelled, cost = self.spelled(tokens)
@@ -92,7 +93,10 @@ class SpelledBiLstmEncoder(Encoder):
         return Encoded((x, states), tokens, cost)
 
     def spelled(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
-        """Spelling of each token (B, L, S), zero on padding, and the cost of its language model."""
+        """Return the character vectors (B, L, `spelling`), zero on padding, and their language model's loss or None.
+
+        Raises ValueError if the batch has no characters.
+        """
         if tokens.characters is None or self.speller is None:
             raise ValueError("this encoder reads the characters of tokens, and the batch has none")
         if torch.compiler.is_exporting():

@@ -1,4 +1,4 @@
-"""A Transformer encoder trained from scratch, with dot-product or correlation attention."""
+"""Transformer encoder for training from scratch, with dot-product or correlation attention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Strict):
-    """Sizes and parts of a Transformer encoder."""
+    """Settings of the encoder: sizes and the kind of attention."""
 
     width: Positive = 128
     depth: Positive = 4
@@ -30,20 +30,20 @@ class TransformerConfig(Strict):
     positions: Positions = "learned"
     embedding_norm: bool = True
     attention: Literal["dot", "correlation"] = "dot"
-    row_norm: bool = True  # correlation: rows of C at unit length
+    row_norm: bool = True  # correlation: scale rows of C to unit length
     temperature: Annotated[float, Range(gt=0.0)] = 1.0  # correlation
     learn_temperature: bool = False
     pos_weight: Literal["none", "after", "inside", "log"] = "none"
     head_to_head: Literal["none", "paper", "residual"] = "none"
-    site: Site = "scores"  # head_to_head: what is squeezed and rescaled
+    site: Site = "scores"  # head_to_head: what is averaged and scaled
 
     def build(self, context: Context) -> TransformerEncoder:
-        """The encoder for the data's vocabulary and lengths, or ValueError where its parts do not fit together."""
+        """Build the encoder for the data's vocabulary and lengths. Raises ValueError if settings conflict."""
         self.check()
         return TransformerEncoder(self, context)
 
     def check(self, where: str = "encoder") -> None:
-        """Raise ValueError for parts that do not fit together; sizes and attention stand at `where` in params.yaml."""
+        """Raise ValueError if settings conflict; `where` is the key of the sizes in params.yaml."""
         if self.width % self.heads and self.attention == "dot":
             raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
         if self.head_to_head != "none" and self.attention != "dot":
@@ -60,7 +60,7 @@ def _head_to_head(config: TransformerConfig) -> HeadToHead | None:
 
 
 class Block(nn.Module):
-    """Post-LN layer: attention, then a two-layer perceptron, each with a residual: (B, L, D) → (B, L, D)."""
+    """Post-LN layer: attention, then a two-layer perceptron, both with a residual: (B, L, D) → (B, L, D)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -90,14 +90,14 @@ class Block(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
-        """One layer on `x` (B, L, D)."""
+        """Apply the layer to `x` (B, L, D) with real tokens `valid` (B, L) and token weights `weight` (B, L)."""
         x = self.norm_attention(x + self.dropout(self.attention(x, valid, weight)))
         out: Tensor = self.norm_hidden(x + self.dropout(self.hidden(x)))
         return out
 
 
 class TransformerEncoder(Encoder):
-    """Embeddings and N post-LN blocks; part-of-speech weights come from a table by token."""
+    """Embeddings and N post-LN blocks; part-of-speech weights are looked up by token id."""
 
     def __init__(self, config: TransformerConfig, context: Context) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class TransformerEncoder(Encoder):
         self.pos_weight: Tensor | None
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Hidden states of the embeddings and of every block."""
+        """Return the states of the embeddings and of every block, (B, L, D) each."""
         weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
         states = [self.embedding(tokens)]
         for block in self.blocks:

@@ -1,4 +1,4 @@
-"""The Universal Transformer (Dehghani et al., 2019): one block, repeated until each token has had enough."""
+"""Universal Transformer (Dehghani et al., 2019): one block, repeated until each token halts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from pithy.values import Range
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(TransformerConfig):
-    """A Transformer's settings for the one block; `depth` is the most steps, `ponder` what a step costs in the loss."""
+    """Settings of the shared block.
+
+    `depth` is the maximum number of steps, `ponder` is τ, the weight of the ponder cost in the loss, and 1 − `epsilon`
+    is the halting threshold.
+    """
 
     depth: Annotated[int, Range(ge=1)] = 6
     positions: Positions = "sinusoidal"
@@ -25,16 +29,16 @@ class UniversalTransformerConfig(TransformerConfig):
     epsilon: Annotated[float, Range(gt=0.0, lt=1.0)] = 0.01
 
     def build(self, context: Context) -> UniversalTransformerEncoder:  # type: ignore[override]
-        """The encoder for the data's vocabulary and lengths."""
+        """Build the encoder for the data's vocabulary and lengths. Raises ValueError for other `positions`."""
         if self.positions != "sinusoidal":
             raise ValueError("encoder.positions must be sinusoidal: place and step are one sum of sinusoids")
         return UniversalTransformerEncoder(self, context)
 
 
 class UniversalTransformerEncoder(Encoder):
-    """H^t = block(H^{t−1} + P^t), with P^t the sinusoids of place and step, under adaptive halting.
+    """Steps H^t = block(H^{t−1} + P^t) with adaptive halting; P^t are the sinusoids of position and step.
 
-    The state after t steps is what comes out where t steps are the most, so that fewer steps are a shallower model.
+    State t is the output for a limit of t steps, so a smaller limit gives a shallower model.
     """
 
     def __init__(self, config: UniversalTransformerConfig, context: Context) -> None:
@@ -52,15 +56,15 @@ class UniversalTransformerEncoder(Encoder):
 
     @property
     def depth(self) -> int:
-        """The most steps."""
+        """The maximum number of steps."""
         return self.steps
 
     def drop(self, layer: int) -> None:
-        """Allow one step less; all share one block, so it does not matter which `layer` goes."""
+        """Reduce the maximum number of steps by one; all steps share one block, so `layer` has no effect."""
         self.steps -= 1
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Hidden states of the embeddings and of every number of steps, and the ponder cost τ · mean(N + R)."""
+        """Return the states for each number of steps, from the embeddings on, and the ponder cost τ · mean(N + R)."""
         weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
         block, places = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
 

@@ -1,4 +1,4 @@
-"""The very deep convolutional network, VDCNN (Conneau et al., 2017)."""
+"""Very deep convolutional network, VDCNN (Conneau et al., 2017)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from pithy.layers.pooling import halved, k_max
 from pithy.layers.types import Context, Encoded, Tokens
 from pithy.values import Positive, Range, Strict
 
-BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: of two layers, a width
+BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
 
 
 @dataclass(frozen=True, kw_only=True)
 class VdcnnConfig(Strict):
-    """`layers` are the convolutions, `filters` the widths between two halvings, `k` the positions kept at the end.
+    """Settings of the encoder.
 
-    The paper reads letters (embedding 16) of long texts and has 2,048 hidden units.
+    `layers` is the number of convolutions, `filters` are the widths of the four groups between halvings, and `k` is the
+    number of values per channel that k-max pooling keeps. The paper reads the letters of long texts (embedding 16) and
+    has 2,048 hidden units.
     """
 
     embedding: Positive = 64
@@ -34,14 +36,14 @@ class VdcnnConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
     def build(self, context: Context) -> VdcnnEncoder:
-        """The encoder for the data's vocabulary."""
+        """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
         if len(self.filters) != 4:
             raise ValueError(f"encoder.filters was {self.filters}: four widths are needed, one a halving")
         return VdcnnEncoder(self, context)
 
 
 class ConvolutionBlock(nn.Module):
-    """Twice convolution, batch normalization and rectifier (Fig. 2): (B, C, L) → (B, C', L)."""
+    """Two times convolution, batch normalization and ReLU (Fig. 2): (B, C, L) → (B, C', L); C, C' channels."""
 
     def __init__(self, inputs: int, filters: int) -> None:
         super().__init__()
@@ -51,16 +53,16 @@ class ConvolutionBlock(nn.Module):
         self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in range(2))
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """One block on `x` (B, C, L)."""
+        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(convolved(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
         return x
 
 
 class VdcnnEncoder(Encoder):
-    """A convolution, four groups of blocks with halving between them, the k largest values, two hidden layers (Fig. 1).
+    """A convolution, four groups of blocks with halving between them, k-max pooling and two hidden layers (Fig. 1).
 
-    Without shortcuts, which the paper finds to help from 49 layers on.
+    There are no shortcuts; the paper finds that they help from 49 layers on.
     """
 
     keeps_tokens = False
@@ -82,10 +84,10 @@ class VdcnnEncoder(Encoder):
             nn.Linear(config.hidden, config.hidden),
             nn.ReLU(),
         )
-        self.blocks = nn.ModuleList()  # groups differ in length, so none can be cut by depth control
+        self.blocks = nn.ModuleList()  # groups differ in length, so depth control cannot drop any
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """One state a text (B, 1, D), standing at the first token."""
+        """Return one state per text (B, 1, D), at the position of the first token."""
         valid = tokens.valid
         x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
         for number, group in enumerate(self.groups):

@@ -1,6 +1,6 @@
-"""A small encoder that was pretrained on the user's own texts: its folder, and how a model starts from it.
+"""Folder of a small encoder that is pretrained on the user's texts, and initialization of a model from it.
 
-about.json (steps, 0 where nothing was trained; checksums)  encoder.json (settings)  encoder.safetensors (weights)
+Files: about.json (steps, 0 if nothing was trained; checksums), encoder.json (settings), encoder.safetensors (weights).
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from pithy.files import read_json, sha256, write_json, write_tensors
 from pithy.layers.types import Context
 from pithy.values import fits, shown
 
-FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # what a model may change and still take the weights over
+FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
 CHECKED = ("encoder.json", "encoder.safetensors")
 POSITIONS = "embedding.position.weight"
 
 
 def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dict[str, Any]) -> None:
-    """Write a pretrained `encoder` of the view with that tokenizer.json into `folder`; `about` tells of it."""
+    """Write a pretrained `encoder` to `folder`.
+
+    `tokenizer` is the view's tokenizer.json and `about` the further contents of about.json.
+    """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
     write_tensors(folder / "encoder.safetensors", state)
     write_json(folder / "encoder.json", asdict(encoder.config))
@@ -32,10 +35,10 @@ def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dic
 
 
 def found(folder: Path, tokenizer: Path) -> Path | None:
-    """`folder` where it holds an encoder of the view with that tokenizer.json, None where nothing was pretrained.
+    """Return `folder` if it holds a pretrained encoder for the view's tokenizer.json, None if nothing was pretrained.
 
-    Raises InputMissingError for a folder that is not there, DataError for one of another vocabulary, and for one whose
-    files are not those that were written.
+    Raises InputMissingError if the folder does not exist, and DataError if the encoder has another vocabulary or if the
+    files are not the ones that were written.
     """
     about = read_json(folder / "about.json")
     if not fits(about, dict) or not fits(about.get("steps"), int):
@@ -50,14 +53,15 @@ def found(folder: Path, tokenizer: Path) -> Path | None:
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
-    """The settings that the encoder of `folder` was pretrained with."""
+    """Return the settings of the pretrained encoder in `folder`."""
     return dict(read_json(folder / "encoder.json"))
 
 
 def start(config: TransformerConfig, folder: Path, context: Context) -> TransformerEncoder:
-    """The encoder of `config` with the weights of `folder`; what those lack (gates, later positions) starts afresh.
+    """Build the encoder of `config` with the weights in `folder`; missing weights (gates, later positions) are new.
 
-    Raises ValueError for settings by which the weights mean something else, DataError for weights that do not fit.
+    Raises ValueError if a setting differs from the pretrained encoder's, unless it is in FREE; DataError if the weights
+    do not fit.
     """
     own = settings_of(folder)
     for name, value in vars(config).items():
@@ -72,7 +76,7 @@ def start(config: TransformerConfig, folder: Path, context: Context) -> Transfor
 
 
 def _filled(folder: Path, fresh: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """`fresh` weights with those of `folder` put over them; of positions as many rows as there are in both."""
+    """Return the `fresh` weights updated with those in `folder`; of the positions, only the rows that both have."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
