@@ -1,4 +1,4 @@
-"""The multi-head attention labeler as a head: labels of texts and of their tokens from the same evidence (MHAL)."""
+"""Multi-head attention labeler head (MHAL): text labels and token labels from the same attention scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ Weight = Annotated[float, Range(ge=0.0)]
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionLabelerConfig(Strict):
-    """The weights λ of the losses, and sizes; `absolute` counts the queries' cosines without their sign."""
+    """Settings of the head: the weights λ of the losses, and sizes.
+
+    The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q. `hidden`
+    is the width of z, `text_hidden` the width of W_s.
+    """
 
     sentence_weight: Weight = 1.0
     token_weight: Weight = 1.0
@@ -31,17 +35,21 @@ class AttentionLabelerConfig(Strict):
     text_hidden: Positive = 50
 
     def build(self, context: Context, encoder: Encoder) -> AttentionLabelerHead:
-        """The head for the data's labels on `encoder`; refuses labels that its heads cannot stand for."""
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
+        """
         if not encoder.keeps_tokens:
             raise ValueError("head: attention_labeler labels every token, and this encoder keeps no state for each")
         return AttentionLabelerHead(self, context, encoder.width)
 
 
 def heads_of_classes(context: Context) -> Tensor:
-    """Which heads (token labels) stand for each class of a text: (C, H) bool.
+    """Return the attention heads (token labels) of each text class: (C, H) bool.
 
-    Each class has the head of its name (H = S, or more heads than classes); or of two classes, one has the default's
-    head and the other all others. Raises ValueError where neither holds.
+    If every class is also a token label, each class has the head of that label; there may be more token labels. With
+    two classes that are not token labels, one has the head of the default label, the other has all other heads.
+    Raises ValueError in all other cases, for fewer than two token labels and for several labels per text.
     """
     if context.multi:
         raise ValueError("head: attention_labeler gives a text one label, and these texts have several")
@@ -52,7 +60,7 @@ def heads_of_classes(context: Context) -> Tensor:
             "give it data whose tokens have two labels or more, or take another head, such as linear"
         )
     groups = torch.zeros(context.classes, len(heads), dtype=torch.bool)
-    if set(classes) <= set(heads):  # H = S, and tokens may have further labels
+    if set(classes) <= set(heads):  # H = S, or tokens have more labels
         groups[torch.arange(len(classes)), torch.tensor([heads.index(name) for name in classes])] = True
         return groups
     if context.classes == 2:  # S = 2
@@ -67,10 +75,10 @@ def heads_of_classes(context: Context) -> Tensor:
 
 
 class AttentionLabelerHead(nn.Module):
-    """õ of the heads' text scores, and a_ih as the logits of token labels: their softmax over the heads is t̃_i.
+    """Head with text logits õ from the attention heads' text scores, and token logits a_ih with t̃_i = softmax_h(a_ih).
 
-    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper; λ_LM
-    L_LM is the encoder's cost. A special token is a token like any other, without a label of its own.
+    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper. The
+    term λ_LM L_LM is the encoder's cost. Special tokens are treated as tokens without a label.
     """
 
     summed = True
@@ -85,7 +93,7 @@ class AttentionLabelerHead(nn.Module):
         )
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C) and (B, L, S), and the summed loss where `labels` (B,) are given."""
+        """Return text logits (B, C), token logits (B, L, S) and, if `labels` (B,) are given, the summed loss."""
         tokens = encoded.tokens
         evidence = self.labeler(encoded.last, tokens.valid)
         a, logits = evidence.tokens.float(), strongest(evidence.texts, self.groups).float()
@@ -101,7 +109,7 @@ class AttentionLabelerHead(nn.Module):
 
 
 def token_loss(logits: Tensor, tokens: Tokens) -> Tensor:
-    """Cross-entropy of `logits` (B, L, S), summed over the tokens that have a label; 0 where none has.  Eq. 10."""
+    """Return the cross-entropy of `logits` (B, L, S), summed over tokens with a label; 0 without any.  Eq. 10."""
     if tokens.labels is None:
         return logits.new_zeros(())
     return cross_entropy(logits.flatten(0, 1), tokens.labels.flatten(), ignore_index=-1, reduction="sum")

@@ -1,4 +1,4 @@
-"""TextCNN's convolutions over the states of any encoder (BERT-CNN)."""
+"""Head with TextCNN's convolutions over the states of any encoder (BERT-CNN)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionHeadConfig(Strict):
-    """Filters of each size, over the last layer's states or the hook fusion of all layers."""
+    """Settings of the head: filters per window size, window sizes in tokens, and fusion of the layers."""
 
     filters: Positive = 256
     sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
@@ -27,7 +27,10 @@ class ConvolutionHeadConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
-        """The head for the data's classes on `encoder`; refuses a list of no sizes."""
+        """Build the head for the data's classes on `encoder`.
+
+        Raises ValueError if `sizes` is empty or there are no layers to fuse.
+        """
         if not self.sizes:
             raise ValueError("head.sizes was []: one size or more is needed, such as [2, 3, 4]")
         check_fusion(self.fusion, encoder)
@@ -35,7 +38,7 @@ class ConvolutionHeadConfig(Strict):
 
 
 class ConvolutionHead(nn.Module):
-    """Convolutions of the states, their maximum over the text, one linear layer: (B, L, D) → (B, C)."""
+    """Convolutions of the states, maximum over the text, one linear layer: (B, L, D) → (B, C)."""
 
     def __init__(self, config: ConvolutionHeadConfig, context: Context, width: int) -> None:
         super().__init__()
@@ -45,7 +48,7 @@ class ConvolutionHead(nn.Module):
         self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         states, valid = fused(encoded, self.fusion), encoded.tokens.valid
         features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
         logits = self.out(self.dropout(masked_max(features, valid)))

@@ -1,4 +1,4 @@
-"""The dynamic depth controller's rule (DDCF, Eq. 5, 6): which layers count, and whether the last one goes."""
+"""Dynamic depth control (DDCF, Eq. 5, 6): weights of the layers' classifiers, and the rule that drops layers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ Drop = Literal["last", "worst"]
 
 @dataclass(frozen=True, kw_only=True)
 class DepthControl:
-    """Threshold ξ (absolute, or `auto`: the best layer's accuracy less `tolerance`) and the rule for a drop.
+    """Depth controller with a threshold ξ on the layers' accuracies and a rule for dropping layers.
 
-    Without tolerance the layers that are as good as the best are good.
-    The paper's rules see no idle layer where all are good. `shallowest`, ours, keeps those up to the first good one.
+    A layer is good if its accuracy is above ξ. `threshold` is ξ itself, or `auto`: the best layer's accuracy minus
+    `tolerance`. With tolerance 0, only layers as accurate as the best one are good.
+    The paper's rules, `equation` and `algorithm`, drop nothing if all layers are good. The rule `shallowest` is this
+    project's own: it keeps the layers up to the first good one.
     """
 
     threshold: float | Literal["auto"] = "auto"
@@ -30,24 +32,24 @@ class DepthControl:
     drop: Drop = "last"
 
     def xi(self, accuracies: Sequence[float]) -> float:
-        """ξ for the layers' accuracies α; with `auto`, the best one is always clearly above it."""
+        """Return ξ for the layers' accuracies α; with `auto`, the best accuracy is always clearly above ξ."""
         if self.threshold != "auto":
             return self.threshold
         best = max(accuracies)
         return best - max(self.tolerance, 2 * PRECISION)
 
     def counts(self, accuracies: Sequence[float]) -> tuple[int, int]:
-        """g layers with α > ξ and s layers with α ≤ ξ."""
+        """Return the number g of layers with α > ξ and the number s of layers with α ≤ ξ."""
         good = sum(self.good(accuracies))
         return good, len(accuracies) - good
 
     def good(self, accuracies: Sequence[float]) -> list[bool]:
-        """Whether α > ξ, for each layer."""
+        """Return for each layer whether α > ξ."""
         xi = self.xi(accuracies)
         return [clearly_above(alpha, xi) for alpha in accuracies]
 
     def weights(self, accuracies: Sequence[float]) -> NDArray[np.float64]:
-        """β of the N layers, summing to 1.  Eq. 5, 6 with the denominator over μα, so that it does sum to 1."""
+        """Return the weights β of the N layers.  Eq. 5, 6; the denominator sums exp(μα), so that β sums to 1."""
         alpha = np.asarray(accuracies, dtype=np.float64)
         good, weak = self.counts(accuracies)
         low = -np.inf if good >= weak + 1 else -1.0
@@ -56,7 +58,7 @@ class DepthControl:
         return np.asarray(score / score.sum())  # Eq. 6
 
     def kept(self, accuracies: Sequence[float]) -> list[int]:
-        """The layers (0-based) that are left when none goes any more."""
+        """Return the layers (0-based) that remain after all drops."""
         left = list(range(len(accuracies)))
         if self.rule == "shallowest":
             good = self.good(accuracies)
@@ -67,10 +69,10 @@ class DepthControl:
         return left
 
     def dropped(self, accuracies: Sequence[float]) -> int | None:
-        """The layer (0-based) that goes next by the paper's rules, or None.
+        """Return the layer (0-based) that the paper's rules drop next, or None.
 
-        One goes where some layer is weak and the good ones outnumber the weak ones by the rule's margin; without
-        the first condition an all-good model would be cut to depth 1.
+        A layer is dropped if at least one layer is weak (α ≤ ξ) and the good layers outnumber the weak ones by the
+        rule's margin. Without the first condition, a model with only good layers would be cut to depth 1.
         """
         good, weak = self.counts(accuracies)
         margin = weak + 1 if self.rule == "equation" else weak + 2

@@ -1,4 +1,4 @@
-"""Attention by the labels (LEAM, Wang et al., 2018): words count for their likeness to a label."""
+"""Label-embedding attention head (LEAM, Wang et al., 2018): tokens are weighted by similarity to the labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from pithy.values import Count, Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAttentionConfig(Strict):
-    """A phrase is a token with `radius` neighbours on each side; `anchor` weighs the labels' own loss."""
+    """Settings of the head.
+
+    A phrase is a token with `radius` neighbours on each side. `hidden` is the width of f₂'s hidden layer, `anchor` the
+    weight of the label vectors' own classification loss (Eq. 10).
+    """
 
     radius: Count = 5
     hidden: Positive = 300
@@ -28,15 +32,15 @@ class LabelAttentionConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
 
     def build(self, context: Context, encoder: Encoder) -> LabelAttentionHead:
-        """The head for the data's labels on `encoder`."""
+        """Build the head for the data's labels on `encoder`. Raises ValueError if there are no layers to fuse."""
         check_fusion(self.fusion, encoder)
         return LabelAttentionHead(self, context, encoder.width)
 
 
 class LabelAttentionHead(nn.Module):
-    """z = Σ_l β_l v_l with β from the cosines of tokens and label vectors, then two layers f₂.
+    """Weighted mean z = Σ_l β_l v_l with β from cosines of tokens and label vectors, then a two-layer perceptron f₂.
 
-    A label vector must itself be classified as its label (the anchors of Eq. 10).
+    The loss also asks f₂ to classify each label vector as its own label (the anchors of Eq. 10).
     """
 
     def __init__(self, config: LabelAttentionConfig, context: Context, width: int) -> None:
@@ -53,7 +57,7 @@ class LabelAttentionHead(nn.Module):
         )
 
     def attention(self, states: Tensor, valid: Tensor) -> Tensor:
-        """β (B, L) over the valid tokens of `states` (B, L, D)."""
+        """Return β (B, L) over the valid tokens of `states` (B, L, D)."""
         g = normalize(states, dim=-1) @ normalize(self.labels, dim=-1).T  # (B, L, C), Eq. 4
         g = g.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
         rows = conv1d(g.flatten(0, 1).unsqueeze(1), self.window[None, None].to(g.dtype), padding=self.config.radius)
@@ -61,7 +65,7 @@ class LabelAttentionHead(nn.Module):
         return u.amax(1).float().masked_fill(~valid, float("-inf")).softmax(-1)  # Eq. 6, 7
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C), and the mean loss of texts and anchors where `labels`, (B,) or (B, C), are given."""
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss of texts and anchors."""
         states = fused(encoded, self.config.fusion)
         beta = self.attention(states, encoded.tokens.valid).to(states.dtype)
         logits = self.classify(torch.bmm(beta.unsqueeze(1), states).squeeze(1))  # f₂(z), Eq. 8

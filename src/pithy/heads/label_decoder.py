@@ -1,4 +1,4 @@
-"""Label co-attention and a recurrent label decoder (CNLE, Liu et al., 2021): one label a text, or several."""
+"""Head with label co-attention and a recurrent label decoder (CNLE, Liu et al., 2021), for one or several labels."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from pithy.values import Positive, Range, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class LabelDecoderConfig(Strict):
-    """Sizes of the paper, and how several labels a text are learnt and searched."""
+    """Settings of the head: the paper's sizes, and training and search for several labels per text."""
 
-    embedding: Positive = 300  # of a label
+    embedding: Positive = 300  # width of a label embedding
     heads: Positive = 4
     hidden: Positive = 150
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-    order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels in training
+    order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels, in training
     beam: Positive = 1  # 1 is greedy
-    max_labels: Annotated[int | None, Range(ge=1)] = None  # of one text; all where absent
+    max_labels: Annotated[int | None, Range(ge=1)] = None  # per text; default: the number of classes
 
     def build(self, context: Context, encoder: Encoder) -> LabelDecoderHead:
-        """The head for the data's labels on `encoder`, whose width must suit the heads."""
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the encoder's width is odd or not a multiple of `heads`.
+        """
         if encoder.width % self.heads or encoder.width % 2:
             raise ValueError(
                 f"head: label_decoder needs an encoder whose width is even and a multiple of head.heads {self.heads}: "
@@ -41,13 +44,13 @@ class LabelDecoderConfig(Strict):
 
 
 class LabelDecoderHead(nn.Module):
-    """X and Λ attend to each other and start a decoder that names labels until `<eos>`, the last row of Λ.
+    """Co-attention of text X and labels Λ, then a decoder that predicts labels until `<eos>`, the last row of Λ.
 
-    Labels are read by the encoder's own BiLSTM (`encoder.bilstm`) where it has one, by the head's otherwise.
+    The labels are encoded by the encoder's BiLSTM (`encoder.bilstm`) if it has one, otherwise by the head's own.
 
-    One label a text: one step, over the labels alone, as `<eos>` cannot be right. Several: the loss is summed over
-    the steps; the probability of a label is half for being chosen, half its highest ŷ_t on the way, so that the
-    sigmoid of a logit is above 0.5 exactly for the labels that the decoder chose.
+    With one label per text, the decoder runs one step over the C labels, without `<eos>`. With several, the loss is
+    summed over the steps. A label's probability is then (1 if chosen, else 0, plus its highest ŷ_t over the steps) / 2,
+    so the sigmoid of a logit is above 0.5 exactly for the labels that the decoder chose.
     """
 
     def __init__(self, config: LabelDecoderConfig, context: Context, encoder: Encoder) -> None:
@@ -56,7 +59,7 @@ class LabelDecoderHead(nn.Module):
         width = encoder.width
         shared = getattr(encoder, "bilstm", None)
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)
-        self.shared: tuple[Any] = (shared,)  # outside the module tree: these weights are the encoder's, and saved there
+        self.shared: tuple[Any] = (shared,)  # a tuple hides it from the module tree: the encoder owns these weights
         inputs = width if shared is None else shared.inputs
         self.embedding = nn.Embedding(context.classes + 1, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
@@ -72,12 +75,12 @@ class LabelDecoderHead(nn.Module):
 
     @property
     def bilstm(self) -> BiLstm:
-        """What reads the labels."""
+        """The BiLSTM that encodes the labels."""
         reader: BiLstm = self.shared[0] if self.own is None else self.own
         return reader
 
     def scene(self, encoded: Encoded) -> Scene:
-        """X_fin, Λ_fin and what else the decoder reads."""
+        """Compute X_fin, Λ_fin and the other inputs of the decoder."""
         valid = encoded.tokens.valid
         rows = torch.arange(self.classes + 1, device=valid.device)
         embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
@@ -89,7 +92,10 @@ class LabelDecoderHead(nn.Module):
         return Scene(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C), and −Σ_t log ŷ_{t, y_t} where `labels`, (B,) numbers or (B, C) indicators, are given."""
+        """Return the logits (B, C) and, if `labels` are given, the mean over the batch of −Σ_t log ŷ_{t, y_t}.
+
+        `labels` are class indices (B,) or, for several labels per text, indicators (B, C).
+        """
         scene = self.scene(encoded)
         if not self.multi:
             h, _ = self.decoder.start(scene)
@@ -97,14 +103,14 @@ class LabelDecoderHead(nn.Module):
             return Prediction(logits, None if labels is None else cross_entropy(logits, labels))
         loss = None if labels is None else self.loss(scene, labels)
         with torch.no_grad():
-            # a step of training wants the loss: one step of the search will do
+            # training needs the loss only, so one step of the search is enough
             most = 1 if self.training else self.config.max_labels or self.classes
             chosen, highest = search(self.decoder, scene, paths=self.config.beam, most=most)
         p = (chosen + highest.clamp(1e-6, 1 - 1e-6)) / 2
         return Prediction(p.logit(), loss)
 
     def loss(self, scene: Scene, labels: Tensor) -> Tensor:
-        """Mean over the batch of −Σ_t log ŷ_{t, y_t}, for indicators `labels` (B, C)."""
+        """Return the mean over the batch of −Σ_t log ŷ_{t, y_t} for indicators `labels` (B, C)."""
         targets, counts = self.targets(labels)
         logits = self.decoder(scene, targets)  # (B, T, M)
         each = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(targets)
@@ -112,9 +118,9 @@ class LabelDecoderHead(nn.Module):
         return (each * within).sum() / len(labels)
 
     def targets(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Each text's labels by training frequency or shuffled, then `<eos>` to the end: (B, T); and their number (B,).
+        """Return each text's labels, padded with `<eos>` (B, T), and their number (B,).
 
-        T is one more than the most labels of a text.
+        The labels are ordered by training frequency or shuffled. T is the largest number of labels of a text plus one.
         """
         held, counts = labels > 0, (labels > 0).sum(1)
         shuffled = self.config.order == "shuffle" and self.training

@@ -1,4 +1,4 @@
-"""A base classifier on every layer, voting by weight (DMSP, Eq. 4, 7, 9; DDCF)."""
+"""Head with a base classifier on every layer and a weighted vote (DMSP, Eq. 4, 7, 9; DDCF)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from pithy.values import Positive, Share, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class LayerEnsembleConfig(Strict):
-    """`last` has one classifier, on the last layer; `ensemble` one a layer; `control` also drops layers."""
+    """Settings of the head.
+
+    `mode`: `last` has one classifier, on the last layer; `ensemble` has one per layer; `control` also drops layers, by
+    `threshold`, `tolerance`, `rule` and `drop` (see `DepthControl`). `loss`: sum over all classifiers, or the last one
+    only. `hidden` is the width of a base classifier.
+    """
 
     mode: Literal["last", "ensemble", "control"] = "control"
     hidden: Positive = 128
@@ -31,7 +36,7 @@ class LayerEnsembleConfig(Strict):
     drop: Drop = "last"
 
     def build(self, context: Context, encoder: Encoder) -> LayerEnsembleHead:
-        """The head for the data's classes on `encoder`, which must have layers."""
+        """Build the head for the data's classes on `encoder`. Raises ValueError if the encoder has no layers."""
         if encoder.depth == 0:
             raise ValueError(
                 "head: layer_ensemble needs an encoder with layers, and this one has none: take head linear, or an "
@@ -41,20 +46,20 @@ class LayerEnsembleConfig(Strict):
 
 
 class BaseClassifier(nn.Module):
-    """h_j: D→hidden a token, mean over valid tokens, hidden→C: (B, L, D) → (B, C).  Eq. 4."""
+    """Base classifier h_j: D→hidden per token, mean over valid tokens, hidden→C: (B, L, D) → (B, C).  Eq. 4."""
 
     def __init__(self, *, width: int, hidden: int, classes: int) -> None:
         super().__init__()
         self.token, self.out = nn.Linear(width, hidden), nn.Linear(hidden, classes)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
-        """Logits (B, C) of one layer's states."""
+        """Return the logits (B, C) of one layer's `states` (B, L, D)."""
         out: Tensor = self.out(masked_mean(self.token(states).relu(), valid))
         return out
 
 
 class LayerEnsembleHead(nn.Module):
-    """p = Σ_j β^j p^j over the layers' base classifiers; β is set by the depth controller.  Eq. 7."""
+    """Weighted vote p = Σ_j β^j p^j of the layers' base classifiers; the depth controller sets β.  Eq. 7."""
 
     def __init__(self, config: LayerEnsembleConfig, context: Context, encoder: Encoder) -> None:
         super().__init__()
@@ -70,7 +75,7 @@ class LayerEnsembleHead(nn.Module):
         self.beta: Tensor
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """The weighted vote as logits (B, C), and Σ_j CE(p^j, y)."""
+        """Return the weighted vote as logits (B, C) and, if `labels` (B,) or (B, C) are given, Σ_j CE(p^j, y)."""
         states = encoded.states[-len(self.classifiers) :]
         valid = encoded.tokens.valid
         parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
@@ -81,17 +86,17 @@ class LayerEnsembleHead(nn.Module):
         return Prediction(self.vote(parts), loss, parts)
 
     def vote(self, parts: Tensor) -> Tensor:
-        """p = Σ_j β^j p^j from the classifiers' logits (N, B, C), as logits (B, C).  Eq. 7."""
+        """Return p = Σ_j β^j p^j as logits (B, C), from the classifiers' logits (N, B, C).  Eq. 7."""
         share = self.beta.log()[:, None, None]
         if not self.multi:
             return (parts.log_softmax(-1) + share).logsumexp(0)
         return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
 
     def adapt(self, shorten: Callable[[int], None], accuracies: list[float]) -> bool:
-        """Set β from the layers' accuracies α on held-out data and drop the last layer where the rule says so.
+        """Set β from the layers' accuracies α on held-out data and drop one layer if the rule says so.
 
-        `shorten` takes a layer out of the encoder. One step of DDC, once an epoch (Algorithm 1). Returns whether the
-        vote changed.
+        This is one step of DDC, run once per epoch (Algorithm 1). `shorten` removes a layer (0-based) from the
+        encoder. Returns whether β was updated.
         """
         if self.config.mode != "control":
             return False
@@ -104,7 +109,7 @@ class LayerEnsembleHead(nn.Module):
         return True
 
     def drop(self, layer: int) -> None:
-        """Take out the classifier of a layer; those left vote alike until the controller weighs them again."""
+        """Remove the classifier of a layer; the others have equal weights until `adapt` sets β again."""
         if self.config.mode == "last":
             return
         del self.classifiers[layer]

@@ -1,4 +1,4 @@
-"""The plain head: pool the tokens, one linear layer, cross-entropy."""
+"""Linear head: pooling over tokens, one linear layer, cross-entropy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Fusion = Literal["last", "hook"]
 
 
 def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
-    """The last layer's states, or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
+    """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
     return encoded.last if fusion == "last" else fuse(encoded.states)
 
 
 def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
-    """Raises ValueError where there are no layers to fuse."""
+    """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
     if fusion == "hook" and encoder.depth == 0:
         raise ValueError(
             "head.fusion was 'hook': this encoder has no layers to fuse; set it to last, or take an encoder that has "
@@ -35,20 +35,20 @@ def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(Strict):
-    """How tokens and layers come together."""
+    """Settings of the head: `pool` combines tokens, `fusion` combines layers."""
 
     pool: Literal["mean", "max", "first", "attention"] = "mean"
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: Context, encoder: Encoder) -> LinearHead:
-        """The head for the data's classes on `encoder`."""
+        """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
         check_fusion(self.fusion, encoder)
         return LinearHead(self, context, encoder.width)
 
 
 class LinearHead(nn.Module):
-    """Pooled states (B, D) → logits (B, C)."""
+    """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
 
     def __init__(self, config: LinearConfig, context: Context, width: int) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class LinearHead(nn.Module):
         self.out = nn.Linear(width, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits (B, C), and the mean loss where `labels`, (B,) or (B, C), are given."""
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         pooled = self.pooled(fused(encoded, self.fusion), encoded.tokens.valid)
         logits = self.out(self.dropout(pooled))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))
 
     def pooled(self, states: Tensor, valid: Tensor) -> Tensor:
-        """One vector a text (B, D) of its `valid` tokens' `states` (B, L, D)."""
+        """Pool the `states` (B, L, D) of the `valid` tokens (B, L) to one vector per text (B, D)."""
         if self.attention is not None:
             return cast(Tensor, self.attention(states, valid))
         if self.pool == "first":

@@ -1,4 +1,4 @@
-"""The two-mask prompt head (prompt text augmentation, PTA, Eq. 8)."""
+"""Head that reads the two masks of a prompt (prompt text augmentation, PTA, Eq. 8)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from pithy.values import Range, Share, Strict
 
 @dataclass(frozen=True, kw_only=True)
 class PromptConfig(Strict):
-    """γ weighs "the label is [MASK]" against "the label is not [MASK]"; `soft` learns the template's own vectors."""
+    """Settings of the head.
+
+    `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]". `soft` trains the vectors of
+    the template.
+    """
 
     gamma: Share = 0.5
     soft: bool = False
@@ -27,7 +31,11 @@ class PromptConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
     def build(self, context: Context, encoder: Encoder) -> PromptHead:
-        """The head for the data's classes on `encoder`; refuses a view that has no prompt."""
+        """Build the head for the data's classes on `encoder`.
+
+        Raises ValueError if texts have several labels, the view has no prompt with masks, the encoder does not keep one
+        state per token, or there are no layers to fuse.
+        """
         if context.multi:
             raise ValueError(
                 "head: prompt asks for the one label of a text, and these texts have several: take another head, "
@@ -48,9 +56,9 @@ class PromptConfig(Strict):
 
 
 class PromptHead(nn.Module):
-    """Two linear heads read the two mask vectors (B, D): is y, is not y."""
+    """Two linear layers on the states (B, D) of the two masks: "the label is" and "the label is not"."""
 
-    alone = ("the label is", "the label is not")  # its classifiers, each of which answers by itself too
+    alone = ("the label is", "the label is not")  # the two classifiers, also evaluated separately
 
     def __init__(self, config: PromptConfig, context: Context, encoder: Encoder) -> None:
         super().__init__()
@@ -63,13 +71,13 @@ class PromptHead(nn.Module):
         self.prompt = SoftPrompt(context.prefix_ids, context.mask_id, encoder.token_table) if config.soft else None
 
     def prepare(self, tokens: Tokens, encoder: Encoder) -> Tokens:
-        """`tokens` with the learnt vectors of the prompt, where it is soft."""
+        """Return `tokens` with the trained vectors of the prompt if it is soft, otherwise `tokens` itself."""
         return tokens if self.prompt is None else self.prompt(tokens, encoder.token_table)
 
     def masks(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """States of the first two mask tokens of each row, (B, D) each."""
+        """Return the states of the first two mask tokens of each row, (B, D) each."""
         ids = encoded.tokens.ids
-        # the prompt stands in front: the two leftmost masks are its own, whatever the text says
+        # the prompt precedes the text, so the two leftmost masks are the prompt's
         rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
         places = rank.topk(2, dim=1).indices
         states = fused(encoded, self.fusion)
@@ -77,11 +85,14 @@ class PromptHead(nn.Module):
         return both[:, 0], both[:, 1]
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """log p = γ log p₁ + (1−γ) log(1 − p₂), and γ·CE₁ + (1−γ)·(−log(1 − p₂(y))).  Eq. 8, for any C."""
+        """Return the logits γ log p₁ + (1−γ) log(1 − p₂) (B, C) and, if `labels` (B,) are given, the mean loss.
+
+        The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes.
+        """
         first, second = self.masks(encoded)
         label = self.label(self.dropout(first)).float()  # (B, C)
         complement = self.complement(self.dropout(second)).float()
-        # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k): every class but c answers "is not"
+        # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k)
         classes = label.shape[1]
         others = complement.unsqueeze(1).masked_fill(
             torch.eye(classes, dtype=torch.bool, device=label.device), float("-inf")

@@ -1,4 +1,4 @@
-"""Token labels by one linear layer on every token, beside the plain head for the text's own label."""
+"""Head with a linear layer for token labels in addition to the linear head for the text label."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from pithy.layers.types import Context, Encoded, Prediction
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(LinearConfig):
-    """The plain head's settings, for texts and tokens alike."""
+    """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""
 
     def build(self, context: Context, encoder: Encoder) -> TaggerHead:
-        """The head for the data's labels on `encoder`; refuses data without token labels."""
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the data have no token labels, the encoder does not keep one state per token, or there are
+        no layers to fuse.
+        """
         if not context.token_labels:
             raise ValueError("head: tagger labels tokens, and the data have no token labels: take the head linear")
         if not encoder.keeps_tokens:
@@ -28,14 +32,17 @@ class TaggerConfig(LinearConfig):
 
 
 class TaggerHead(LinearHead):
-    """Pooled states (B, D) → logits (B, C), and each token's state → logits (B, L, S); the loss is both means' sum."""
+    """Linear head plus token labels: pooled states (B, D) → logits (B, C), token states (B, L, D) → logits (B, L, S).
+
+    The loss is the mean loss per text plus the mean loss per labelled token.
+    """
 
     def __init__(self, config: TaggerConfig, context: Context, width: int) -> None:
         super().__init__(config, context, width)
         self.token = nn.Linear(width, len(context.token_labels))
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
-        """Logits of texts and tokens, and the loss where `labels`, (B,) or (B, C), are given."""
+        """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""
         states, tokens = fused(encoded, self.fusion), encoded.tokens
         logits = self.out(self.dropout(self.pooled(states, tokens.valid)))
         each = self.token(self.dropout(states)).float()
