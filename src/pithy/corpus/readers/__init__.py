@@ -1,4 +1,4 @@
-"""From a source's files to one table: text, label or labels, split, file, line, and what else the source has."""
+"""Reading of a source's files into one table: text, label or labels, split, file, line and optional columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pithy.values import nearest, typed
 
 
 def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
-    """A reader of files that fit into memory, as one that reads a piece at a time."""
+    """Wrap a reader that returns a whole file as one that yields pieces."""
 
     def pieces(path: Path, options: Any) -> Iterator[pl.DataFrame]:
         yield read(path, options)
@@ -53,33 +53,34 @@ READERS: dict[str, tuple[type[Any], Callable[[Path, Any], Iterator[pl.DataFrame]
     "json_files": (packed.JsonFiles, _whole(packed.read_json_files)),
     "reuters": (reuters.Reuters, _whole(reuters.read)),
 }
-NONE = "none"  # a file that goes along and holds no texts
+NONE = "none"  # the reader of a file without texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Declared):
-    """What every reader understands."""
+    """Options of every reader."""
 
     reader: str
-    names: dict[str, str] = field(default_factory=dict)  # label as it stands in the file → name
-    named_only: bool = False  # leave out rows whose label has no name
+    names: dict[str, str] = field(default_factory=dict)  # label in the file → name
+    named_only: bool = False  # leave out rows whose label is not in `names`
     file_label: str | None = None  # the label of every row of the file
-    replace: dict[str, str] = field(default_factory=dict)  # pieces of the text
+    replace: dict[str, str] = field(default_factory=dict)  # substrings of the text → their replacements
 
 
 def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
-    """All rows of a source in memory, as `spool_corpus` gives them, which says what they are and what it raises."""
+    """Return all rows of a source in memory, with the columns and errors of `spool_corpus`."""
     with TemporaryDirectory() as spool:
         return spool_corpus(source, raw, Path(spool)).collect()
 
 
 def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
-    """All rows of a source, in the order of its files and their lines, by way of parquet files in the folder `spool`.
+    """Return all rows of a source, in the order of its files and their lines, via parquet files in the folder `spool`.
 
-    Columns: text, label (or labels, a list; neither where task is tokens), split (train, dev, test or null), file, line
-    (the row's place in the file, from 1), tokens and token_labels where the source has them, then the kept columns.
-    White space around a text and around a label is no part of it. Raises DataError for what the files have and should
-    not, InputMissingError for a missing file, ParameterError for options that a reader does not have.
+    Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
+    line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
+    Leading and trailing whitespace of labels is stripped, and that of texts unless spans refer to positions in them.
+    Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
+    the reader does not have.
     """
     frames = [frame for file in source.files if (frame := _spooled(source, file, raw, spool)) is not None]
     if not frames:
@@ -89,11 +90,11 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
         frame = distinct(frame.collect(), letters_only=source.distinct == "letters").lazy()
     _check_counts(frame, source)
     roles = [name for name in ROLES if name in frame.collect_schema()]
-    return frame.select(cs.by_name(*roles, *source.keep))  # by name: `*` and `^x$` would be patterns
+    return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
 
 
 def _spooled(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
-    """One file's rows; None for a file without texts."""
+    """Return one file's rows, written to parquet files; None for a file without texts."""
     parts: list[Path] = []
     for piece in _read_file(source, file, raw):
         parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
@@ -114,7 +115,7 @@ def _together(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
 
 
 def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
-    """One file's rows with their final labels, a piece at a time; nothing for a file without texts."""
+    """Yield one file's rows with their final labels, in pieces; nothing for a file without texts."""
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
     values = {"reader": NONE} | source.read | file.read
     common = {key: values.pop(key) for key in _names(Reading) if key in values}
@@ -130,7 +131,7 @@ def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
 
 
 def _finished(frame: pl.DataFrame, reading: Reading, source: Source, file: File, where: str) -> pl.DataFrame:
-    """What a reader gave, with the file's name, final labels and the tokens that spans mark."""
+    """Add the file name, the final labels and the tokens that spans mark to a reader's rows."""
     if "file" not in frame.columns:
         frame = frame.with_columns(file=pl.lit(file.path))
     frame = _labelled(_cleaned(frame, reading), reading, source, where)
@@ -144,7 +145,7 @@ def _names(kind: type[Any]) -> list[str]:
 
 
 def _cleaned(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """The text as it is meant; where spans point into it, as it stands."""
+    """Apply `replace` and strip the text, unless spans refer to positions in it."""
     if "spans" in frame.columns:
         return frame
     text = pl.col("text")
@@ -154,7 +155,7 @@ def _cleaned(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
 
 
 def _labelled(frame: pl.DataFrame, reading: Reading, source: Source, where: str) -> pl.DataFrame:
-    """Labels under their names, of the type that the task asks for."""
+    """Replace labels by their names, with the type that the task requires."""
     if reading.file_label is not None:
         frame = frame.with_columns(label=pl.lit(reading.file_label))
     if source.task == "tokens":

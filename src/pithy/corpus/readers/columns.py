@@ -1,4 +1,4 @@
-"""Files with named columns: which column is the text, which the label, which the split."""
+"""Mapping of a table's named columns to text, label, split and other roles."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from pithy.values import nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Columns(Declared):
-    """The meaning of the columns of a table; what has no column is None."""
+    """Options of readers for tables: the column of each role, or None if there is no such column."""
 
-    text: str | list[str] = "text"  # several columns are joined
+    text: str | list[str] = "text"  # several columns are joined by `join`
     join: str = " "
     label: str | None = "label"
-    label_separator: str | None = None  # several labels in one string: "sports|politics"
+    label_separator: str | None = None  # of several labels in one string: "sports|politics"
     split: str | None = None
-    tokens: str | None = None  # a list, or a string cut at blanks
+    tokens: str | None = None  # a list, or a string that is split at spaces
     token_labels: str | None = None
-    spans: str | None = None  # marked pieces of the text, which become token labels
-    keep: list[str] = field(default_factory=list)  # the source's, where this file has them
+    spans: str | None = None  # marked parts of the text, which become token labels
+    keep: list[str] = field(default_factory=list)  # columns to keep, if this file has them
 
     def needed(self) -> list[str]:
-        """The columns that must be there."""
+        """Return the columns that the table must have."""
         texts = [self.text] if isinstance(self.text, str) else self.text
         others = (self.label, self.split, self.tokens, self.token_labels, self.spans)
         return [*texts, *(name for name in others if name is not None)]
 
 
 def map_columns(table: pl.DataFrame, columns: Columns, path: Path, lines: pl.Series) -> pl.DataFrame:
-    """line (of `lines`), text, and as declared label, split, tokens, token_labels, spans and kept columns.
+    """Return line (from `lines`), text, and if declared, label, split, tokens, token_labels, spans and kept columns.
 
-    Raises DataError for a column that is not there, naming those that are.
+    Raises DataError for a missing column, and lists the columns of the table.
     """
     _require(columns.needed(), table.columns, path)
     texts = [columns.text] if isinstance(columns.text, str) else columns.text
@@ -61,7 +61,7 @@ def map_columns(table: pl.DataFrame, columns: Columns, path: Path, lines: pl.Ser
 
 
 def _column(name: str) -> pl.Expr:
-    """The column of exactly this name: `pl.col` takes `*` and `^x$` for patterns."""
+    """Return the column of exactly this name; `pl.col` treats `*` and `^x$` as patterns."""
     return cs.by_name(name).as_expr()
 
 
@@ -77,7 +77,7 @@ def _require(needed: Sequence[str], there: Sequence[str], path: Path) -> None:
 
 
 def _string(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
-    """The column as strings; nested values cannot be a text."""
+    """Return the column as strings; raise DataError for nested or binary values."""
     kind = table.schema[name]
     if kind.is_nested() or kind in {pl.Binary, pl.Object}:
         raise DataError(f"{path} has {kind} in the column {name!r}, and text is needed")
@@ -85,7 +85,7 @@ def _string(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
 
 
 def _labels(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
-    """The column as a string, or as a list of strings where it is a list or has a separator."""
+    """Return the column as strings, or as lists of strings if it has lists or a separator."""
     kind = table.schema[name]
     if isinstance(kind, pl.List) and not kind.inner.is_nested():
         return _column(name).cast(pl.List(pl.String))

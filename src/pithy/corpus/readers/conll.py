@@ -1,4 +1,4 @@
-"""Tokens in columns, a blank line between sentences: CoNLL-2003, CoNLL-U, token TAB label."""
+"""Reader for tokens in columns, with a blank line between sentences: CoNLL-2003, CoNLL-U, token TAB label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pithy.errors import DataError
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceLabels(Declared):
-    """The label of a sentence, inferred: `plain` where every token has the default label, `marked` otherwise."""
+    """Inferred label of a sentence: `plain` if every token has the label `default`, `marked` otherwise."""
 
     default: str
     plain: str
@@ -24,22 +24,22 @@ class SentenceLabels(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class Conll(Declared):
-    """Where the token and its label stand; columns count from 0, from the end with -1."""
+    """Options of the reader; columns are counted from 0, or from the end with -1."""
 
     separator: Literal["tab", "blank"] = "tab"
     token: int = 0
     token_label: int = -1
-    comment: str | None = None  # lines that start so are left out
-    skip: str | None = None  # sentences whose first token is this are left out
-    numbered: bool = False  # CoNLL-U: column 0 counts tokens; ranges (1-2) and empty nodes (1.1) are left out
-    prefix: Literal["keep", "drop"] = "keep"  # of B-PER, I-PER
+    comment: str | None = None  # leave out lines that start with this
+    skip: str | None = None  # leave out sentences whose first token is this
+    numbered: bool = False  # CoNLL-U: column 0 numbers tokens; leave out ranges (1-2) and empty nodes (1.1)
+    prefix: Literal["keep", "drop"] = "keep"  # of labels such as B-PER and I-PER
     sentence: SentenceLabels | None = None
-    join: str = " "  # between tokens, to make the text
+    join: str = " "  # separator of tokens in the text
     encoding: str = "utf-8"
 
 
 def read(path: Path, options: Conll) -> pl.DataFrame:
-    """line (of the first token), text, tokens, token_labels, and label where it is inferred.
+    """Return line (of the first token), text, tokens, token_labels, and label if it is inferred.
 
     Raises DataError for a line with too few columns.
     """
@@ -56,13 +56,13 @@ def read(path: Path, options: Conll) -> pl.DataFrame:
 
 
 def infer_label(labels: SentenceLabels) -> pl.Expr:
-    """The sentence's label from `token_labels`."""
+    """Return the sentence's label, inferred from `token_labels`."""
     marked = pl.col("token_labels").list.eval(pl.element() != labels.default).list.any()
     return pl.when(marked).then(pl.lit(labels.marked)).otherwise(pl.lit(labels.plain))
 
 
 def _tokens(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
-    """The lines that hold a token: line, text, sentence (its number)."""
+    """Return the lines that contain a token: line, text, sentence (its number)."""
     blank = pl.col("text").str.strip_chars() == ""
     frame = frame.with_columns(sentence=blank.cum_sum()).filter(~blank)
     if options.comment is not None:
@@ -71,7 +71,7 @@ def _tokens(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
 
 
 def _cells(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
-    """Cut each line into its columns and take the two that matter."""
+    """Split each line into columns and select the token and its label."""
     text = pl.col("text")
     cells = text.str.split("\t") if options.separator == "tab" else text.str.extract_all(r"\S+")
     frame = frame.with_columns(cells=cells)
@@ -90,5 +90,5 @@ def _cells(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
 
 
 def _reach(column: int) -> int:
-    """How many columns there must be for this one to exist."""
+    """Return how many columns a line needs to have this one."""
     return column + 1 if column >= 0 else -column

@@ -1,4 +1,4 @@
-"""Text files: their encoding is checked, a wrong one is named, and NUL bytes are refused."""
+"""Decoding of text files: checks the encoding, suggests the right one, and rejects NUL bytes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from pithy.errors import DataError, InputMissingError, ParameterError
 BLOCK = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
 WIDE = ("utf-16", "utf-32")
-ANY_BYTES = {"latin-1", "cp1252"}  # what nearly any bytes can be read as
+ANY_BYTES = {"latin-1", "cp1252"}  # encodings that accept nearly any bytes
+# encodings to try if later bytes of a file do not fit the likely one
 WIDER = {"utf-8": {"gbk", "gb18030", "big5", *ANY_BYTES}, "gbk": {"gb18030"}, "latin-1": {"cp1252"}}
-CONTROL = re.compile(rb"[\x80-\x9f]")  # of latin-1, where cp1252 has “ ” – …
+CONTROL = re.compile(rb"[\x80-\x9f]")  # control characters in latin-1; “ ” – … in cp1252
 BOM = "\ufeff"
 
 
 def utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
-    """What a reader of UTF-8 can read: the file itself, or its text encoded anew.
+    """Return the path of a UTF-8 file, or the text of another file encoded as UTF-8.
 
-    Raises DataError for an empty file, a wrong encoding (named, with the byte's place) and NUL bytes (with the line);
-    InputMissingError for a missing file; ParameterError for an encoding that does not exist.
+    Raises DataError for a folder, an empty file, a wrong encoding (with the byte's offset and the likely encoding) and
+    NUL bytes (with the line), InputMissingError for a missing file, ParameterError for an unknown encoding.
     """
     try:
         name = codecs.lookup(encoding).name
@@ -51,13 +52,13 @@ def utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
 
 
 def reopened(source: Path | io.BytesIO) -> TextIO:
-    """The text of what `utf8` gave, from its start."""
+    """Open the result of `utf8` as text, from its start."""
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     return io.TextIOWrapper(stream, "utf-8-sig", newline="")
 
 
 def _encoded_anew(path: Path, encoding: str) -> io.BytesIO:
-    """Return the text of a file, encoded in UTF-8. The file is read in blocks, so that a wrong one is refused early."""
+    """Return the text of a file encoded as UTF-8; it is read in blocks to reject a wrong encoding early."""
     if not getattr(codecs.lookup(encoding), "_is_text_encoding", True):
         raise DataError(f"{path} is not {encoding}: set read.encoding")
     result, lines = io.BytesIO(), 0
@@ -77,7 +78,7 @@ def _encoded_anew(path: Path, encoding: str) -> io.BytesIO:
 
 
 def decode(data: bytes, encoding: str, where: str | Path) -> str:
-    """The text of a whole file in any encoding. Raises DataError as `utf8` does."""
+    """Decode the content of a whole file. Raises DataError for a wrong or unknown encoding and NUL bytes."""
     try:
         text = data.decode(encoding)
         text.encode()
@@ -91,7 +92,7 @@ def decode(data: bytes, encoding: str, where: str | Path) -> str:
 
 
 def _check_utf8(path: Path) -> None:
-    """Read the file once, a block at a time."""
+    """Check that the file is UTF-8 without NUL bytes, one block at a time."""
     lines = 0
     with path.open("rb") as file:
         for block, _, place in _decoded(file, "utf-8"):
@@ -105,7 +106,7 @@ def _check_utf8(path: Path) -> None:
 
 
 def _decoded(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, str, int | None]]:
-    """The file's blocks with their text, up to one with a byte that is not `encoding`, and that byte's place."""
+    """Yield the blocks with their text and None, up to a block with an invalid byte and the offset of that byte."""
     decoder, end, block = codecs.getincrementaldecoder(encoding)(), 0, b"-"
     file.seek(0)
     while block:
@@ -113,7 +114,7 @@ def _decoded(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, str, int |
         end += len(block)
         try:
             text = decoder.decode(block, not block)
-        except UnicodeDecodeError as error:  # its object starts with what the blocks before broke off
+        except UnicodeDecodeError as error:  # error.object starts with leftover bytes of earlier blocks
             yield block, "", end - len(error.object) + error.start
             return
         yield block, text, None
@@ -132,24 +133,24 @@ def _nul(where: str | Path, line: int) -> DataError:
 
 
 def guess_encoding(path: Path) -> str:
-    """The likeliest encoding of a file, `` where none is likely."""
+    """Return the most likely encoding of a file, or "" if none is likely."""
     with path.open("rb") as file:
         return _guessed(file, 0)
 
 
 def _guessed(file: IO[bytes], place: int) -> str:
-    """The likeliest encoding by the lines from `place` on and by what comes later: that may tell more."""
+    """Return the likely encoding by the lines from `place` on, refined by bytes later in the file."""
     likely = _likely(file, place)
     while (misfit := _misfit(file, likely)) is not None:
         better = _likely(file, misfit)
-        if better not in WIDER[likely]:  # the file is damaged there, as whoever reads it will say
+        if better not in WIDER[likely]:  # the file is damaged there, which its reader reports
             break
         likely = better
     return likely
 
 
 def _misfit(file: IO[bytes], encoding: str) -> int | None:
-    """Place of the first byte that speaks for an encoding in WIDER: one that is not `encoding`, or no character."""
+    """Return the offset of the first byte that suggests an encoding of WIDER: an invalid or a control character."""
     end = 0
     for block, _, place in _decoded(file, encoding) if encoding in WIDER else ():
         if place is not None:
@@ -161,7 +162,7 @@ def _misfit(file: IO[bytes], encoding: str) -> int | None:
 
 
 def _likely(file: IO[bytes], place: int) -> str:
-    """The likeliest encoding: by the file's start, where zeros tell it, else by the lines from `place` on."""
+    """Return the likely encoding: UTF-16 or UTF-32 by the file's start, others by the lines from `place` on."""
     file.seek(0)
     head = file.read(SAMPLE)
     likely = guess(head)
@@ -169,14 +170,14 @@ def _likely(file: IO[bytes], place: int) -> str:
         return likely
     file.seek(max(0, place - SAMPLE))
     before = file.read(min(place, SAMPLE))
-    line = before[before.rfind(b"\n") + 1 :]  # no encoding but those has this byte within a character
+    line = before[before.rfind(b"\n") + 1 :]  # only UTF-16 and UTF-32 have this byte inside a character
     from_there = line + file.read(SAMPLE - len(line))
     likely = guess(from_there)
     return "" if likely in ANY_BYTES and _mostly_utf8(head + before + from_there) else likely
 
 
 def _mostly_utf8(data: bytes) -> bool:
-    """Whether more characters beyond ASCII are UTF-8 than bytes are not."""
+    """Return whether valid non-ASCII UTF-8 characters outnumber replaced invalid bytes."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\N{REPLACEMENT CHARACTER}")
     return sum(character > "\x7f" for character in text) > 2 * broken
@@ -184,17 +185,17 @@ def _mostly_utf8(data: bytes) -> bool:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what polars says about a file that it cannot read into a DataError that names the file."""
+    """Convert polars errors about an unreadable file into a DataError that names the file."""
     try:
         yield
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except pl.exceptions.PanicException as error:  # a fault of polars that broken bytes bring out
+    except pl.exceptions.PanicException as error:  # a bug of polars that corrupt bytes trigger
         raise DataError(f"{path} cannot be read: it is damaged ({' '.join(str(error).split())[:200]})") from None
 
 
 def lines(path: Path, encoding: str = "utf-8") -> pl.DataFrame:
-    """The lines of a file, numbered from 1: line (Int64), text (String), without the line's end."""
+    """Return the lines of a file without line endings: line (Int64, from 1), text (String)."""
     source = utf8(path, encoding)
     with readable(path):
         frame = pl.read_lines(source, name="text", row_index_name="line", row_index_offset=1)

@@ -1,4 +1,4 @@
-"""Comma- and tab-separated files."""
+"""Reader for comma- and tab-separated files."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from pithy.corpus.readers.decoding import readable, reopened, utf8
 from pithy.corpus.readers.pieces import pieces
 from pithy.errors import DataError, ParameterError
 
-MOST_COLUMNS = 10_000  # each takes memory of its own, however short the file
+MOST_COLUMNS = 10_000  # each column needs memory, even in a short file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delimited(Columns):
-    """A csv or tsv file."""
+    """Options for a csv or tsv file."""
 
     separator: str = ","
     quote: str | None = '"'  # null: quotation marks are plain characters
-    header: list[str] | None = None  # the columns' names, where the file has no header line
+    header: list[str] | None = None  # column names, if the file has no header line
     encoding: str = "utf-8"
-    first: int | None = None  # read only so many rows
+    first: int | None = None  # read only this many rows
 
 
 def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
-    """Every value is read as a string; `line` counts rows, the header included; blank lines are no rows.
+    """Yield the rows; values are strings, `line` counts rows including the header, and blank lines are skipped.
 
-    Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns.
+    Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns,
+    ParameterError for a separator or quote that is not one ASCII character.
     """
     for key, mark in (("separator", options.separator), ("quote", options.quote)):
         if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
@@ -41,14 +42,14 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     for table in tables(path, options):
         first = rows + (1 if options.header is not None else 2)
         rows += table.height
-        # In one pass: a mask and numbers made apart from the table cost validate a fifth more memory.
+        # Number and filter in one pass: a separate mask and separate numbers cost `validate` a fifth more memory.
         row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
         numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
         yield map_columns(numbered.drop(row), options, path, numbered[row])
 
 
 def tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
-    """All columns as strings, a piece of the file at a time. Raises DataError as `read` does."""
+    """Yield all columns as strings, a piece of the file at a time. Raises DataError as `read` does."""
     source = utf8(path, options.encoding)
     columns: list[str] = []
     rows = 0
@@ -67,7 +68,7 @@ def tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
 
 
 def _table(piece: bytes, options: Delimited, columns: list[str], rows: int) -> pl.DataFrame:
-    """A piece of the file; `columns` and the number of `rows` are those of the pieces before."""
+    """Parse a piece of the file; `columns` and the number of `rows` are those of the previous pieces."""
     return pl.read_csv(
         piece,
         separator=options.separator,
@@ -83,7 +84,7 @@ def _table(piece: bytes, options: Delimited, columns: list[str], rows: int) -> p
 
 
 def _explained(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:
-    """The first row that does not fit, found by reading again: polars does not say which it was."""
+    """Return an error that names the first invalid row, found by rereading because polars does not report it."""
     csv.field_size_limit(1 << 30)
     try:
         with reopened(source) as file:

@@ -1,17 +1,17 @@
-"""Which encoding the first bytes of a text are likely in."""
+"""Detection of the encoding of a text from its first bytes."""
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
 
-SAMPLE = 1 << 20  # bytes that are looked at
+SAMPLE = 1 << 20  # bytes that are examined
 BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-COMMON = 0.8  # share of a Chinese text's characters that are everyday ones
+COMMON = 0.8  # minimum share of everyday characters among the non-ASCII ones of a Chinese text
 
 
 def guess(data: bytes) -> str:
-    """The likeliest encoding of a text's first bytes, `` where none is likely."""
+    """Return the most likely encoding of a text's first bytes, or "" if none is likely."""
     for mark, name in BOMS:
         if data.startswith(mark):
             return name
@@ -28,7 +28,7 @@ def guess(data: bytes) -> str:
 
 
 def _lenient(data: bytes, encoding: str) -> str | None:
-    """The text, a character cut off at the end aside; None where it is not this encoding."""
+    """Decode the bytes, except a character cut off at the end of the sample; None if they have another encoding."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         return decoder.decode(data, len(data) < SAMPLE)
@@ -41,12 +41,12 @@ def _any(text: str) -> bool:
 
 
 def _simplified(text: str) -> bool:
-    """Whether most characters beyond ASCII stand in the marks or the first level of GB 2312."""
+    """Return whether most non-ASCII characters are symbols or level 1 characters of GB 2312."""
     return _share(text, "gb2312", lambda lead, trail: lead in range(0xA1, 0xA4) or lead in range(0xB0, 0xD8))
 
 
 def _traditional(text: str) -> bool:
-    """Whether most characters beyond ASCII stand in the marks or the first level of Big5."""
+    """Return whether most non-ASCII characters are symbols or level 1 characters of Big5."""
     return _share(text, "big5", lambda lead, trail: lead in range(0xA1, 0xC7))
 
 

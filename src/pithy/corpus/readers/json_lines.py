@@ -1,4 +1,4 @@
-"""JSON lines: one object a line."""
+"""Reader for JSON lines: one object per line."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from pithy.corpus.readers.pieces import LongRowError, pieces
 from pithy.errors import DataError
 from pithy.values import parsed_json
 
+# escape of a surrogate without its other half
 HALF = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines(Columns):
-    """A jsonl file."""
+    """Options for a jsonl file."""
 
     encoding: str = "utf-8"
 
 
 def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
-    """Keys that first appear far down count too; `line` counts objects.
+    """Yield the rows; keys may first appear in any line, and `line` counts objects.
 
-    Raises DataError for a line that is no JSON object or has half a character (a surrogate alone, of which polars makes
-    a NUL byte), a wrong encoding or a key that no line has.
+    Raises DataError for a line that is not a JSON object or contains a lone surrogate (which polars converts to a NUL
+    byte), a wrong encoding or a key that no line has.
     """
     rows = 0
     for table in tables(path, options.encoding):
@@ -40,7 +41,7 @@ def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
 
 
 def tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
-    """All keys as columns, a piece of the file at a time. Raises DataError as `read` does."""
+    """Yield all keys as columns, a piece of the file at a time. Raises DataError as `read` does."""
     source = utf8(path, encoding)
     try:
         with readable(path):
@@ -55,13 +56,13 @@ def tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
 
 
 def _schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:
-    """Every key with a type that fits all its values."""
+    """Return every key with a type that fits all its values."""
     empty = [pl.read_ndjson(piece, infer_schema_length=None).clear() for piece in pieces(source, path)]
     return pl.concat(empty, how="diagonal_relaxed").schema
 
 
 def _refuse_halves(piece: bytes) -> None:
-    """Lines are parsed only where a half stands, or seems to: behind a backslash it is none."""
+    """Raise DataError for a lone surrogate; only matches of HALF are parsed, as it also matches escaped backslashes."""
     if b"\\ud" not in piece and b"\\uD" not in piece:
         return
     for half in HALF.finditer(piece):
@@ -71,7 +72,7 @@ def _refuse_halves(piece: bytes) -> None:
 
 
 def _explained(path: Path, source: Path | io.BytesIO, error: DataError) -> DataError:
-    """The first line that cannot be read, found by reading again: polars does not say which it was."""
+    """Return an error that names the first invalid line, found by rereading because polars does not report it."""
     with reopened(source) as file:
         for number, line in enumerate(file, start=1):
             if line.strip() and (fault := _fault(line)):
@@ -80,7 +81,7 @@ def _explained(path: Path, source: Path | io.BytesIO, error: DataError) -> DataE
 
 
 def _fault(line: str) -> str:
-    """What is wrong with a line, `` where nothing is."""
+    """Return what is wrong with a line, or "" for a valid line."""
     try:
         value = parsed_json(line)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""One JSON object whose keys hold parallel lists: AAPD."""
+"""Reader for one JSON object whose keys have parallel lists, as in AAPD."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pithy.values import parsed_json
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLists(Columns):
-    """A JSON file of columns."""
+    """Options for a JSON file of columns."""
 
     encoding: str = "utf-8"
 
 
 def read(path: Path, options: JsonLists) -> pl.DataFrame:
-    """`line` counts rows. Raises DataError for a file that is no object of lists of one length."""
+    """Return the rows; `line` counts them. Raises DataError unless the file is an object of lists of equal length."""
     source = utf8(path, options.encoding)
     try:
         with reopened(source) as file:

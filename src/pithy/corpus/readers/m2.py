@@ -1,4 +1,4 @@
-"""M2, the format of grammatical error correction: S a sentence, A its edits."""
+"""Reader for M2, the format of grammatical error correction: an S line is a sentence, A lines are its edits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NO_EDIT = {"noop", "UNK"}
 
 @dataclass(frozen=True, kw_only=True)
 class M2(Declared):
-    """How edits become token labels."""
+    """Options for M2: how edits become token labels."""
 
-    correct: str = "c"  # a token that no edit touches
-    incorrect: str = "i"  # a token in an edit whose type `types` does not name
+    correct: str = "c"  # label of a token without edits
+    incorrect: str = "i"  # label of a token in an edit whose type is not in `types`
     types: dict[str, str] = field(default_factory=dict)  # error type (SPELL, VERB:TENSE) → token label
     annotator: str = "0"
     sentence: SentenceLabels | None = None
@@ -29,10 +29,10 @@ class M2(Declared):
 
 
 def read(path: Path, options: M2) -> pl.DataFrame:
-    """line (of the S line), text, tokens, token_labels, and label where it is inferred.
+    """Return line (of the S line), text, tokens, token_labels, and label if it is inferred.
 
-    An edit that only inserts marks the token that follows, the last one at the end of a sentence. Raises DataError for
-    an edit that cannot be read.
+    An edit that only inserts marks the next token, or the last one at the end of a sentence. Raises DataError for an
+    invalid edit.
     """
     rows: list[tuple[int, list[str], list[str]]] = []
     for number, line in lines(path, options.encoding).iter_rows():
@@ -48,7 +48,7 @@ def read(path: Path, options: M2) -> pl.DataFrame:
 
 
 def _mark(labels: list[str], line: str, options: M2, where: str) -> None:
-    """A 3 4|||R:NOUN|||correction|||REQUIRED|||-NONE-|||0"""
+    """Apply an edit to `labels`, for example A 3 4|||R:NOUN|||correction|||REQUIRED|||-NONE-|||0."""
     parts = line[2:].split("|||")
     try:
         start, end = (int(value) for value in parts[0].split())

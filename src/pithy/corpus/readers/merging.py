@@ -1,4 +1,4 @@
-"""One corpus out of pieces that overlap."""
+"""Removal of repeated texts from a corpus whose files overlap."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ NO_LETTERS = r"[^\p{L}\p{N}]"
 
 
 def distinct(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataFrame:
-    """Drop training rows whose text stands in dev or test, all but the first of equal ones, and those without a text.
+    """Drop training rows with a text of dev or test, with the text of an earlier training row, or without a text.
 
-    Rows without a split count as training rows. With `letters_only`, texts are equal when their letters and digits
-    are, upper or lower case.
+    Rows without a split count as training rows. With `letters_only`, texts are equal if their letters and digits are
+    equal, ignoring case.
     """
     text = pl.col("text")
     key = text.str.to_lowercase().str.replace_all(NO_LETTERS, "") if letters_only else text

@@ -1,4 +1,4 @@
-"""Tars of small files: one text a file, the label is the folder; or one JSON object a file, labels in lists."""
+"""Readers for tars of small files: texts in a folder per label, or JSON objects with separate lists of labels."""
 
 from __future__ import annotations
 
@@ -20,21 +20,27 @@ COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for nam
 
 @dataclass(frozen=True, kw_only=True)
 class Posts(Declared):
-    """…/SPLIT/LABEL/NAME, plain text."""
+    """Options for a tar of plain text files …/SPLIT/LABEL/NAME."""
 
     encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonFiles(Declared):
-    """…/NAME.json with the text under `text`; `lists` names for each label the file that lists its NAME.json."""
+    """Options for a tar of files …/NAME.json, whose key `text` has the text.
+
+    `lists` has for each label the file that lists its NAME.json.
+    """
 
     text: str = "text"
     lists: dict[str, str]
 
 
 def contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Path and content of every file in the tar. Raises DataError or InputMissingError."""
+    """Yield the path and content of every file in the tar.
+
+    Raises DataError for a corrupt tar, InputMissingError for a missing one.
+    """
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
     for member in members(path):
@@ -44,7 +50,10 @@ def contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 
 def read_posts(path: Path, options: Posts) -> pl.DataFrame:
-    """file, line, text, label, split, in the order of the paths. Raises DataError for a wrong encoding."""
+    """Return file, line, text, label, split, in the order of the tar.
+
+    Raises DataError for a wrong encoding or a file without a folder.
+    """
     rows, splits = [], []
     for file, data in contents(path):
         if len(file.parts) < 2:
@@ -55,10 +64,10 @@ def read_posts(path: Path, options: Posts) -> pl.DataFrame:
 
 
 def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
-    """file, line, text, label, in the order of the paths.
+    """Return file, line, text, label, in the order of the tar.
 
-    Raises DataError for a file that is no JSON object with the text, or that stands in no list or in two,
-    ParameterError for a list that is not below the source's folder.
+    Raises DataError for a file that is not a JSON object with the text, or that is in no list or in two lists,
+    ParameterError for a list outside the source's folder.
     """
     labels: dict[str, str] = {}
     for label, name in options.lists.items():

@@ -1,4 +1,4 @@
-"""Parquet files."""
+"""Reader for parquet files."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from pithy.corpus.readers.decoding import readable
 from pithy.errors import DataError, InputMissingError
 
 BATCH = 50_000  # rows
-CELL = 16  # bytes that polars keeps of a string beside its characters
+CELL = 16  # bytes that polars needs for a string in addition to its characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Columns):
-    """A parquet file."""
+    """Options for a parquet file."""
 
 
 def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
-    """Read the columns that are needed. Raises DataError for a broken file, a bomb or a missing column."""
+    """Yield the needed columns in batches.
+
+    Raises DataError for a corrupt file, a decompression bomb or a missing column, InputMissingError for a missing file.
+    """
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
     with readable(path):
         there, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
         empty = pl.DataFrame(schema=there)
-        yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # says which column is missing
+        yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # reports a missing column
         wanted = [name for name in there if name in {*options.needed(), *options.keep}]
         left = _memory_left(path, len(wanted))
         scan = pl.scan_parquet(path, glob=False).select(cs.by_name(wanted))
@@ -43,7 +46,7 @@ def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
 
 
 def _memory_left(path: Path, columns: int) -> int:
-    """Bytes that the strings of the file may have, by its size; its number of rows stands at its end."""
+    """Return how many bytes the strings of the file may have, given its size; its footer has the number of rows."""
     rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
     left: int = LIMITS.allowance(path.stat().st_size) - rows * columns * CELL
     _check_left(left, path)

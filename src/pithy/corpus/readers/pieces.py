@@ -1,4 +1,4 @@
-"""Large files a piece at a time, so that memory does not grow with them."""
+"""Reading of large files in pieces, so that memory use does not grow with their size."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from pithy.errors import DataError
 
 PIECE = 8 << 20  # bytes
-LONGEST_ROW = 64 << 20  # bytes; a longer one is a fault: it would be held in memory several times
+LONGEST_ROW = 64 << 20  # bytes; a longer row is an error, because memory would hold it several times
 BLANK = b" \t\r\n"
 
 
 class LongRowError(DataError):
-    """A row that is too long to be one."""
+    """Error for a row above the length limit."""
 
 
 def pieces(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
-    """Pieces of about 8 MB that end with a line, quoted line ends aside; none but the first starts with a blank.
+    """Yield pieces of about 8 MB that end with a row; a line break inside quotes does not end a row.
 
-    A byte order mark is in none of them. Raises LongRowError, which names `path`, for a row above the limit.
+    Only the first piece may start with whitespace. The byte order mark is left out. Raises LongRowError, which names
+    `path`, for a row above the limit.
     """
     mark, rest = (quote or "").encode(), b""
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
@@ -40,7 +41,7 @@ def pieces(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> I
 
 
 def _end(data: bytes, mark: bytes) -> int:
-    """Where the last row ends behind which another one starts, in the newest piece of `data`; 0 where there is none."""
+    """Return the end of the last row in the newest piece of `data` that another row follows, or 0 if there is none."""
     inside = bool(mark) and data.count(mark) % 2 == 1
     end, after = data.rfind(b"\n") + 1, len(data)
     while end >= max(1, len(data) - PIECE):

@@ -1,4 +1,4 @@
-"""Plain text, one text a line."""
+"""Reader for plain text, one text per line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pithy.corpus.source import Declared
 
 @dataclass(frozen=True, kw_only=True)
 class PlainLines(Declared):
-    """A file of texts; their label is the file's (`file_label`)."""
+    """Options for a file of texts; the option `file_label` sets their label."""
 
     encoding: str = "utf-8"
 
 
 def read(path: Path, options: PlainLines) -> pl.DataFrame:
-    """line, text. Raises DataError for a wrong encoding, an empty file or NUL bytes."""
+    """Return line and text. Raises DataError for a wrong encoding, an empty file or NUL bytes."""
     return lines(path, options.encoding)

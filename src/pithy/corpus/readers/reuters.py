@@ -1,4 +1,4 @@
-"""Reuters-21578: SGML files with the ModApte split in the attributes."""
+"""Reader for Reuters-21578: SGML files with the ModApte split in the attributes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ TITLE_AND_BODY = re.compile(r"<(TITLE|BODY)>(.*?)</\1>", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Reuters(Declared):
-    """A tar of the reut2-*.sgm files."""
+    """Options for a tar of the reut2-*.sgm files."""
 
     encoding: str = "latin-1"
 
 
 def read(path: Path, options: Reuters) -> pl.DataFrame:
-    """file, line, text (title, then body), label (list of topics), split (TRAIN or TEST): ModApte.
+    """Return file, line, text (title, then body), label (list of topics), split (TRAIN or TEST) of the ModApte split.
 
-    ModApte takes the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST. Raises DataError where a file has
-    no documents.
+    ModApte has the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST. Raises DataError if a file has no
+    documents.
     """
     rows = [
         row
@@ -62,11 +62,11 @@ def _documents(file: str, content: str) -> list[tuple[str, int, str, list[str], 
 
 def _topics(document: str) -> list[str]:
     topics = TOPICS.search(document)
-    return list(dict.fromkeys(TOPIC.findall(topics[1]))) if topics else []  # one document names a topic twice
+    return list(dict.fromkeys(TOPIC.findall(topics[1]))) if topics else []  # one document has a topic twice
 
 
 def _text(document: str) -> str:
-    """Title and body; a document without either (TYPE="UNPROC") is all text."""
+    """Return title and body, or the whole text of a document that has neither (TYPE="UNPROC")."""
     content = CONTENT.search(document)
     inner = content[1] if content else ""
     parts = [part for _, part in TITLE_AND_BODY.findall(inner)] or [re.sub(r"<[^>]*>", "", inner)]

@@ -1,4 +1,4 @@
-"""Token labels from marked pieces of a text."""
+"""Token labels from marked parts of a text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COLUMNS = pl.Schema({"tokens": pl.List(pl.String), "token_labels": pl.List(pl.St
 
 
 def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) -> pl.DataFrame:
-    """Turn the column `spans` into tokens and token_labels.
+    """Replace the column `spans` by tokens and token_labels.
 
-    A span is a piece of the text as it stands there (its first place counts), or start and end in characters, with or
-    without a label: [0, 5], [0, 5, "LOC"], {"start": 0, "end": 5, "label": "LOC"}. A span without a label gives its
-    tokens the row's. Tokens are those of the `token` view: characters in Chinese, words in English. Raises DataError
-    for a span that is not in its text.
+    A span is a substring of the text (its first occurrence counts), or start and end in characters, with or without a
+    label: [0, 5], [0, 5, "LOC"], {"start": 0, "end": 5, "label": "LOC"}. A span without a label has the label of the
+    row. Tokens are those of the `token` view: characters in Chinese, words in English. Raises DataError for a span
+    that is not in its text or has no label.
     """
     rows = []
     for line, text, label, spans in frame.select("line", "text", _label(frame), "spans").iter_rows():
@@ -36,7 +36,7 @@ def _label(frame: pl.DataFrame) -> pl.Expr:
 
 
 def _place(span: Any, text: str, label: str | None, where: str) -> tuple[int, int, str]:
-    """Start, end and label of a span."""
+    """Return start, end and label of a span."""
     if isinstance(span, str):
         start = text.find(span)
         end = start + len(span)
@@ -61,7 +61,7 @@ def _number(value: Any) -> int:
 
 
 def _tokens(text: str, language: str) -> list[tuple[str, int, int]]:
-    """Token, start, end; blanks between words are left out."""
+    """Return token, start and end of each token; whitespace between words is left out."""
     if language == "zh":
         return [(character, place, place + 1) for place, character in enumerate(text)]
     from tokenizers import Regex, pre_tokenizers
@@ -73,5 +73,5 @@ def _tokens(text: str, language: str) -> list[tuple[str, int, int]]:
 
 
 def _mark(start: int, end: int, places: list[tuple[int, int, str]]) -> str:
-    """The label of the first span that a token overlaps."""
+    """Return the label of the first span that overlaps the token."""
     return next((label for begin, stop, label in places if start < stop and begin < end), OUTSIDE)

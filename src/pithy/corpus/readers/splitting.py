@@ -1,4 +1,4 @@
-"""Which split each row is in."""
+"""Assignment of rows to splits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pithy.corpus.source import Source
 from pithy.errors import DataError
 from pithy.values import shown
 
-SPLIT_NAMES = {  # what a split is called where a source does not say
+SPLIT_NAMES = {  # common names of splits, for sources that declare none
     "train": ("train", "training"),
     "dev": ("dev", "development", "val", "valid", "validation"),
     "test": ("test", "testing"),
@@ -17,10 +17,10 @@ USUAL = {name: split for split, names in SPLIT_NAMES.items() for name in names}
 
 
 def split_rows(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
-    """Name each row's split: by the reader's split column, or by its file where `splits` names files.
+    """Set the split of each row by the reader's split column, or by its file if `splits` names files.
 
-    Without `splits`, the column's values are names that everyone uses, in any case, and a row without a value is in no
-    split. Raises DataError for a value beyond these.
+    Without `splits`, the values of the column must be common names in upper or lower case, and a row without a value
+    is in no split. Raises DataError for any other value.
     """
     said = [pl.col("split").str.strip_chars()] if "split" in frame.collect_schema() else []
     if source.splits:
@@ -36,7 +36,7 @@ def split_rows(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
 
 
 def _says_splits(frame: pl.LazyFrame, key: pl.Expr, source: Source) -> bool:
-    """Whether the column is one of splits: the source says so, or (folders of a tar) a usual name stands in it."""
+    """Return whether the column has splits: the source declares it, or (folders of a tar) it has a common name."""
     if any(options.get("split") is not None for options in (source.read, *(file.read for file in source.files))):
         return True
     return frame.filter(key.is_in(list(USUAL))).head(1).collect().height > 0

@@ -1,4 +1,4 @@
-"""Sentiment trees: one Penn-Treebank tree a line, a class on every node."""
+"""Reader for sentiment trees: one Penn Treebank tree per line, with a class at every node."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pithy.corpus.source import Declared
 from pithy.errors import DataError
 
 TREE = r"^\s*\((\d+) .*\)\s*$"
-LEAF = r"\((\d+) ([^() ]+)\)"  # a word may hold a no-break space: 8 1/2
+LEAF = r"\((\d+) ([^() ]+)\)"  # a word may contain a no-break space: 8 1/2
 ESCAPES = {"\\/": "/", "\\*": "*"}
 BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Declared):
-    """What the classes of leaves are called as token labels."""
+    """Options for trees; `token_names` maps the classes of leaves to token labels."""
 
     token_names: dict[str, str] = field(default_factory=dict)
     encoding: str = "utf-8"
 
 
 def read(path: Path, options: Trees) -> pl.DataFrame:
-    """line, text (leaves joined by blanks), label (the root's class), tokens, token_labels.
+    """Return line, text (leaves joined by spaces), label (the root's class), tokens, token_labels.
 
-    Raises DataError for a line that is no tree.
+    Raises DataError for a line that is not a tree.
     """
     frame = lines(path, options.encoding)
     text, leaf = pl.col("text"), pl.element()
