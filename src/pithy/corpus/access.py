@@ -1,4 +1,4 @@
-"""What a source may reach: files below a folder, environment variables that the user allows, redirects; no secrets."""
+"""Access control for data sources: local files, environment variables, redirects, and masking of secrets."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from pithy.values import is_inner_path, shown
 
 ALLOWED = "PITHY_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-OWN = ("PG", "HF_")  # variables that PostgreSQL's driver and the hub's reader look for by themselves
+OWN = ("PG", "HF_")  # prefixes of variables that the PostgreSQL driver and the hub client read by themselves
 FILES = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
-CARRIERS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]  # of IPv4 in IPv6
-NEAREST = 2  # zones: 0 public, 1 private, 2 this machine and its link
+CARRIERS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]  # contain IPv4
+NEAREST = 2  # zones: 0 public, 1 private network, 2 loopback or link-local
 
 
 def contained(name: str) -> bool:
-    """Whether `name` is a printable relative path that stays below the folder it is joined to."""
+    """Return whether `name` is a printable relative path that stays below the folder it is joined to."""
     return is_inner_path(name) and name.isprintable()
 
 
 def hidden(address: str) -> str:
-    """An address without user, password, query and fragment, which may be secret."""
+    """Return the address without user, password, query and fragment, which may be secret."""
     scheme, mark, rest = address.partition("://") if "://" in address else ("", "", address)
     host = re.split(r"[/?#]", rest)[0]
-    named = "@" in host or ":" in host  # what looks like a port may be a password's beginning, up to its /
+    named = "@" in host or ":" in host  # after ":" may be a password that contains "/", not a port
     if named and "@" in rest:
         rest = f"***@{rest.rpartition('@')[2]}"
     return scheme + mark + re.split(r"[?#]", rest)[0]
 
 
 def masked(words: str, address: str) -> str:
-    """`words` without what is secret in an address, as it stands there and as it is meant."""
+    """Replace the secrets of `address` in `words` by ***, both as written and percent-decoded."""
     beyond = address.partition("://")[2]
     user, _, password = beyond.rpartition("@")[0].partition(":")
     values = [value for part in re.split(r"[?#]", beyond)[1:] for _, value in parse_qsl(part)]
@@ -50,7 +50,10 @@ def masked(words: str, address: str) -> str:
 
 
 def expanded(address: str) -> str:
-    """The address of a database with each ${VARIABLE} replaced. Raises ParameterError."""
+    """Return a database address with each ${VARIABLE} replaced by its value.
+
+    Raises ParameterError if a variable is not allowed or not set.
+    """
     return VARIABLE.sub(_value, address)
 
 
@@ -67,15 +70,15 @@ def _value(variable: re.Match[str]) -> str:
 
 
 def _allowed() -> set[str]:
-    """The environment variables that sources may use."""
+    """Return the names of the environment variables that sources may use."""
     return {name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()}
 
 
 @contextmanager
 def only_allowed_variables() -> Iterator[None]:
-    """Hide from drivers the variables that they read by themselves, such as PGPASSWORD and HF_TOKEN, unless allowed.
+    """Hide variables that drivers read by themselves, such as PGPASSWORD and HF_TOKEN, unless the user allows them.
 
-    Where HF_TOKEN is not allowed, the token that `hf auth login` stored is not read either.
+    Unless HF_TOKEN or HF_HOME is allowed, the token stored by `hf auth login` is hidden as well.
     """
     before = {name: value for name, value in os.environ.items() if name.startswith(OWN) and name not in _allowed()}
     for name in before:
@@ -91,9 +94,10 @@ def only_allowed_variables() -> Iterator[None]:
 
 
 def check_parameters(address: str) -> None:
-    """Refuse parameters of a PostgreSQL address that name files, such as sslkey; one from a variable is the user's.
+    """Reject parameters of a PostgreSQL address that name local files, such as sslkey.
 
-    Raises ParameterError.
+    Only the address as written in the source is checked; parameters from an environment variable are the user's own
+    and are allowed. Raises ParameterError.
     """
     if found := FILES & {name.lower() for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)}:
         raise ParameterError(
@@ -103,9 +107,10 @@ def check_parameters(address: str) -> None:
 
 
 def sqlite_file(address: str, full: str, root: Path) -> Path:
-    """The file of an SQLite address, which is `full` with its variables replaced: below the project's folder `root`.
+    """Return the file of an SQLite address; `full` is `address` with its variables replaced.
 
-    Where the whole address is a variable, any file. Raises ParameterError.
+    The file must be below the project folder `root`, unless the whole address is one variable. Raises ParameterError
+    for a file outside `root`.
     """
     file = Path(unquote(full.removeprefix("sqlite://").partition("?")[0]).removeprefix("/"))
     if VARIABLE.fullmatch(address) or stands_in(file, root):
@@ -117,9 +122,9 @@ def sqlite_file(address: str, full: str, root: Path) -> Path:
 
 
 def check_redirect(named: str, target: str) -> None:
-    """Refuse a redirect to a network nearer than that of the `named` address: from public to private or loopback.
+    """Reject a redirect to a host in a higher `zone` than the `named` address, for example from public to private.
 
-    A host that cannot be resolved here counts as public. Raises SourceUnavailableError.
+    A host that cannot be resolved counts as public. Raises SourceUnavailableError.
     """
     if zone(urlsplit(target).hostname or "") > zone(urlsplit(named).hostname or ""):
         raise SourceUnavailableError(
@@ -129,7 +134,7 @@ def check_redirect(named: str, target: str) -> None:
 
 
 def zone(host: str) -> int:
-    """0 for a public host, 1 for one of a private network, 2 for this machine and its link; the nearest address."""
+    """Return 0 for a public host, 1 for a private network, 2 for loopback or link-local; the highest zone counts."""
     return max(map(_zone_of, _resolved(host)), default=0)
 
 
@@ -152,7 +157,7 @@ def _zone_of_ip(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
 
 
 def _carried(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 address that an IPv6 address leads to: mapped, compatible, 6to4, or through a NAT64 gateway."""
+    """Return the IPv4 addresses that an IPv6 address contains: mapped, compatible, 6to4 or NAT64."""
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     last = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

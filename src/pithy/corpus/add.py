@@ -1,4 +1,4 @@
-"""Make a source of one's own file: a copy in data/local and a description in data/sources."""
+"""Add a user's file as a source: a copy in data/local and a description in data/sources."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ def add(
     language: Literal["zh", "en"] | None = None,
     root: Path = Path(),
 ) -> Path:
-    """Describe `file` (csv, tsv, jsonl, parquet) as the source `name` and return the path of the description.
+    """Describe `file` (csv, tsv, jsonl or parquet) as the source `name` and return the path of the description.
 
-    `text`, `label` and `split` are columns; `label_separator` parts several labels in one string. The language is
-    guessed where it is not given, and so is an encoding other than UTF-8, and whether quotation marks are plain
-    characters; all stand in the description. Raises ParameterError for a taken or impossible name, InputMissingError,
-    and DataError for what cannot be read.
+    `text`, `label` and `split` are column names. `label_separator` separates several labels in one string. If
+    `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
+    plain characters. The description records all of these. Raises ParameterError for an invalid or existing name or
+    an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that cannot be
+    read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -82,7 +83,7 @@ def add(
 
 
 def _read(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """What stands under `read`, and the rows."""
+    """Return the `read` section of the description, and the rows."""
     if file.suffix.lower() not in KINDS:
         raise ParameterError(f"{file} is none of {', '.join(KINDS)}")
     values = KINDS[file.suffix.lower()] | columns
@@ -97,13 +98,13 @@ def _rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
 
 
 def _language(frame: pl.DataFrame) -> str:
-    """zh where Han characters make a tenth of the first texts."""
+    """Return zh if more than a tenth of the characters of the first 1,000 texts are Han, else en."""
     text = "".join(frame["text"].head(1000))
     return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
 
 
 def _labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
-    """The labels found, numbers in their order. Raises ParameterError where the column is likely no label."""
+    """Return the labels, numbers sorted by value. Raise ParameterError if the column is unlikely to hold labels."""
     each = frame["label"].explode() if frame.schema["label"] != pl.String else frame["label"]
     found = [label for label in each.drop_nulls().str.strip_chars().unique() if label]
     if len(found) < 2:

@@ -1,4 +1,4 @@
-"""Archives that came from elsewhere: no path out of the folder, no links, no bombs, nothing written but plain files."""
+"""Safe reading of untrusted archives: only regular files, no paths outside the folder, no links, no archive bombs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pithy.values import shown
 
 BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, struct.error),
-    *(EOFError, ValueError, OverflowError, LookupError, RuntimeError),  # what the libraries raise over broken bytes
+    *(EOFError, ValueError, OverflowError, LookupError, RuntimeError),  # raised by the libraries for corrupt bytes
 )
 
 
@@ -32,11 +32,11 @@ EXTENDED = {
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 }
-OTHERS = (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # how bzip2, xz and zstd begin: they are not read
+OTHERS = (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # signatures of bzip2, xz and zstd: not supported
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that gives `limit` bytes and fails over the next, before it makes room for it, or after `seconds`."""
+    """Stream that raises DataError beyond `limit` bytes (it reads at most one more) or after `seconds`."""
 
     def __init__(self, stream: IO[bytes], limit: int, name: str, seconds: float = LIMITS.seconds) -> None:
         self.stream, self.left, self.name = stream, limit, name
@@ -57,7 +57,7 @@ class _Bounded(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Member:
-    """One regular file of an archive; `stream` can be read until the next member is asked for."""
+    """Regular file of an archive; `stream` is readable until the next member is requested."""
 
     path: PurePosixPath
     stream: IO[bytes]
@@ -65,18 +65,18 @@ class Member:
 
 @contextmanager
 def whole(archive: Path) -> Iterator[None]:
-    """Turn what the libraries raise over broken bytes into a DataError that names the archive."""
+    """Convert the libraries' exceptions for corrupt bytes into a DataError that names the archive."""
     try:
         yield
     except (*BROKEN, OSError) as error:
-        if getattr(error, "errno", None) not in {None, errno.EINVAL}:  # the disk's fault, not the archive's
+        if getattr(error, "errno", None) not in {None, errno.EINVAL}:  # a disk error, not a corrupt archive
             raise
         reason = shown(str(error))
         raise DataError(f"{archive.name} is not a whole archive ({reason}): delete it and fetch it again") from None
 
 
 def _safe(name: str, archive: Path) -> PurePosixPath:
-    """The member's path, when it stays below the folder."""
+    """Return the member's path; raise DataError if it leaves the folder or is too long."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or ":" in name.partition("/")[0]:
         raise DataError(f"{archive.name} has the member {name!r}, which points out of its folder")
@@ -86,7 +86,7 @@ def _safe(name: str, archive: Path) -> PurePosixPath:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive by its signature: zip, tar, tar.gz, or one that is not read (bzip2, xz, zstd)."""
+    """Return whether a file has an archive's signature: zip, tar, tar.gz or an unsupported one (bzip2, xz, zstd)."""
     try:
         if _begins(path, OTHERS) or zipfile.is_zipfile(path):
             return True
@@ -98,9 +98,9 @@ def is_archive(path: Path) -> bool:
 
 
 def members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
-    """The regular files of a tar, tar.gz or zip archive, one after the other.
+    """Yield the regular files of a tar, tar.gz or zip archive.
 
-    Raises DataError for links, devices, paths out of the folder, bombs and broken archives.
+    Raises DataError for links, devices, paths outside the folder, archive bombs and corrupt archives.
     """
     with whole(archive):
         walk = _zip_members if zipfile.is_zipfile(archive) else _tar_members
@@ -112,13 +112,13 @@ def members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
 
 
 def _tar_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
-    """The regular files; None for a folder."""
+    """Yield the regular files, and None for each folder."""
     size = archive.stat().st_size
     with _opened(archive) as packed:
         bounded = cast("IO[bytes]", _Bounded(packed, limits.allowance(size), archive.name, limits.seconds))
         with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_headers(archive, limits)) as tar:
             while (item := tar.next()) is not None:
-                cast("Any", tar).members.clear()  # which would keep every header in memory
+                cast("Any", tar).members.clear()  # tarfile would keep every header in memory
                 path = _safe(item.name, archive)
                 if not item.isdir() and (not item.isreg() or item.issparse()):
                     raise _no_plain_file(archive, item.name)
@@ -126,10 +126,8 @@ def _tar_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
 
 
 def _headers(archive: Path, limits: Limits) -> type[tarfile.TarInfo]:
-    """The headers of one tar, which fail over long extended headers before tarfile reads and parses them.
-
-    tarfile reads an extended header whole, and older versions parse it in quadratic time.
-    """
+    """Return a TarInfo class for one tar that rejects long extended headers before tarfile reads and parses them."""
+    # tarfile reads a whole extended header into memory, and older versions parse it in quadratic time.
     left = max(limits.headers, limits.header_ratio * archive.stat().st_size)
 
     class Header(tarfile.TarInfo):
@@ -167,7 +165,7 @@ def _begins(path: Path, signatures: tuple[bytes, ...]) -> bool:
 
 
 def _zip_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
-    """The regular files; None for a folder."""
+    """Yield the regular files, and None for each folder."""
     left = limits.allowance(archive.stat().st_size)
     end = time.monotonic() + limits.seconds
     with zipfile.ZipFile(archive) as packed:
@@ -185,7 +183,7 @@ def _zip_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
 
 
 def _tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | None:
-    """The last parts of `path`, as many as the first pattern that matches them has."""
+    """Return the last parts of `path` that the first matching pattern covers, or None if no pattern matches."""
     for pattern in patterns:
         if path.match(pattern):
             return PurePosixPath(*path.parts[-len(PurePosixPath(pattern).parts) :])
@@ -193,9 +191,9 @@ def _tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | None:
 
 
 def matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[Member]:
-    """The members whose last parts match a pattern, under those parts as their path.
+    """Yield the members whose last path parts match a pattern; their path is reduced to these parts.
 
-    Raises DataError, also where nothing matches or two members come to the same path.
+    Raises DataError as `members` does, and if no member matches or two members get the same path.
     """
     seen: set[PurePosixPath] = set()
     for member in members(archive, limits):
@@ -211,9 +209,10 @@ def matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Ite
 
 
 def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
-    """Write the matching members to the plain tar `target`: sorted, without dates or owners, so always the same bytes.
+    """Write the matching members to the uncompressed tar `target`.
 
-    Thousands of small files stay one file, which every later step reads faster than a folder. Raises DataError.
+    Members are sorted and have no dates or owners, so the output is deterministic. Later stages read one tar faster
+    than a folder of thousands of small files. Raises DataError as `matching` does.
     """
     contents: dict[str, bytes] = {}
     left = limits.taken
@@ -229,7 +228,7 @@ def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = LI
 
 
 def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
-    """Write the one matching member to `target`. Raises DataError where there are several."""
+    """Write the one matching member to `target`. Raises DataError if several members match."""
     for index, member in enumerate(matching(archive, patterns, limits)):
         if index:
             raise DataError(f"{archive.name} has several members like {', '.join(patterns)}")
@@ -238,13 +237,13 @@ def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits 
 
 
 def names(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
-    """Write the file names of the matching members to `target`, sorted, one a line. Raises DataError."""
+    """Write the file names of the matching members to `target`, sorted, one per line. Raises DataError."""
     found = sorted(member.path.name for member in matching(archive, patterns, limits))
     target.write_text("".join(f"{name}\n" for name in found), encoding="utf-8")
 
 
 def gunzip(packed: Path, target: Path, limits: Limits = LIMITS) -> None:
-    """Unpack one .gz file. Raises DataError."""
+    """Decompress one .gz file. Raises DataError if it is corrupt or too large."""
     with gzip.open(packed) as stream, target.open("wb") as file, whole(packed):
         allowed = limits.allowance(packed.stat().st_size)
         bounded: Any = _Bounded(cast("IO[bytes]", stream), allowed, packed.name, limits.seconds)

@@ -1,4 +1,4 @@
-"""The rules that rows break together: duplicates, conflicts, classes too small, labels that train lacks."""
+"""Validation rules across rows: duplicates, conflicting labels, classes that are too small, labels that train lacks."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ LABEL_RULES = (faults.NO_LABEL, faults.CONTROL, faults.UNKNOWN_LABEL, faults.UNK
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rules found in a corpus, and what they left of it."""
+    """Result of the rules: the rows that are kept, and the violations."""
 
-    kept: Split  # OUT for a row that is dropped
-    faults: pl.DataFrame  # all of them, also those that are only reported
-    dropped: dict[str, int]  # rule → rows; a row that breaks two rules counts for both
+    kept: Split  # OUT for dropped rows
+    faults: pl.DataFrame  # all violations, including those that are only reported
+    dropped: dict[str, int]  # rule → rows; a row that violates two rules counts for both
 
 
 def duplicates(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every row after the first of its split with the same text and label."""
+    """Return every row that repeats the text and the label of an earlier row of its split."""
     repeated = pl.struct("split", exact_text(), label_key(frame).alias("label")).is_first_distinct().not_()
     return faults.located(frame.filter(repeated), "text", faults.DUPLICATE)
 
 
 def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every row whose text stands in the same split with another label; the fault names the row's label."""
+    """Return every row whose text occurs in the same split with another label; `value` is the row's label."""
     keys = frame.select("split", text=exact_text(), label=label_key(frame))
     labels = keys.unique().group_by("split", "text").len("labels").filter(pl.col("labels") > 1)
     torn = keys.select("split", "text").with_row_index().join(labels, on=["split", "text"], how="semi")["index"].sort()
@@ -46,10 +46,10 @@ def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
 def class_faults(
     seen: Survey, split: Split, labels: Sequence[str], min_per_class: int, *, inferred: bool = False
 ) -> pl.DataFrame:
-    """Faults of the training rows as a whole: none at all, one class only (also of tokens), a class too small.
+    """Return violations of the training rows as a whole: no rows, only one label or token label, too small a class.
 
-    A class of a multi-label corpus may be as small as it is: rare labels are the rule there. Labels that are `inferred`
-    from those of tokens may be absent.
+    Multi-label corpora have no minimum class size, because rare labels are normal there. Labels that are `inferred`
+    from token labels may be absent.
     """
     train, column = split == TRAIN, label_column(seen.rows.schema)
     if not train.any():
@@ -70,9 +70,9 @@ def class_faults(
 
 
 def unseen_labels(seen: Survey, split: Split, *, inferred: bool = False) -> pl.DataFrame:
-    """The labels of dev or test, and of their tokens, that nothing in train carries, at the first row of each.
+    """Return the labels and token labels of dev or test that train lacks, each at its first row.
 
-    Labels of texts that are `inferred` may be absent.
+    Text labels that are `inferred` from token labels may be absent.
     """
     places = ("row", "file", "line", "split")
     found = [pl.DataFrame(schema=faults.COLUMNS)]
@@ -86,7 +86,7 @@ def unseen_labels(seen: Survey, split: Split, *, inferred: bool = False) -> pl.D
 
 
 def _carriers(rows: Rows, values: Values, split: Split) -> tuple[pl.DataFrame, list[str]]:
-    """The first rows of dev and test with labels that train lacks, and the labels that train has."""
+    """Return the first rows of dev and test with labels that train lacks, and the labels that train has."""
     train = values.counts(split == TRAIN)
     held_out = np.flatnonzero((split != TRAIN) & (split != OUT))
     first = values.first(held_out)
@@ -106,18 +106,17 @@ def _unseen(lines: pl.DataFrame, train: list[str], rule: str) -> pl.DataFrame:
 
 
 def absent_labels(classes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """For dev and test, the labels that no row of theirs carries, where `classes` counts the rows of each."""
+    """Return the labels without a row in dev and in test; `classes` counts the rows of each label per split."""
     return {split: [label for label, rows in classes[split].items() if not rows] for split in SPLITS[1:]}
 
 
 def judge(
     seen: Survey, labels: Sequence[str], min_per_class: int, actions: Mapping[str, Action], *, inferred: bool = False
 ) -> Verdict:
-    """Apply the rules across rows; drop what `actions` says.
+    """Apply the rules across rows, and drop the rows that violate a rule with the action drop.
 
-    `inferred`: the labels are those that the texts' tokens give them.
-
-    Raises DataError, after all rules are judged, where one is broken whose action is to fail.
+    `inferred`: the text labels are inferred from token labels. Raises DataError, after all rules are checked, if a
+    rule is violated whose action is fail or that has no action.
     """
     broken = seen.faults.filter(pl.col("rule") != faults.REPLACEMENT)["row"]
     comparable = seen.index.repeated.filter(~pl.col("row").is_in(broken.implode()))

@@ -1,4 +1,4 @@
-"""The table of faults: where each stands, which rule it breaks, and how a user reads them."""
+"""Table of violations: where each one is, which rule it violates, and how an error message lists them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {
     DUPLICATE: "on_duplicate",
     CONFLICT: "on_conflict",
     LEAK: "on_leak",
-}  # rules whose outcome a user chooses; any other fault is an error
+}  # rules whose action is a setting; a violation of any other rule is an error
 
 COLUMNS = {
     "row": pl.Int64,
@@ -48,12 +48,12 @@ COLUMNS = {
     "value": pl.String,
     "rule": pl.String,
 }
-SHOWN = 20  # faults named in a message
+SHOWN = 20  # violations listed in a message
 WIDTH = 60  # characters of a value that are shown
 
 
 def located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
-    """One fault for each of `rows`, in the value of `column`."""
+    """Return one violation for each of `rows`, with the value of `column`."""
     value = pl.col(column)
     if isinstance(rows.schema[column], pl.List):
         value = value.cast(pl.List(pl.String)).list.join(" ")
@@ -68,17 +68,20 @@ def located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
 
 
 def stated(column: str, values: Sequence[str | None], rule: str) -> pl.DataFrame:
-    """One fault for each of `values`; it concerns the corpus, not one row."""
+    """Return one violation for each of `values`; it belongs to the corpus, not to a row."""
     return pl.DataFrame([{"column": column, "value": value, "rule": rule} for value in values], schema=COLUMNS)
 
 
 def counts(faults: pl.DataFrame) -> dict[str, int]:
-    """Faults of each rule, in the order of first appearance."""
+    """Return the number of violations of each rule, in the order of first appearance."""
     return dict(faults.group_by("rule", maintain_order=True).len().iter_rows())
 
 
 def refuse(faults: pl.DataFrame, actions: Mapping[str, Action], labels: Sequence[str]) -> None:
-    """Raise DataError naming every rule that is broken and must not be, with up to 20 faults in detail."""
+    """Raise DataError if a rule is violated whose action is neither drop nor report.
+
+    The message names every such rule and lists up to 20 violations.
+    """
     fatal = faults.filter(~pl.col("rule").is_in([rule for rule, action in actions.items() if action != "fail"]))
     if fatal.is_empty():
         return
@@ -102,7 +105,7 @@ def _headline(fatal: pl.DataFrame) -> str:
 
 
 def _details(fatal: pl.DataFrame) -> list[str]:
-    """Up to 20 faults, every rule represented, in the order of the files."""
+    """Describe up to 20 violations, with every rule represented, in the order of the rows."""
     turn = fatal.with_columns(turn=pl.int_range(pl.len()).over("rule"))
     shown = turn.sort("turn", maintain_order=True).head(SHOWN).sort("row", nulls_last=True, maintain_order=True)
     return [_detail(fault) for fault in shown.iter_rows(named=True)]

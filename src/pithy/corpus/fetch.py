@@ -1,4 +1,4 @@
-"""Bring a source's files here: the mirror first, then the official addresses; verified, unpacked, never in part."""
+"""Download of a source's files from the mirror, then the official addresses, with verification and unpacking."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIRROR = "PITHY_MIRROR"
 
 @dataclass
 class Fetcher:
-    """Fetches files; what has arrived stays in `arrivals` until `clear`, so that an interrupted run goes on."""
+    """Fetcher of source files; downloads stay in `arrivals` until `clear`, so that an interrupted run can resume."""
 
     arrivals: Path
     settings: DownloadSettings
@@ -34,9 +34,10 @@ class Fetcher:
     used: list[Path] = field(default_factory=list)
 
     def fetch(self, file: File, folder: Path) -> str:
-        """Put `file` into `folder` and return where it came from.
+        """Write `file` to `folder` and return the address or path it came from.
 
-        Raises InputMissingError, SourceUnavailableError, or DataError where the checksum does not match.
+        Raises InputMissingError or SourceUnavailableError if no address provides the file, DataError if it is corrupt
+        or its checksum does not match.
         """
         target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,7 @@ class Fetcher:
         raise _nowhere(file, faults)
 
     def clear(self) -> None:
-        """Forget what has arrived; the files stand where they belong."""
+        """Delete the downloads, once the files are in their folders."""
         for path in self.used:
             shutil.rmtree(path.parent, ignore_errors=True)
 
@@ -67,7 +68,7 @@ class Fetcher:
             _settle(_in_folder(Path(address)), address, file, target)
 
     def _from_network(self, address: str, file: File, target: Path) -> None:
-        """What an earlier run left may be out of date: if its checksum is wrong, it is fetched anew, once."""
+        """Download and unpack; if a download that an earlier run left is invalid, fetch it again, once."""
         arrival = self.arrivals / hashlib.sha256(address.encode()).hexdigest()[:16] / _name(address)
         earlier = arrival.exists() or part_of(arrival).exists()
         mirrored = address not in file.addresses
@@ -85,7 +86,7 @@ class Fetcher:
 
 
 def _places(file: File) -> Iterator[str]:
-    """Where the file may be, in the order in which to look."""
+    """Yield the addresses of the file in the order in which they are tried."""
     if (mirror := os.environ.get(MIRROR)) and file.mirror is not None:
         if is_web_address(mirror):
             yield f"{mirror.rstrip('/')}/{file.mirror}"
@@ -97,7 +98,7 @@ def _places(file: File) -> Iterator[str]:
 
 
 def _name(address: str) -> str:
-    """The address's last part, as the name of a file."""
+    """Return the last part of the address as a file name."""
     return Path(urlsplit(address).path).name[-80:] or "file"
 
 
@@ -116,7 +117,7 @@ def _copy_local(file: File, path: Path, target: Path) -> str:
 
 
 def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
-    """Verify what arrived, unpack it to `target`, verify the result."""
+    """Verify the download, unpack it to `target` and verify the result."""
     mirrored = address not in file.addresses
     if mirrored:
         _verify(arrival, file.mirror_sha256, file.path, address)
@@ -125,12 +126,10 @@ def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
 
 
 def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
-    """Write what the source wants of `arrival`, called `name` where it comes from, to `target`.
-
-    A mirror may hold the one file that an archive elsewhere has it in, which may be an archive itself.
-    """
+    """Unpack the file that the source declares from `arrival` to `target`; `name` is the download's original name."""
+    # A mirror may hold the file already extracted, and the file may itself be an archive: then nothing is unpacked.
     if file.sha256 is not None and sha256(arrival) == file.sha256:
-        shutil.copyfile(arrival, target)  # as it is: nothing of it is opened
+        shutil.copyfile(arrival, target)
     elif file.archive is not None and _is_archive(arrival, name):
         {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
             arrival, target, file.archive.members
@@ -142,7 +141,7 @@ def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
 
 
 def _is_archive(arrival: Path, name: str) -> bool:
-    """By content, and by name where an archive is too damaged to be known by its content."""
+    """Return whether `arrival` is an archive, by its content, or by its name if the content is too corrupt to tell."""
     named = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name  # GitHub's …/tar.gz/COMMIT
     return named or archives.is_archive(arrival)
 
@@ -160,7 +159,7 @@ def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
 
 
 def _nowhere(file: File, faults: list[SourceUnavailableError | InputMissingError]) -> Exception:
-    """The fault that says most: an address that may answer later, before one that never will."""
+    """Return the error to raise: SourceUnavailableError first, because a retry may succeed."""
     if not faults:
         return SourceUnavailableError(f"{file.path} has no address of its own: set {MIRROR} to a copy that has it")
     first = next((fault for fault in faults if isinstance(fault, SourceUnavailableError)), faults[-1])

@@ -1,6 +1,6 @@
-"""New rows of a data set, in files of their own: csv, tsv, jsonl and parquet with the data set's columns.
+"""New rows of a data set in separate csv, tsv, jsonl or parquet files with the data set's columns.
 
-Texts without labels also come as txt, one a line.
+Texts without labels can also be in txt files, one text per line.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from pithy.settings import Action, ValidateSettings
 from pithy.values import shown
 
 UNLABELLED = ".txt"
-NAMED = ("text", "join", "label", "label_separator")  # options of a source that hold for new files too
+NAMED = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files
 
 
 class FileLeftError(DataError):
-    """A file whose rows cannot be taken yet; other files can."""
+    """Error for a file that is skipped for now; other files can still be read."""
 
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows: text, label (or labels), file, line; None where there are none.
+    """New rows in `frame`: text, label (or labels), file, line; None if there are no rows.
 
-    `digests` has the SHA-256 of each file that they come from, `left` says why any other file was left.
+    `digests` has the SHA-256 of each file that was read. `left` gives the reason for each skipped file.
     """
 
     frame: pl.DataFrame | None
@@ -47,9 +47,9 @@ class NewRows:
 
 
 def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> NewRows:
-    """The rows of `files`, without those that `settings` drops. Files without rows are left.
+    """Return the rows of `files`, without those that `settings` says to drop. Files without rows are skipped.
 
-    Raises DataError with all faults at once, where a file cannot be read or a row breaks a rule.
+    Raises DataError for all unreadable files at once, or else for all rows that violate a rule.
     """
     frames: list[pl.DataFrame] = []
     new, broken = NewRows(None, {}, []), []
@@ -69,7 +69,7 @@ def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings)
 
 
 def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
-    """SHA-256 and rows of a file. Raises FileLeftError where it has no rows, or changes while it is read."""
+    """Return the SHA-256 and the rows; raise FileLeftError if there are no rows or the file changes meanwhile."""
     before, name = sha256(file), file.parent / shown(file.name)
     try:
         found: pl.DataFrame | DataError = read_file(file, source) if file.stat().st_size else pl.DataFrame()
@@ -85,12 +85,12 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
 
 
 def read_file(file: Path, source: Source) -> pl.DataFrame:
-    """One file's rows with their labels, unchecked. Raises DataError for what cannot be read."""
+    """Return the rows of one file with their labels, not validated. Raises DataError if the file cannot be read."""
     return read_forgiving(lambda options: _read(file, source, options), _options(file, source))[1]
 
 
 def read_texts(file: Path, source: Source) -> list[str]:
-    """One file's texts, whether or not they have labels. Raises DataError for what cannot be read."""
+    """Return the non-empty texts of one file, with or without labels. Raises DataError if it cannot be read."""
     if file.suffix.lower() == UNLABELLED:
         frame = lines(file)
     else:
@@ -101,7 +101,7 @@ def read_texts(file: Path, source: Source) -> list[str]:
 
 
 def _options(file: Path, source: Source) -> dict[str, Any]:
-    """What stands under `read` for a new file: the reader by its name, the columns as the source calls them."""
+    """Return the `read` options for a new file: the reader for its suffix, and the source's column names."""
     if file.suffix.lower() not in KINDS:
         raise DataError(f"{file} is none of {', '.join(KINDS)}: convert it, or take it away")
     tabular = source.read.get("reader") in {kind["reader"] for kind in KINDS.values()}
@@ -119,7 +119,7 @@ def _read(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
 
 
 def _sound(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:
-    """The rows that no rule takes out. Raises DataError for those that break one."""
+    """Drop the rows that violate a rule with the action drop; raise DataError for violations that are errors."""
     seen = survey(Rows(frame.lazy()), source.task, source.labels)
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in faults.SETTINGS.items()}
     faults.refuse(seen.faults, actions, source.labels)

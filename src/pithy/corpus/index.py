@@ -1,6 +1,6 @@
-"""What the rules across rows need of each row: 13 bytes, however long its text is.
+"""Index of a corpus for the rules across rows: 13 bytes per row, regardless of the length of its text.
 
-Only rows that share the hash of their text with another one are looked at again, text by text.
+Only rows whose text has the same hash as another row's are read again, and only their texts are compared.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from pithy.corpus.keys import LOOSE, SPLITS, loose_text
 from pithy.corpus.rows import Rows
 
-TRAIN, DEV, TEST = range(3)  # places in SPLITS
-OUT = 3  # of a row in no split
-STEP = 1 << 20  # rows that are looked at together
+TRAIN, DEV, TEST = range(3)  # positions in SPLITS
+OUT = 3  # code of a row in no split
+STEP = 1 << 20  # rows processed at once
 
-Split = NDArray[np.uint8]  # (N,) of each row
+Split = NDArray[np.uint8]  # (N,), the code of each row's split
 
 
 class Values:
-    """The label of each row, or its list of labels, as a number: that of its first appearance."""
+    """Integer code of each row's label or list of labels, numbered in the order of first appearance."""
 
     def __init__(self, rows: int) -> None:
         self.codes = np.zeros(rows, np.int32)  # (N,)
-        self.lists: list[tuple[str, ...]] = []  # of each code
+        self.lists: list[tuple[str, ...]] = []  # labels of each code
         self._known: dict[tuple[str, ...], int] = {}
 
     def add(self, start: int, column: pl.Series) -> None:
@@ -45,7 +45,7 @@ class Values:
         return self._known[labels]
 
     def counts(self, chosen: NDArray[np.bool_]) -> dict[str, int]:
-        """How often each label stands in the rows for which `chosen` (N,) is true."""
+        """Return the number of rows of each label among the rows with `chosen` (N,) true."""
         rows = np.zeros(len(self.lists), np.int64)
         for here in _steps(len(chosen)):
             rows += np.bincount(self.codes[here][chosen[here]], minlength=len(rows))
@@ -56,26 +56,26 @@ class Values:
         return found
 
     def first(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The place in `rows` of the first row of each code, len(rows) where there is none."""
+        """Return the position in `rows` of the first row of each code, or len(rows) if there is none."""
         first = np.full(len(self.lists), len(rows), np.int64)
         for here in reversed(list(_steps(len(rows)))):
             codes = self.codes[rows[here]]
-            first[codes[::-1]] = np.arange(here.start, here.start + len(codes))[::-1]  # the last to be set stays
+            first[codes[::-1]] = np.arange(here.start, here.start + len(codes))[::-1]  # the last assignment wins
         return first
 
 
 @dataclass(frozen=True)
 class Index:
-    """The rows of a corpus without their texts."""
+    """Rows of a corpus without their texts."""
 
-    split: Split  # as it was read
+    split: Split  # as read
     labels: Values
-    token_labels: Values | None  # where tokens have labels
-    repeated: pl.DataFrame  # every row, with `#loose`, whose loose text, or the hash of it, is another row's too
+    token_labels: Values | None  # None if tokens have no labels
+    repeated: pl.DataFrame  # rows whose loose text has the hash of another row's, with `#loose`
 
 
 def repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
-    """The rows whose hash is not their own alone."""
+    """Return the rows whose hash occurs more than once, with the column `#loose`."""
     ordered = np.sort(hashes)
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     del ordered
@@ -88,12 +88,12 @@ def repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
 
 
 def split_codes(column: pl.Series) -> Split:
-    """Places in SPLITS; OUT for any other name."""
+    """Return the position of each name in SPLITS, or OUT for any other name."""
     return column.replace_strict(SPLITS, range(len(SPLITS)), default=OUT, return_dtype=pl.UInt8).to_numpy()
 
 
 def names_of(split: Split) -> pl.Series:
-    """The names of `split`, null for OUT."""
+    """Return the split name of each code, null for OUT."""
     return pl.Series("split", split).replace_strict(range(len(SPLITS)), SPLITS, default=None, return_dtype=pl.String)
 
 

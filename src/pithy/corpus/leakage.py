@@ -1,4 +1,4 @@
-"""The same text in two splits: how often, where, and which rows of train would have to go."""
+"""Leakage, the same text in two splits: how often and where it occurs, and which training rows to drop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PAIRS = (("test", "train"), ("dev", "train"), ("test", "dev"))
 
 
 def leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> list[dict[str, object]]:
-    """For each pair of splits, the rows of the first whose text also stands in the second.
+    """Count, for each pair of splits, the rows of the first split whose text also occurs in the second.
 
-    `parts` (with a column `#loose`) may leave out rows whose text no other row has; `rows` counts all of each split.
-    `exact`: the same text but for white space around it; `same_label`: and the same label too; `normalised`: the same
-    but for case, width, punctuation and white space.
+    `parts` (with a column `#loose`) may omit rows whose text no other row has; `rows` is the full size of each split.
+    `exact` ignores leading and trailing whitespace. `same_label` also requires the same label. `normalised` ignores
+    case, width, punctuation and whitespace.
     """
     keyed = {name: _keys(part) for name, part in parts.items()}
     return [
@@ -33,18 +33,18 @@ def _keys(part: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_train(part: pl.DataFrame, train: pl.DataFrame) -> pl.Series:
-    """One Boolean a row of `part`: its text, white space around it aside, is also in `train`."""
+    """Return for each row of `part` whether `train` has its text, ignoring leading and trailing whitespace."""
     seen = train.select(exact_text().unique()).to_series()
     return part.select(in_train=exact_text().is_in(seen.implode())).to_series()
 
 
 def repeats(part: pl.DataFrame) -> int:
-    """The rows whose text, white space around it aside, an earlier row has."""
+    """Count the rows whose text an earlier row has, ignoring leading and trailing whitespace."""
     return part.height - int(part.select(exact_text().n_unique()).item())
 
 
 def leak_faults(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of train whose text also stands in dev or test."""
+    """Return the training rows whose text also occurs in dev or test."""
     held_out = frame.filter(pl.col("split") != "train").select(exact_text().unique()).to_series()
     leaking = frame.filter((pl.col("split") == "train") & exact_text().is_in(held_out.implode()))
     return faults.located(leaking, "text", faults.LEAK)

@@ -1,8 +1,8 @@
-"""A data set that grows: what a base data set had after validation, and every row that has come since.
+"""Growing data set: the validated rows of a base data set, and every row that has arrived since.
 
-It is one parquet file in data/local and a description in data/sources. `split` is settled for good when a row comes:
-the base keeps its splits, new rows go to train, and a share of each label's goes to dev, which so follows the stream.
-`batch` is 0 for the base and counts arrivals.
+It consists of one parquet file in data/local and a description in data/sources. The `split` of a row never changes
+after the row arrives. Base rows keep their splits. New rows go to train, except a share of each label's rows, which
+goes to dev, so that dev follows the stream. `batch` is 0 for the base and numbers the arrivals from 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = ("tokens", "token_labels")
 
 
 def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
-    """The first state of the data set: the rows that validation left of the base."""
+    """Return the initial state of the growing data set: the validated rows of the base."""
     parts = [part.collect().with_columns(split=pl.lit(name)) for name, part in validated.parts.items()]
     frame = pl.concat(parts, how="diagonal_relaxed")
     roles = [name for name in (label_column(frame.columns), *WORDS, *keep) if name in frame.columns]
@@ -30,9 +30,9 @@ def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
 
 
 def description(source: Source, labels: list[str], name: str) -> dict[str, Any]:
-    """The content of data/sources/NAME.yaml for the data set that grows out of `source`.
+    """Return the content of data/sources/NAME.yaml for the data set that grows from `source`.
 
-    `labels` are all that new rows may have: another one is a slip until it is added here.
+    New rows may only have the listed `labels`; any other label is an error until it is added to the list.
     """
     file = f"{name}.parquet"
     read = {"reader": "parquet", "text": "text", "label": "labels" if source.task == "multi" else "label"}
@@ -52,10 +52,10 @@ def description(source: Source, labels: list[str], name: str) -> dict[str, Any]:
 
 
 def grown(live: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
-    """`live` and, as its next batch, the rows of `new` whose text it does not have yet.
+    """Return `live` and, as its next batch, the rows of `new` whose text is not in it yet.
 
-    Texts count as equal as they do for leaks: but for case, width, punctuation and white space. `share` of all rows of
-    a label that ever came are in dev, whatever the size of the batches.
+    Texts are compared without case, width, punctuation and whitespace. `share` is the fraction of all rows of a label
+    since the base that is in dev; it does not depend on the size of the batches.
     """
     key = loose_text()
     known = live.select(key).to_series()
@@ -67,7 +67,7 @@ def grown(live: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
 
 
 def _split(live: pl.DataFrame, fresh: pl.DataFrame, share: float) -> pl.Series:
-    """The split of each row of `fresh`: its texts' hashes say which go to dev."""
+    """Return the split of each row of `fresh`: those with the lowest text hashes of each label go to dev."""
     label = pl.col(label_column(fresh.columns))
     stratum = (label.list.first() if "labels" in fresh.columns else label).alias("stratum")
     before = live.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())

@@ -1,4 +1,4 @@
-"""What was found in a corpus and done to it, in plain sentences for the report."""
+"""Sentences for the report about what validation found in a corpus and changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pithy.corpus.checks import Verdict
 from pithy.corpus.token_labels import MARKED, PLAIN
 from pithy.settings import Action
 
-NAMED = 8  # labels that a sentence lists
+NAMED = 8  # labels listed in a sentence
 
 BREAKING = {
     faults.EMPTY: "have no text",
@@ -22,7 +22,7 @@ BREAKING = {
 
 
 def inferred(token_labels: Sequence[str]) -> list[str]:
-    """The source labels tokens only; `token_labels` start with the default."""
+    """Return a note if the source labels only tokens; the first of `token_labels` is the default."""
     if not token_labels:
         return []
     return [
@@ -32,12 +32,12 @@ def inferred(token_labels: Sequence[str]) -> list[str]:
 
 
 def unassigned(rows: int) -> list[str]:
-    """Some rows name no split although others do."""
+    """Return a note if some rows have no split although others do."""
     return [f"Rows that name no split: {rows:,}, counted as train."] if rows else []
 
 
 def merged(distinct: str | None) -> list[str]:
-    """The source is made of pieces that overlap."""
+    """Return a note if repeated texts were left out because the source's files overlap."""
     how = {"exact": "word for word", "letters": "in their letters and digits"}
     if distinct is None:
         return []
@@ -45,7 +45,7 @@ def merged(distinct: str | None) -> list[str]:
 
 
 def judged(verdict: Verdict, actions: Mapping[str, Action]) -> list[str]:
-    """Rows that break a rule: dropped, or kept; leaks that are kept have a sentence of their own."""
+    """Return notes on rows that violate a rule and are dropped or kept; `leaked` covers leaks that are kept."""
     kept = {
         rule: number
         for rule, number in faults.counts(verdict.faults).items()
@@ -59,7 +59,7 @@ def judged(verdict: Verdict, actions: Mapping[str, Action]) -> list[str]:
 
 
 def leaked(left: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The same text in two splits, in the rows that are used (`left`); rows as `found` are named where they differ."""
+    """Return notes on texts in two splits, for the rows in use (`left`) and, if different, as `found` in the source."""
     before = {(pair["rows_of"], pair["also_in"]): pair for pair in found}
     said = [_shared(pair, before.get((pair["rows_of"], pair["also_in"]), pair)) for pair in left]
     return [sentence for sentence in said if sentence]
@@ -77,12 +77,12 @@ def _shared(pair: Mapping[str, Any], before: Mapping[str, Any]) -> str:
 
 
 def capped(rows: int, of: int, seed: int) -> str:
-    """Train is a sample."""
+    """Return the note that train is a sample."""
     return f"Train is a stratified sample of {rows:,} of {of:,} rows (validate.max_train_rows, seed {seed})."
 
 
 def absent(labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """Labels that dev or test cannot measure."""
+    """Return notes on labels without rows in dev or test, which cannot be measured there."""
     return [
         f"{split} has no row of {len(names)} label{'s' * (len(names) > 1)}: "
         f"{', '.join(names[:NAMED])}{', …' if len(names) > NAMED else ''}."

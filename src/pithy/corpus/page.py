@@ -1,4 +1,4 @@
-"""The data page of the report: an HTML fragment with no script and nothing from outside."""
+"""Data page of the report: an HTML fragment without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 Report = Mapping[str, Any]
 Cell = str | int | float | None
 
-HEIGHT, STEP, GAP = 120, 26, 2  # of a histogram's bars, in SVG units
+HEIGHT, STEP, GAP = 120, 26, 2  # of the bars of a histogram, in SVG units
 FILL = "var(--accent, #4a7fb5)"
 
 
 def page(report: Report) -> str:
-    """The fragment for one validated corpus; `report` is the content of report.json."""
+    """Return the HTML fragment for one validated corpus; `report` is the content of report.json."""
     sections = [
         f"<h2>Data: {escape(report['name'])}</h2>",
         _summary(report),
@@ -31,7 +31,7 @@ def page(report: Report) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ' class="num"') -> str:
-    """A table of ready-made cells; the first column names the row."""
+    """Return an HTML table; cells must already be escaped, and the first column is the row header."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>" for row in rows
@@ -107,7 +107,7 @@ def _lengths(report: Report) -> str:
 
 
 def _histogram(unit: str, counts: Report) -> str:
-    """Bars of the number of texts in each bin of length, all splits together."""
+    """Return an SVG bar chart of the number of texts in each length bin, all splits together."""
     sums = [sum(column) for column in zip(*counts["counts"].values(), strict=True)]
     edges, top = counts["edges"], max(sums) or 1
     bars = []

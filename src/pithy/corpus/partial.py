@@ -1,4 +1,4 @@
-"""A file that has arrived in part, and what tells whether the rest still belongs to it."""
+"""Partial downloads, and the validators that show whether the remaining bytes belong to the same file."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from pathlib import Path
 
 import httpx
 
-STRONG = re.compile(r'"[\x21\x23-\x7e]*"')  # an ETag; a weak one begins with W/
+STRONG = re.compile(r'"[\x21\x23-\x7e]*"')  # a strong ETag; a weak one starts with W/
 
 
 class StaleError(Exception):
-    """What was fetched before does not fit what the server has."""
+    """Error for a partial download that does not match the server's file."""
 
 
 def part_of(target: Path) -> Path:
-    """Where the bytes of `target` gather until it is whole."""
+    """Return the path of the partial download of `target`."""
     return target.with_name(f"{target.name}.part")
 
 
 def validator_of(part: Path) -> Path:
-    """Where the ETag or the date of the file that `part` belongs to is kept."""
+    """Return the path that stores the validator of `part`, the ETag or the date of its file."""
     return part.with_name(f"{part.name}.validator")
 
 
 def finish(part: Path, target: Path) -> None:
-    """Give the whole file its name."""
+    """Rename the complete download to `target` and delete its validator."""
     part.replace(target)
     validator_of(part).unlink(missing_ok=True)
 
 
 def wanted(part: Path, *, checked: bool) -> tuple[int, dict[str, str]]:
-    """How many bytes are there, and the headers that ask for the others.
+    """Return how many bytes are present, and the headers that request the rest.
 
-    Bytes without a validator count only where the whole file is `checked` against a checksum later.
+    Bytes without a validator are used only if the whole file is `checked` against a checksum later.
     """
     headers = {"Accept-Encoding": "identity"}
     start = part.stat().st_size if part.exists() else 0
@@ -48,7 +48,10 @@ def wanted(part: Path, *, checked: bool) -> tuple[int, dict[str, str]]:
 
 
 def begin_again(part: Path, headers: httpx.Headers) -> None:
-    """Drop what is there before the new file's validator is kept: no validator ever stands by another file's bytes."""
+    """Delete the partial download, then store the validator of the new file.
+
+    This order ensures that a validator is never next to the bytes of another file.
+    """
     part.unlink(missing_ok=True)
     kept = validator_of(part)
     if validator := _validator(headers):
@@ -58,7 +61,7 @@ def begin_again(part: Path, headers: httpx.Headers) -> None:
 
 
 def check_continued(headers: httpx.Headers, start: int, validator: str | None) -> None:
-    """Raise StaleError for an answer that does not continue the bytes that are there: some servers ignore If-Range."""
+    """Raise StaleError if the response does not continue the bytes present, because some servers ignore If-Range."""
     if not start or not headers.get("Content-Range", "").startswith(f"bytes {start}-"):
         raise StaleError("the server answers with another part of the file")
     named = {headers[name] for name in ("ETag", "Last-Modified") if name in headers}
@@ -67,10 +70,8 @@ def check_continued(headers: httpx.Headers, start: int, validator: str | None) -
 
 
 def _validator(headers: httpx.Headers) -> str:
-    """What tells this version of the file from others; empty where the server gives nothing reliable.
-
-    RFC 9110, 13.1.5: an ETag that is not weak; without an ETag, a date at least a second before the answer's.
-    """
+    """Return the ETag or date that identifies this version of the file, or "" if the server sends no reliable one."""
+    # RFC 9110, 13.1.5: an ETag that is not weak; without an ETag, a date at least a second before the response's.
     if "ETag" in headers:
         return headers["ETag"] if STRONG.fullmatch(headers["ETag"]) else ""
     try:

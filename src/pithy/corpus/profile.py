@@ -1,4 +1,4 @@
-"""What a corpus looks like: classes, lengths, vocabulary and what of it is new in dev and test."""
+"""Statistics of a corpus: classes, lengths, vocabulary, and the share of dev and test tokens that train lacks."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from pithy.text.characters import count_characters
 
 Part = Iterable[pl.DataFrame]  # the rows of a split in batches
 
-# a naive token: a character of Chinese; a word or a mark of English
+# naive tokens: characters in Chinese; words and punctuation marks in English
 TOKEN = {"zh": r"\S", "en": r"\w+(?:['’]\w+)*|[^\w\s]"}
 UNIT = {"zh": "character", "en": "word"}
 EMOJI_ONLY = r"^[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\x{200D}\x{FE0F}\x{20E3}\s]+$"
 
-BINS = 20  # of a length histogram, up to the 99th percentile; one more holds the rest
-CHUNK = 10_000_000  # characters that are split into tokens at once
+BINS = 20  # of a length histogram, up to the 99th percentile; one more bin holds longer texts
+CHUNK = 10_000_000  # characters that are tokenized at once
 
 
 @dataclass
 class Measures:
-    """What is seen of a split."""
+    """Statistics of one split."""
 
-    characters: NDArray[np.int64]  # texts of each length in characters
-    tokens: NDArray[np.int64]  # the same in naive tokens
+    characters: NDArray[np.int64]  # number of texts of each length in characters
+    tokens: NDArray[np.int64]  # number of texts of each length in naive tokens
     emoji_only: int
-    longest: tuple[int, int, str]  # characters, −row, the text's start
+    longest: tuple[int, int, str]  # characters, −row, start of the text
     vocabulary: pl.DataFrame  # token, count
 
 
 def profile(
     parts: Mapping[str, Part], classes: Mapping[str, Mapping[str, int]], repeats: Mapping[str, int], language: str
 ) -> dict[str, Any]:
-    """Counts of the corpus, as plain values for JSON; lengths are in characters and in naive tokens.
+    """Return the statistics of the corpus as plain values for JSON; lengths are in characters and in naive tokens.
 
-    `parts` are train, dev and test; `classes` counts the rows of each label in them, `repeats` their repeated texts.
+    `parts` are train, dev and test. `classes` counts the rows of each label per split, `repeats` the repeated texts
+    per split.
     """
     seen = {name: measure(part, language) for name, part in parts.items()}
     return {
@@ -59,7 +60,7 @@ def profile(
 
 
 def measure(part: Part, language: str) -> Measures:
-    """Look at every row of a split once."""
+    """Compute the statistics of a split in one pass over its rows."""
     nothing = np.zeros(0, np.int64)
     seen = Measures(nothing, nothing, 0, (-1, 0, ""), pl.DataFrame(schema={"token": pl.String, "count": pl.Int64}))
     for batch in part:
@@ -76,20 +77,23 @@ def measure(part: Part, language: str) -> Measures:
 
 
 def _added(counts: NDArray[np.int64], lengths: pl.Series) -> NDArray[np.int64]:
-    """`counts` of each length and those of `lengths`."""
+    """Add the number of texts of each length in `lengths` to `counts`."""
     more = np.bincount(lengths.to_numpy(), minlength=len(counts))
     more[: len(counts)] += counts
     return more
 
 
 def _imbalance(classes: Mapping[str, int]) -> float | None:
-    """Rows of the largest class for one of the smallest."""
+    """Return the ratio of the largest class to the smallest, or None if a class is empty."""
     smallest = min(classes.values(), default=0)
     return round(max(classes.values()) / smallest, 3) if smallest else None
 
 
 def histogram(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
-    """Texts of each length in equal bins: bin i holds edges[i] ≤ length < edges[i + 1], the last all that is longer."""
+    """Return a histogram with bins of equal width, and the mean, percentiles and maximum of all lengths.
+
+    Bin i holds edges[i] ≤ length < edges[i + 1]; the last bin holds all longer texts.
+    """
     longest = max(len(counts) for counts in lengths.values())
     padded = {name: np.pad(counts, (0, longest - len(counts))) for name, counts in lengths.items()}
     everything = np.sum(list(padded.values()), axis=0)
@@ -110,27 +114,27 @@ def histogram(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
 
 
 def _quantile(counts: NDArray[np.int64], share: float) -> float:
-    """`np.quantile` of the values 0, 1, …, each as often as `counts` says."""
+    """Return `np.quantile` of the values 0, 1, …, where value i occurs counts[i] times."""
     place = share * (int(counts.sum()) - 1)
     around = np.searchsorted(counts.cumsum(), [int(place), int(np.ceil(place))], side="right")
     return float(np.quantile(around, place - int(place)))
 
 
 def _step(width: float) -> int:
-    """The next of 1, 2, 5, 10, 20, 50, … that is at least `width`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50, … that is at least `width`."""
     power = 10 ** max(0, int(np.floor(np.log10(max(width, 1.0)))))
     return int(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= width))
 
 
 def longest(seen: Mapping[str, Measures]) -> dict[str, Any]:
-    """The longest text: its row, first characters, split and length."""
+    """Return the row, first characters, split and length of the longest text."""
     split = max(seen, key=lambda name: seen[name].longest)
     characters, row, text = seen[split].longest
     return {"row": -row, "text": text, "split": split, "characters": characters}
 
 
 def vocabulary(counts: Mapping[str, pl.DataFrame], language: str) -> dict[str, Any]:
-    """Different naive tokens of train, and the share of the tokens of dev and test that are not among them."""
+    """Return the number of distinct naive tokens of train, and the share of dev and test tokens not among them."""
     known = counts["train"]["token"].implode()
     unknown = {
         name: _share(int(table.filter(~pl.col("token").is_in(known))["count"].sum()), int(table["count"].sum()))
@@ -141,7 +145,7 @@ def vocabulary(counts: Mapping[str, pl.DataFrame], language: str) -> dict[str, A
 
 
 def token_counts(text: pl.Series, language: str) -> pl.DataFrame:
-    """How often each naive token occurs: `token`, `count`; English in lower case."""
+    """Count each naive token in the columns `token` and `count`; English is lower-cased."""
     if language == "zh":
         return _character_counts(text)
     chunks = pl.DataFrame({"text": text}).with_columns(

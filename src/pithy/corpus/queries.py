@@ -1,4 +1,4 @@
-"""Tables that are asked for, not fetched as files: the Hugging Face hub and SQL databases, both written as parquet."""
+"""Tables from the Hugging Face hub and from SQL databases, written as parquet files."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SCANS: dict[str, Callable[[str], pl.LazyFrame]] = {
 
 
 def is_table(address: str) -> bool:
-    """Whether the address is asked by a query, not fetched as a file."""
+    """Return whether the address is one of the hub or a database, which is queried and not downloaded as a file."""
     return address.startswith((HUB, *QUERIED))
 
 
 def write_table(address: str, query: str | None, target: Path, root: Path = Path()) -> None:
-    """Write what the hub's files or the query give to the parquet file `target`; `root` is the project's folder.
+    """Write the hub's files or the result of the query to the parquet file `target`; `root` is the project folder.
 
-    Raises SourceUnavailableError where the hub or the database cannot be reached, ParameterError for a query or an
-    address that is wrong, InputMissingError for an SQLite file that is not there, DataError for an empty answer.
+    Raises SourceUnavailableError if the hub or the database cannot be reached, ParameterError for an invalid query or
+    address, InputMissingError for a missing SQLite file, DataError for an empty result.
     """
     with only_allowed_variables():
         table = _hub(address) if address.startswith(HUB) else _database(address, query or "", root)
@@ -55,7 +55,7 @@ def _hub(address: str) -> pl.DataFrame:
 
 
 def _database(address: str, query: str, root: Path) -> pl.DataFrame:
-    """`address` may hold ${VARIABLE}, so that no secret stands in a file; messages show it unexpanded."""
+    """Run the query; `address` may contain ${VARIABLE} to keep secrets out of files, and messages do not expand it."""
     check_parameters(address)
     full = expanded(address)
     _check_query(query, address)
@@ -65,28 +65,29 @@ def _database(address: str, query: str, root: Path) -> pl.DataFrame:
         file = sqlite_file(address, full, root)
         if not file.is_file():
             raise InputMissingError(f"{hidden(address)} names an SQLite file that is not there")
-        # As it was checked, since the driver reads an address in its own way; ATTACH could still write another file.
+        # Pass the path that was checked, because the driver parses addresses in its own way.
+        # mode=ro protects only this file: ATTACH could still write to another one.
         full = f"sqlite:///file:{quote(str(file.absolute()))}?mode=ro"
     with _translated(hidden(address), full):
         return pl.read_database_uri(query, full, engine="adbc")
 
 
 def _check_query(query: str, address: str) -> None:
-    """Refuse a query that begins as one that writes, such as ATTACH or COPY. Raises ParameterError."""
+    """Raise ParameterError unless the query starts as one that only reads; ATTACH and COPY, for example, can write."""
     if not READS.match(query):
         raise ParameterError(f"{hidden(address)}: the query must begin with SELECT, WITH, VALUES or TABLE")
 
 
 @contextmanager
 def _translated(address: str, full: str) -> Iterator[None]:
-    """Faults of a database as ours; of the driver's own words only those about the query are shown."""
+    """Convert a driver's errors to this project's; only the driver's messages about the query are shown."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise ParameterError(
             f"{address} needs a driver that is not installed ({error.name}): pip install 'pithy[sql]'"
         ) from None
-    except Exception as error:  # each driver has its own classes
+    except Exception as error:  # each driver has its own exception classes
         kind = type(error).__name__
         if kind in WRONG_QUERY:
             words = masked(str(error).partition("\n")[0], full)

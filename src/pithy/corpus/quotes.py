@@ -1,4 +1,4 @@
-"""Files of others in which quotation marks are plain characters: a film of 5" length, and no end of a quote."""
+"""Reading of files in which quotation marks may be plain characters, for example 5" for five inches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import polars as pl
 
 from pithy.errors import DataError
 
-Options = dict[str, Any]  # what stands under `read` of a source
+Options = dict[str, Any]  # the `read` section of a source
 
 
 def read_forgiving(read: Callable[[Options], pl.DataFrame], options: Options) -> tuple[Options, pl.DataFrame]:
-    """What `read` makes of `options`, with quotation marks as plain characters where it fails otherwise.
+    """Call `read` with `options`; if it fails for a csv or tsv file, retry with quotation marks as plain characters.
 
-    A csv that quotes some of its values does mean quotes, and stays refused: the marks would become part of the texts.
-    Raises DataError.
+    Return the options that worked, and the rows. A comma-separated file that quotes some of its values is still
+    rejected, because the marks would become part of the texts. Raises DataError.
     """
     try:
         return options, read(options)

@@ -1,4 +1,4 @@
-"""The rules that one row can break by itself, as a pandera schema on eager polars frames."""
+"""Validation rules for single rows, as a pandera schema for eager polars frames."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pandera.errors import SchemaErrors
 from pithy.corpus import faults
 from pithy.corpus.keys import SPLITS
 
-# white space, separators, control and format characters (zero-width space, byte order mark) cannot be read
+# whitespace, separators, control and format characters (zero-width space, byte order mark) are invisible
 VISIBLE = r"[^\s\p{Z}\p{Cc}\p{Cf}]"
 
-CONTROL = r"\p{Cc}"  # what charts, terminals and tables cannot show
+CONTROL = r"\p{Cc}"  # charts, terminals and tables cannot show these
 
 STRINGS = pl.List(pl.String)
 NULL_RULES = {"text": faults.EMPTY, "label": faults.NO_LABEL, "labels": faults.NO_LABEL}
 
 
 def _rule(name: str, holds: pl.Expr) -> pa.Check:
-    """A check named as its rule; `holds` is true for a sound row, null where it does not apply."""
+    """Return a check named after its rule; `holds` is true for a valid row, null if the rule does not apply."""
 
     def check(data: PolarsData) -> pl.LazyFrame:
         return data.lazyframe.select(holds.fill_null(True))
@@ -58,7 +58,7 @@ def _labels(labels: Sequence[str]) -> pa.Column:
 
 
 def _plain(column: str) -> pa.Check:
-    """The rule that no label of a list has a control character."""
+    """Return the rule that no label of a list has a control character."""
     plain = ~pl.element().str.contains(CONTROL).fill_null(False)
     return _rule(faults.CONTROL, pl.col(column).list.eval(plain).list.all())
 
@@ -78,9 +78,9 @@ def _token_columns() -> dict[str, pa.Column]:
 
 
 def corpus_schema(task: str, labels: Sequence[str], *, tokens: bool = False) -> pa.DataFrameSchema:
-    """The schema of a corpus as it was read.
+    """Return the schema of a corpus as read.
 
-    `labels` are all that are allowed; an empty list allows any. `tokens`: the corpus labels tokens too.
+    `labels` are the allowed labels; an empty list allows any. `tokens`: the corpus has token labels.
     """
     target = {"labels": _labels(labels)} if task == "multi" else {"label": _label(labels)}
     split = pa.Column(pl.String, _rule(faults.UNKNOWN_SPLIT, pl.col("split").is_in(SPLITS)), nullable=True)
@@ -88,9 +88,9 @@ def corpus_schema(task: str, labels: Sequence[str], *, tokens: bool = False) -> 
 
 
 def row_faults(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
-    """Every value of `frame` (with `row`, `file`, `line`) that breaks a rule of `schema`.
+    """Return every value of `frame` (with `row`, `file`, `line`) that violates a rule of `schema`.
 
-    Raises DataError at once where a column is missing or of another type: no other rule can then be judged.
+    Raises DataError immediately if a column is missing or has the wrong type, because no other rule can be checked.
     """
     try:
         schema.validate(frame, lazy=True)

@@ -1,4 +1,4 @@
-"""Where a corpus comes from and how it is read: data/sources/NAME.yaml, typed."""
+"""Typed content of data/sources/NAME.yaml: where a data set comes from and how it is read."""
 
 from __future__ import annotations
 
@@ -16,91 +16,92 @@ from pithy.values import Name, Positive, Strict, check_name, is_web_address, nea
 
 SOURCES = Path("data/sources")
 DATABASES = ("sqlite://", "postgresql://", "postgres://")
-QUERIED = (*DATABASES, "${")  # an environment variable holds a database's address
+QUERIED = (*DATABASES, "${")  # "${": an environment variable has the database address
 WEB = ("https://", "http://")
 FETCHED = (*WEB, "hf://", *QUERIED)
 
-TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}  # readers, and options of others
-ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a read corpus
-TAKEN = {*ROLES, "spans", "row", "in_train"}  # and those that come and go on its way, or that validation adds
-WATCHED = (Path("data/local"), Path("data/pocket"))  # where the pipeline sees that a file has changed
-LONGEST_PATH = 200  # bytes of a file's name below data/raw
+# readers, and options of other readers, that produce token labels
+TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}
+ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
+TAKEN = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
+WATCHED = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
+LONGEST_PATH = 200  # bytes of a file's path below data/raw
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]
 
 
 class Declared(Strict):
-    """Base of what a source file declares: `1` is taken where a label's name is meant."""
+    """Base class for the content of a source file; a number such as `1` is accepted where a string is expected."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(Declared):
-    """Which members of a tar.gz or zip archive make the file."""
+    """Members of a tar.gz or zip archive that make up the file."""
 
-    members: list[str]  # patterns of the last parts of a member's path: 20news-bydate-*/*/*
-    to: Literal["tar", "file", "names"] = "tar"  # the members as a tar, the one member, or a list of their file names
+    members: list[str]  # patterns for the last parts of a member's path: 20news-bydate-*/*/*
+    to: Literal["tar", "file", "names"] = "tar"  # a tar of the members, the only member, or a list of their names
 
 
 @dataclass(frozen=True, kw_only=True)
 class File(Declared):
-    """One file of a source; `sha256` is of what stands in data/raw in the end."""
+    """File of a source; `sha256` is the checksum of the final file in data/raw."""
 
-    path: str  # name below data/raw
+    path: str  # path below data/raw
     url: str | list[str] = field(default_factory=list)  # official addresses; also hf://, sqlite:// and postgresql://
-    local: str | None = None  # a file of the user's, in data/local
-    query: str | None = None  # the SELECT of a database address
+    local: str | None = None  # the user's own file, in data/local
+    query: str | None = None  # SELECT statement for a database address
     archive: Archive | None = None
     sha256: str | None = None
-    mirror: str | None = None  # path below PITHY_MIRROR; .gz and .tar.gz are unpacked on arrival
-    mirror_sha256: str | None = None  # of the mirror's file as it arrives
-    max_bytes: Positive = MAX_BYTES  # of what is fetched; a larger file is refused
-    read: dict[str, Any] = field(default_factory=dict)  # what differs from the source's `read` for this file
+    mirror: str | None = None  # path below PITHY_MIRROR; .gz and .tar.gz are unpacked after download
+    mirror_sha256: str | None = None  # of the mirror's file before unpacking
+    max_bytes: Positive = MAX_BYTES  # of the download; a larger file is rejected
+    read: dict[str, Any] = field(default_factory=dict)  # overrides the source's `read` for this file
 
     @property
     def public(self) -> File:
-        """The file without the secrets that its addresses may hold."""
+        """Copy without the secrets that the addresses may contain."""
         return replace(self, url=hidden(self.url) if isinstance(self.url, str) else list(map(hidden, self.url)))
 
     @property
     def addresses(self) -> list[str]:
-        """The official addresses, in the order in which they are tried."""
+        """Official addresses, in the order in which they are tried."""
         return [self.url] if isinstance(self.url, str) else self.url
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Declared):
-    """A data set: its files, how they are read, its labels and what must come out."""
+    """Data set: its files, how they are read, its labels and the expected number of rows."""
 
     name: Name
     about: str
     language: Literal["zh", "en"]
-    task: Literal["single", "multi", "tokens", "files"]  # tokens: only they are labelled; files: only fetched
+    task: Literal["single", "multi", "tokens", "files"]  # tokens: only token labels; files: download only
     licence: str
     files: list[File]
-    read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and that reader's options
-    splits: dict[Split, list[str]] = field(default_factory=dict)  # files, or values of the reader's split column
-    labels: list[str] = field(default_factory=list)  # in order; none: those of the texts, sorted
+    read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and the options of that reader
+    splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
+    labels: list[str] = field(default_factory=list)  # in order; if empty, the sorted labels of the texts
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
-    keep: list[str] = field(default_factory=list)  # further columns that go along
-    distinct: Literal["exact", "letters"] | None = None  # drop repeats from train, and what is in dev or test
+    keep: list[str] = field(default_factory=list)  # additional columns to keep
+    distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
 
     @property
     def public(self) -> Source:
-        """What may stand beside the files: the source without the secrets that its addresses may hold."""
+        """Copy without the secrets that the addresses may contain; it is stored next to the files."""
         return replace(self, files=[file.public for file in self.files])
 
     @property
     def labels_tokens(self) -> bool:
-        """Whether the tokens of its texts have labels."""
+        """Whether tokens of the texts have labels."""
         options = [self.read, *(file.read for file in self.files)]
         return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
-    """The source called `name`; an unknown name is a ParameterError that names the nearest ones."""
+    """Return the source `name`. Raises ParameterError for an unknown name, and lists the nearest known names."""
     check_name("dataset", name)
     path = folder / f"{name}.yaml"
     if not path.is_file():
@@ -109,9 +110,9 @@ def load_source(name: str, folder: Path = SOURCES) -> Source:
 
 
 def read_source(path: Path) -> Source:
-    """Read a source from its YAML, or from the source.json that `download` leaves beside the files.
+    """Read a source from its YAML file, or from the source.json that `download` writes next to the files.
 
-    Raises ParameterError for what cannot be right, InputMissingError for a missing file.
+    Raises ParameterError for an invalid description, InputMissingError for a missing file.
     """
     source = typed(Source, _parsed(path), file=str(path))
     _check(source, path)
@@ -132,7 +133,7 @@ def _nearest(path: Path) -> str:
 
 
 def _check(source: Source, path: Path) -> None:
-    """What the types cannot say."""
+    """Check what the types cannot express."""
     if path.suffix == ".yaml" and source.name != path.stem:
         raise ParameterError(f"{path}: name was {source.name!r}: a source is named like its file, {path.stem!r}")
     names = [file.path for file in source.files]
@@ -159,7 +160,7 @@ def _check(source: Source, path: Path) -> None:
 
 
 def _clash(first: str, second: str) -> bool:
-    """Whether two paths name one file, or one the folder of the other, where case and accents' form do not count."""
+    """Return whether two paths are equal or one contains the other, ignoring case and Unicode normalization form."""
     one, other = (PurePosixPath(unicodedata.normalize("NFC", path).casefold()) for path in (first, second))
     return one == other or one in other.parents or other in one.parents
 

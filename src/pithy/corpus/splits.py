@@ -1,6 +1,6 @@
-"""Splits that the source does not have: stratified, by seed, and with equal texts on one side.
+"""Creation of splits that the source lacks: stratified, seeded, and with equal texts in the same split.
 
-Rows are shuffled by NumPy's default generator, so a cut depends on the rows, the shares and the seed only.
+NumPy's default generator shuffles the rows, so the result depends only on the rows, the shares and the seed.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from pithy.corpus.index import DEV, OUT, TEST, TRAIN, Split, Values
 from pithy.corpus.keys import LOOSE, SPLITS
 from pithy.errors import DataError, ParameterError
 
-ENOUGH = 3  # different texts that a class needs to be in train, dev and test
+ENOUGH = 3  # different texts that a class needs to be split into train, dev and test
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The different texts of train in the order in which they were shuffled, (G,)."""
+    """Groups of training rows with equal texts, in shuffled order; each array is (G,)."""
 
-    row: NDArray[np.uint32]  # the first of the text
-    size: NDArray[np.uint32]  # rows of the text
+    row: NDArray[np.uint32]  # first row of the group
+    size: NDArray[np.uint32]  # number of rows of the group
     stratum: NDArray[np.int32]
-    pinned: NDArray[np.bool_]  # to train: the first text of each label, so that no cut takes a label from it
+    pinned: NDArray[np.bool_]  # stays in train: the first text of each label, so that train keeps every label
 
 
 def cut(
     split: Split, labels: Values, repeated: pl.DataFrame, *, dev: float, test: float, seed: int
 ) -> tuple[Split, list[str]]:
-    """Cut from train whichever of dev and test has no rows; give the new split of each row, and what was done.
+    """Split dev and test off from train if they have no rows; return the new split of each row, and notes.
 
-    `repeated` has row and #loose of all rows whose text may be another row's too; `dev` and `test` are shares of the
-    rows of train. Rows with the same #loose stay together; a class with fewer than three of them stays in train, and
-    none leaves it wholly.
+    `repeated` has the columns row and #loose of all rows that may share their text with another row. `dev` and `test`
+    are shares of the rows of train. Rows with the same #loose stay together. A class with fewer than three different
+    texts stays in train, and every class keeps at least one text in train.
 
-    Raises ParameterError where the shares leave nothing to train, DataError where there is too little to cut.
+    Raises ParameterError if the shares leave no rows to train, DataError if there are too few texts to split.
     """
     wanted = {place: share for place, share in ((TEST, test), (DEV, dev)) if not (split == place).any()}
     if not wanted:
@@ -69,9 +69,9 @@ def _note(split: str, rows: int, of: int, seed: int) -> str:
 
 
 def cap(split: Split, labels: Values, rows: int, seed: int) -> Split:
-    """Leave a stratified sample of `rows` rows in train, every label kept; the others are OUT.
+    """Keep a stratified sample of `rows` rows in train, with every label; other training rows become OUT.
 
-    Raises ParameterError where there are more labels than `rows`.
+    Raises ParameterError if there are more labels than `rows`.
     """
     shuffled = _shuffled(split == TRAIN, seed)
     firsts = _firsts(labels, labels.first(shuffled), len(shuffled))
@@ -79,7 +79,7 @@ def cap(split: Split, labels: Values, rows: int, seed: int) -> Split:
         raise ParameterError(
             f"params.yaml: validate.max_train_rows was {rows}: the {len(firsts)} labels need a row each"
         )
-    # evenly spaced places in [0, 1) for the rows of each stratum: the first n places hold every stratum in proportion
+    # The rows of each stratum get evenly spaced places in [0, 1), so the n lowest places have the same proportions.
     stratum, place = _strata(labels, split == TRAIN)[labels.codes[shuffled]], np.empty(len(shuffled))
     for code in np.unique(stratum):
         here = np.flatnonzero(stratum == code)
@@ -91,19 +91,19 @@ def cap(split: Split, labels: Values, rows: int, seed: int) -> Split:
 
 
 def _shuffled(chosen: NDArray[np.bool_], seed: int) -> NDArray[np.uint32]:
-    """The rows for which `chosen` (N,) is true."""
+    """Return the rows with `chosen` (N,) true, shuffled."""
     return np.random.default_rng(seed).permutation(np.flatnonzero(chosen).astype(np.uint32))
 
 
 def _strata(labels: Values, train: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The stratum of each code: its label, or the rarest of its labels."""
+    """Return the stratum of each code: its label, or the rarest of its labels."""
     rows, numbers = labels.counts(train), dict[str, int]()
     rarest = [min(names, key=lambda name: (rows.get(name, 0), name), default="") for names in labels.lists]
     return np.array([numbers.setdefault(name, len(numbers)) for name in rarest], np.int32)
 
 
 def _firsts(labels: Values, first: NDArray[np.int64], none: int) -> dict[str, int]:
-    """The first place of each label, from that of each code, which is `none` where it does not occur."""
+    """Return the first place of each label, from the `first` of each code; `none` marks codes that do not occur."""
     firsts: dict[str, int] = {}
     for names, place in zip(labels.lists, first.tolist(), strict=True):
         for name in names if place < none else ():
@@ -112,7 +112,7 @@ def _firsts(labels: Values, first: NDArray[np.int64], none: int) -> dict[str, in
 
 
 def _copies(repeated: pl.DataFrame, train: NDArray[np.bool_]) -> pl.DataFrame:
-    """The rows of train that share their text, each with the `first` of them and their number."""
+    """Return the repeated rows of train, each with the `first` row and the `size` of its group."""
     here = repeated.select("row", LOOSE).filter(pl.Series(train[repeated["row"].to_numpy()]))
     return here.select("row", first=pl.col("row").first().over(LOOSE), size=pl.len().over(LOOSE))
 
@@ -139,11 +139,9 @@ def _pinned(row: NDArray[np.uint32], labels: Values, copies: pl.DataFrame) -> ND
 
 
 def _assign(groups: Groups, shares: Mapping[int, float]) -> dict[int, NDArray[np.int64]]:
-    """The groups that leave train, by the split that they go to.
-
-    A split takes groups in turn until the middle of the next one passes its quota of rows; a group larger than the
-    quota stays.
-    """
+    """Return the groups that leave train, by target split."""
+    # A split takes groups in order until the middle of the next group exceeds its quota of rows.
+    # Groups larger than the quota stay in train.
     taken: dict[int, list[NDArray[np.int64]]] = {place: [np.zeros(0, np.int64)] for place in shares}
     for stratum in np.unique(groups.stratum):
         here = np.flatnonzero(groups.stratum == stratum)

@@ -1,4 +1,4 @@
-"""The first look at a corpus: what each row breaks by itself, and the index that the rules across rows need."""
+"""First pass over a corpus: violations of single rows, and the index that the rules across rows need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pithy.corpus.schema import corpus_schema, row_faults
 
 @dataclass(frozen=True)
 class Survey:
-    """The rows of a corpus, their index, and the faults that they have by themselves."""
+    """Rows of a corpus, their index, and the violations of single rows."""
 
     rows: Rows
     index: Index
@@ -24,7 +24,7 @@ class Survey:
 
 
 def survey(rows: Rows, task: str, labels: Sequence[str], *, tokens: bool = False) -> Survey:
-    """Look at every row once; the arguments behind `rows` are those of `corpus_schema`."""
+    """Check and index every row in one pass; the arguments after `rows` are those of `corpus_schema`."""
     schema = corpus_schema(task, labels, tokens=tokens)
     split, hashes = np.zeros(rows.count, np.uint8), np.zeros(rows.count, np.uint64)
     labelled = Values(rows.count)

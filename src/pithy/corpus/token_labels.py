@@ -1,4 +1,4 @@
-"""The labels of tokens: their names, and the labels of texts that are inferred from them."""
+"""Token labels: their names and counts, and the text labels that are inferred from them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-OUTSIDE = "O"  # the default label wherever a corpus has it
-PLAIN, MARKED = INFERRED = ("plain", "marked")  # a text whose tokens all have the default label, and any other
+OUTSIDE = "O"  # the default label, if a corpus has it
+PLAIN, MARKED = INFERRED = ("plain", "marked")  # text with only default token labels, and any other
 
 
 def labels_tokens(columns: Iterable[str]) -> bool:
-    """Whether the tokens of the corpus have labels."""
+    """Return whether the corpus has a column of tokens or of token labels."""
     return not {"tokens", "token_labels"}.isdisjoint(columns)
 
 
 def each_token_label(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """One line a token: `label` and the other `columns` asked for; none where tokens have no labels."""
+    """Return one line per token, with `label` and the requested `columns`; none if tokens have no labels."""
     if "token_labels" not in frame.columns:
         return pl.DataFrame(schema={**{name: frame.schema[name] for name in columns}, "label": pl.String})
     return frame.select(*columns, label="token_labels").explode("label").drop_nulls("label")
 
 
 def token_label_names(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """All labels of `counts`, those of each split: the default one first, the others by name.
+    """Return all labels in `counts`, which has those of each split: the default first, the others by name.
 
-    The default is `O`, or where no token has it the label that is most frequent in train.
+    The default is `O`, or the most frequent label of train if no token has `O`.
     """
     everything = _sums(counts.values())
     if not everything:
@@ -37,12 +37,12 @@ def token_label_names(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def token_label_counts(batches: Iterable[pl.DataFrame]) -> dict[str, int]:
-    """Tokens of each label that occurs."""
+    """Return the number of tokens of each label that occurs."""
     return _sums(dict(each_token_label(batch).group_by("label").len().iter_rows()) for batch in batches)
 
 
 def split_token_labels(batches: Iterable[pl.DataFrame]) -> dict[str, dict[str, int]]:
-    """Tokens of each label that occurs in each split."""
+    """Return the number of tokens of each label that occurs, per split."""
     counts: dict[str, dict[str, int]] = {}
     for batch in batches:
         for (split,), part in batch.group_by("split"):
@@ -58,7 +58,10 @@ def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def inferred_label(names: Sequence[str]) -> pl.Expr:
-    """The column `label` of a text: PLAIN, MARKED, or null where its tokens have no labels; names[0] is the default."""
+    """Return the inferred `label` of a text: PLAIN, MARKED, or null if its tokens have no labels.
+
+    `names[0]` is the default token label.
+    """
     labels = pl.col("token_labels")
     plain = labels.list.eval(pl.element().is_in(names[:1]).fill_null(False)).list.all()
     inferred = pl.when(labels.list.len() > 0).then(pl.when(plain).then(pl.lit(PLAIN)).otherwise(pl.lit(MARKED)))

@@ -1,4 +1,4 @@
-"""Fetch one address over HTTP: resumed, retried with growing delay, whole or not at all."""
+"""HTTP download of one file, with resume and retries; the target appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_PAUSE = 30.0  # seconds
 
 
 class _SlowError(Exception):
-    """The server sends less than the lowest rate."""
+    """Error for a transfer below the minimum rate."""
 
 
 def download(
@@ -34,13 +34,15 @@ def download(
     max_bytes: int = MAX_BYTES,
     checked: bool = False,
 ) -> None:
-    """Fetch `address` to `target`; what a broken try left is continued by the next, in a later run too.
+    """Download `address` to `target`, and resume a partial download of an earlier try or an earlier run.
 
-    A file is continued where the server can say that it has not changed (ETag or Last-Modified), or where it is
-    `checked` against a checksum later. `pause` is the first delay between tries in seconds, which doubles.
-    Raises SourceUnavailableError after the last try and for a redirect to a private address, InputMissingError where
-    the server says that there is no such file, DataError for one of more than `max_bytes`, ParameterError for an
-    impossible address.
+    A download is resumed if the server can confirm that the file has not changed (ETag or Last-Modified), or if the
+    file is `checked` against a checksum later. `pause` is the delay before the second try in seconds; it doubles with
+    each try, up to 30 seconds.
+
+    Raises SourceUnavailableError after the last try and for a redirect to a private address, InputMissingError if the
+    server reports that the file does not exist, DataError for a file of more than `max_bytes`, ParameterError for an
+    invalid address.
     """
     part = part_of(target)
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +56,7 @@ def download(
         except StaleError as error:
             part.unlink(missing_ok=True)
             fault = error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol):  # whose own words may hold a password
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol):  # their messages may contain a password
             raise ParameterError(f"{hidden(address)} is no address to fetch from") from None
         except (httpx.HTTPError, _SlowError) as error:
             fault = error
@@ -69,7 +71,7 @@ def download(
 
 @dataclass(frozen=True)
 class _Transfer:
-    """One file on its way from `address` to `part`."""
+    """Transfer of one file from `address` to the partial download `part`."""
 
     address: str
     part: Path
@@ -78,7 +80,7 @@ class _Transfer:
     checked: bool
 
     def go_on(self) -> None:
-        """One try: ask for what is missing and append it, or begin again."""
+        """Make one try: request the missing bytes and append them, or start again."""
         start, headers = wanted(self.part, checked=self.checked)
         with _answer(self.address, headers, self.settings.timeout) as response:
             if response.status_code in GONE:
@@ -115,14 +117,14 @@ class _Transfer:
 
 
 class _Pace:
-    """Watches the rate of a transfer: each window of `timeout` seconds must bring its share of bytes."""
+    """Monitor of the transfer rate: each window of `timeout` seconds must reach the minimum rate."""
 
     def __init__(self, settings: DownloadSettings) -> None:
         self.window, self.rate = settings.timeout, settings.min_rate
         self.since, self.bytes = time.monotonic(), 0
 
     def check(self, size: int) -> None:
-        """Count a block. Raises _SlowError."""
+        """Count a block of `size` bytes. Raises _SlowError if the rate is too low."""
         self.bytes += size
         elapsed = time.monotonic() - self.since
         if elapsed < self.window:
@@ -134,7 +136,7 @@ class _Pace:
 
 @contextmanager
 def _answer(address: str, headers: dict[str, str], timeout: float) -> Iterator[httpx.Response]:
-    """The answer after redirects, each of them checked; its body is read by whoever asks for it."""
+    """Yield the response after redirects, each of which is checked; the caller reads the body."""
     with httpx.Client(timeout=timeout) as client:
         request = client.build_request("GET", address, headers=headers)
         for _ in range(MAX_REDIRECTS):

@@ -1,4 +1,4 @@
-"""From a corpus as it was read to three splits that hold together, and a report of all that was found on the way."""
+"""Validation: turn a corpus as read into three consistent splits and a report of all findings."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from pithy.values import number_of
 if TYPE_CHECKING:
     from pithy.corpus.source import Source
 
-EXAMPLES = 10  # named in the report for each rule
+EXAMPLES = 10  # listed in the report for each rule
 
 
 @dataclass(frozen=True)
 class Validated:
-    """The three splits, their description for later stages, and the report."""
+    """Three splits, their description for later stages, and the report."""
 
     parts: dict[str, Part]
     corpus: dict[str, Any]
@@ -46,11 +46,11 @@ class Validated:
 
 
 def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) -> Validated:
-    """Judge `frame` (text, label or labels, split, file, line, …) by every rule and divide it into train, dev and test.
+    """Check `frame` (text, label or labels, split, file, line, …) by all rules and split it into train, dev and test.
 
-    A row that names no split counts as train; a missing text counts as an empty one. `row` numbers the rows as they
-    were read, and they keep that order. Rows are read in batches: memory holds no text but those that rows share.
-    Raises DataError with all faults at once, ParameterError for an impossible cut.
+    A row without a split counts as train; a missing text counts as an empty one. The column `row` numbers the rows as
+    read, and they keep that order. Rows are read in batches; memory holds only texts that several rows share.
+    Raises DataError with all violations at once, ParameterError if a split cannot be cut with the given settings.
     """
     rows, tokens_only = _readable(frame, source), source.task == "tokens"
     declared = INFERRED if tokens_only else source.labels
@@ -88,7 +88,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
 
 
 def _readable(frame: pl.LazyFrame, source: Source) -> Rows:
-    """The rows, with the labels that their tokens give them where only tokens have labels."""
+    """Return the rows; if only tokens have labels, infer the text labels from them."""
     rows = Rows(frame)
     _refuse_unfit(rows, source)
     if source.task == "tokens":
@@ -110,13 +110,13 @@ def _refuse_unfit(rows: Rows, source: Source) -> None:
 
 
 def _sorted_labels(labels: Values) -> list[str]:
-    """All labels in order, numbers by their value."""
+    """Return all labels, numbers sorted by value and after other labels."""
     names = {name for names in labels.lists for name in names if name.strip()}
     return sorted(names, key=lambda name: (-1 if (number := number_of(name)) is None else number, name))
 
 
 def _parts(frame: pl.DataFrame, split: Split) -> dict[str, pl.DataFrame]:
-    """The rows of `frame` that `split`, (N,) of all rows, puts into each split."""
+    """Return the rows of `frame` in each split; `split` is (N,) for all rows of the corpus."""
     codes = split[frame["row"].to_numpy()]
     return {name: frame.filter(pl.Series(codes == code)) for code, name in enumerate(SPLITS)}
 
@@ -141,12 +141,12 @@ def _token_labels(rows: Rows, split: Split) -> list[str]:
 
 
 def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dict[str, int]]:
-    """Tokens of each label in each split, in the order of `names`; empty where there are none."""
+    """Return the number of tokens of each label in each split, in the order of `names`; empty if there are none."""
     return {split: dict.fromkeys(names, 0) | token_label_counts(part) for split, part in parts.items() if names}
 
 
 def _written(rows: Rows, split: Split, shared: Mapping[str, pl.DataFrame]) -> tuple[dict[str, Part], dict[str, int]]:
-    """The columns that later stages read; dev and test say of each row whether train has its text, and how many."""
+    """Return the splits for later stages; dev and test flag rows whose text train has, and these are counted."""
     seen, flagged = np.zeros(rows.count, np.bool_), {}
     for name in SPLITS[1:]:
         leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
@@ -185,7 +185,7 @@ def _description(
 
 
 def _rules(verdict: Verdict, actions: Mapping[str, Action]) -> list[dict[str, Any]]:
-    """Every rule that a setting rules: rows that broke it, rows dropped, the first examples."""
+    """Describe every rule with a setting: rows that violate it, rows dropped, the first examples."""
     found = faults.counts(verdict.faults)
     return [
         {
@@ -201,7 +201,7 @@ def _rules(verdict: Verdict, actions: Mapping[str, Action]) -> list[dict[str, An
 
 
 def _conflicts(seen: Survey, found: pl.DataFrame) -> dict[str, Any]:
-    """Texts with two labels in one split: how many a split, and the first of them with their labels and places."""
+    """Return texts with several labels in one split: their number per split, and examples with labels and places."""
     torn = found.filter(pl.col("rule") == faults.CONFLICT)["row"]
     rows = seen.index.repeated.filter(pl.col("row").is_in(torn.implode())).with_columns(exact=exact_text())
     texts = rows.group_by("split", "exact", maintain_order=True).agg(
