@@ -1,7 +1,8 @@
-"""Whether confidence can be believed: reliability, expected calibration error, Brier score, temperature.
+"""Calibration: reliability bins, expected calibration error, Brier score and temperature scaling.
 
-Guo et al., On Calibration of Modern Neural Networks, 2017. Single-label: the confidence is that of the likeliest
-label, the outcome whether it is right. Multi-label: each label of each row counts, with its own probability.
+Guo et al., On Calibration of Modern Neural Networks, 2017. Single-label: the confidence is the probability of the most
+likely label, and the outcome is whether that label is correct. Multi-label: each label of each row is a prediction
+with its own probability.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from pithy.evaluation.arrays import Bools, Floats, ratio
 from pithy.evaluation.record import Bin, Calibration, Task
 
 SMALLEST = 1e-12
-LOG_TEMPERATURE = (-5.0, 5.0)  # a set without a mistake would be fitted best by temperature 0
+LOG_TEMPERATURE = (-5.0, 5.0)  # bounds; without an error in the data, the best temperature would be 0
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats, Bools]:
-    """Confidence and outcome of every prediction, (M,) each, from (N, C) or (K, N, C) and gold (N, C)."""
+    """Return confidence and outcome of every prediction, (M,) each, from (N, C) or (K, N, C) and gold (N, C)."""
     if task == "multi":
         return probabilities.ravel(), np.broadcast_to(gold, probabilities.shape).ravel()
     said = np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None]
@@ -25,7 +26,7 @@ def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats,
 
 
 def reliability(confidence: Floats, outcome: Bools, bins: int) -> list[Bin]:
-    """Confidence against accuracy in `bins` bins of equal width; empty bins are left out."""
+    """Return mean confidence and accuracy in `bins` bins of equal width; empty bins are left out."""
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins)
     mean = ratio(np.bincount(place, confidence, bins), count)
@@ -43,22 +44,22 @@ def reliability(confidence: Floats, outcome: Bools, bins: int) -> list[Bin]:
 
 
 def expected_calibration_error(bins: list[Bin]) -> float:
-    """Mean gap between confidence and accuracy, weighted by the bins' sizes (Guo et al., Eq. 3)."""
+    """Return the mean gap between confidence and accuracy, weighted by bin size (Guo et al., Eq. 3)."""
     total = sum(bin.count for bin in bins)
     return sum(bin.count * abs(bin.accuracy - bin.confidence) for bin in bins) / total
 
 
 def brier(task: Task, probabilities: Floats, gold: Bools) -> float:
-    """Mean squared distance of probabilities (N, C) from gold: summed over labels, or their mean for multi-label."""
+    """Return the mean squared error of probabilities (N, C): summed over labels, or averaged for multi-label."""
     squared = (probabilities - gold) ** 2
     return float(squared.mean() if task == "multi" else squared.sum(-1).mean())
 
 
 def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
-    """Probabilities (..., C) as if their logits had been divided by the temperature (Guo et al., Eq. 9)."""
+    """Return probabilities (..., C) after dividing their logits by the temperature (Guo et al., Eq. 9)."""
     p = np.clip(probabilities.astype(float), SMALLEST, 1.0 - SMALLEST)
     if task == "multi":
-        with np.errstate(over="ignore"):  # the probability of 1 / inf is 0
+        with np.errstate(over="ignore"):  # exp overflows to inf: the probability 1 / inf is 0
             return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
     logits = np.log(p) / temperature
     powers = np.exp(logits - logits.max(-1, keepdims=True))
@@ -66,9 +67,10 @@ def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
 
 
 def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
-    """Temperature with the smallest negative log-likelihood, by golden section over its logarithm.
+    """Return the temperature with the smallest negative log-likelihood, by golden-section search over its logarithm.
 
-    `probabilities` and `gold` are (N, C), of the development set. The likelihood has one peak: it is concave in 1/T.
+    `probabilities` and `gold` are (N, C), of the development set. The log-likelihood is concave in 1/T, so it has a
+    single maximum.
     """
 
     def loss(log_temperature: float) -> float:
@@ -86,7 +88,7 @@ def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
 def calibrate(
     task: Task, dev_probabilities: Floats, dev_gold: Bools, probabilities: Floats, gold: Bools, bins: int
 ) -> Calibration:
-    """Calibration of one seed on the test set, its temperature fitted on the development set; all (N, C)."""
+    """Return one seed's calibration on the test set; the temperature is fitted on the development set. All (N, C)."""
     temperature = fitted_temperature(task, dev_probabilities, dev_gold)
 
     def error(values: Floats) -> float:

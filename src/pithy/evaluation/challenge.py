@@ -1,7 +1,7 @@
-"""May a challenger take the champion's place? Both have answered the same development texts.
+"""Decision whether a challenger replaces the champion, from both models' predictions on the same development texts.
 
-It may where it is better by more than chance (a paired test) and no class loses much. What a class loses is measured
-in F1, which falls when the class's texts are missed as well as when other texts are taken for it.
+The challenger is promoted if it is better by more than chance (a paired test) and no class loses much. The loss of a
+class is measured in F1, which falls both if texts of the class are missed and if other texts are assigned to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pithy.rounding import clearly_above
 
 @dataclass(frozen=True, kw_only=True)
 class ClassChange:
-    """F1 of one class, before and after; `rows` of the development set have it."""
+    """F1 of one class, before and after; `rows` is the number of development texts with this class."""
 
     label: str
     rows: int
@@ -31,7 +31,7 @@ class ClassChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Whether the challenger is promoted, and why in one line."""
+    """Whether the challenger is promoted, with the reason in one line."""
 
     promoted: bool
     reason: str
@@ -42,7 +42,10 @@ class Decision:
 def decide(
     challenger: Judged, champion: Judged, labels: Sequence[str], *, names: tuple[str, str], alpha: float, margin: float
 ) -> Decision:
-    """Judge two single models (K = 1) by the same rows; `names` are the challenger's and the champion's."""
+    """Compare two single models (K = 1) on the same rows; `names` are the challenger's and the champion's.
+
+    `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
+    """
     new, old = challenger.outcomes(), champion.outcomes()
     found = verdict(new, old, alpha)
     changes = _changes(challenger, champion, labels)
@@ -61,7 +64,7 @@ def decide(
 
 
 def _changes(challenger: Judged, champion: Judged, labels: Sequence[str]) -> tuple[ClassChange, ...]:
-    """The change of every class that the development set has."""
+    """Return the change of every class that occurs in the development set."""
     rows, after, before = champion.gold.sum(0), _f1(challenger), _f1(champion)
     return tuple(
         ClassChange(label=labels[c], rows=int(rows[c]), champion=float(before[c]), challenger=float(after[c]))

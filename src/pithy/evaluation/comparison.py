@@ -1,8 +1,8 @@
-"""Compares the systems of a run and chooses one, by the development set alone.
+"""Comparison of a run's systems; one is chosen by the development set alone.
 
-The system with the best development score is chosen (fewer parameters break an exact tie). A system whose
-development score does not differ significantly from it is called a tie, and the cheapest of these is named: that
-with the fewest FLOPs a text, which are the same on every machine.
+The system with the best development score is chosen; if scores are equal, the one with fewer parameters. A system whose
+development score does not differ significantly from the best is called a tie. The verdict names the cheapest tie, the
+one with the fewest FLOPs per text, because FLOPs are the same on every machine.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pithy.evaluation.significance import Verdict, verdicts
 from pithy.evaluation.summary import Corpus, Row, Summary
 from pithy.evaluation.tokens import Labelled
 
-NAMED = 6  # ties that the verdict names
-FEW_SEEDS = 5  # with fewer, a difference between systems can be one between seeds
+NAMED = 6  # maximum number of ties that the verdict lists by name
+FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
 def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> Summary:
-    """Rank the systems, test each against the best, choose. Raises DataError where they saw different rows."""
+    """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ."""
     _check_same_rows(evaluations)
     ranked = sorted(evaluations, key=_rank)
     best = ranked[0].metrics
@@ -54,7 +54,7 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
 
 def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
     metrics = evaluation.metrics
-    score = round(metrics.dev_score.value, 9)  # equal scores of seeds have equal means in whatever order they stand
+    score = round(metrics.dev_score.value, 9)  # a float mean depends on the order of the seeds
     return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
@@ -76,7 +76,7 @@ def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], a
 
 
 def _outcomes(evaluation: Evaluation, split: Literal["dev", "test"]) -> Outcomes:
-    """What each row adds to the score that systems are ranked by."""
+    """Return what each row adds to the score that ranks the systems."""
     known, metrics = evaluation.predictions, evaluation.metrics
     kept = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
     labels, probabilities, gold, predicted, offsets = (getattr(known, f"{split}_{name}") for name in kept)
@@ -87,7 +87,7 @@ def _outcomes(evaluation: Evaluation, split: Literal["dev", "test"]) -> Outcomes
 
 
 def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
-    """The row of one system; the chosen one has no verdict."""
+    """Return the row of one system; the chosen one has no verdict."""
     seeds = metrics.seeds
     return Row(
         system=metrics.system,

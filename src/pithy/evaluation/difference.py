@@ -1,4 +1,4 @@
-"""What differs between two revisions of a run's results: one HTML page that opens offline, with no script inside."""
+"""Differences between two revisions of a run's results: one HTML page that opens offline, without scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pithy.evaluation.report import DARK, environment
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A number or a setting; None on the side where there is none, and for the change of what is no number."""
+    """Changed number or setting; a missing side is None, and `change` is None for values that are not numbers."""
 
     name: str
     old: Any
@@ -29,7 +29,7 @@ def render_difference(
     params: Sequence[Change],
     plots: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """The whole page; `plots` are Vega-Lite specifications with their data inside, by name."""
+    """Return the whole page; `plots` maps names to Vega-Lite specifications with inline data."""
     made = environment()
     made.filters |= {"short": formats.short, "signed": formats.signed}
     return made.get_template("difference.html.j2").render(

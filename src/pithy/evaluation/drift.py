@@ -1,13 +1,14 @@
-"""Have the texts changed since the champion learnt? New texts against those that it knows.
+"""Drift detection: new texts against the texts that the champion knows (training and development).
 
-Every measure is a number of each text: its length, the share of its tokens that are unknown, how like the training
-texts its character n-grams are, the class and the confidence that the champion answers with, and, where there is one,
-its label. The numbers of the known texts make a histogram, those of the new ones another, and the two are compared by
-the population stability index, Σ (a − e) ln(a / e). A measure has drifted where its index is above the threshold and
-above what chance alone gives: without drift it is (1/N + 1/M) χ² with B − 1 degrees of freedom (Yurdakul, Statistical
-Properties of Population Stability Index, 2018), so that few texts cannot raise an alarm.
+Every measure gives one value per text: its length, its share of unknown tokens, the similarity of its character
+n-grams to those of the training texts, the class that the champion predicts, the probability of that class, and the
+label if there is one. The values of the known texts form one histogram and those of the new texts another. The
+population stability index, Σ (a − e) ln(a / e), compares the two. A measure has drifted if its index is above the
+threshold and above what chance alone gives. Without drift the index is distributed as (1/N + 1/M) χ² with B − 1 degrees
+of freedom (Yurdakul, Statistical Properties of Population Stability Index, 2018), so a small number of texts alone does
+not cause an alarm.
 
-N new texts, M known ones, B bins, F hashed n-grams.
+N new texts, M known texts, B bins, F hashed n-grams.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pithy.evaluation.arrays import Floats, Ints
 from pithy.text.characters import code_points
 
 BINS = 10
-PER_BIN = 10  # known texts: fewer make fewer bins
+PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
 FEATURES = 1 << 12
 ORDERS = (1, 2, 3)
 AT_ONCE = 512  # texts whose n-grams are counted at once: 16 MB
@@ -38,7 +39,7 @@ MEASURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """How many texts fall into each bin (B,): bin b holds the values above edge b − 1 and up to edge b."""
+    """Number of texts in each bin (B,): bin b holds the values above edge b − 1 and up to edge b."""
 
     edges: list[float]  # (B − 1,)
     counts: list[int]
@@ -46,7 +47,7 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True)
 class Ngrams:
-    """The mean of the training texts' n-gram vectors (F,), of unit length, and the weight of each n-gram (F,)."""
+    """Weight of each n-gram (F,), and mean n-gram vector of the training texts (F,), of unit length."""
 
     weights: list[float]
     mean: list[float]
@@ -54,7 +55,7 @@ class Ngrams:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What is kept of the texts that a champion knows."""
+    """Stored statistics of the texts that a champion knows."""
 
     labels: list[str]
     ngrams: Ngrams
@@ -63,7 +64,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One measure: its index, what chance alone reaches in one of a thousand cases, and whether it has drifted."""
+    """One measure: its index, the value that chance alone exceeds in 0.1% of cases, and whether it has drifted."""
 
     name: str
     index: float
@@ -72,7 +73,7 @@ class Measure:
 
 
 def learnt(texts: Sequence[str]) -> Ngrams:
-    """The n-grams of the training texts, weighted by their rarity (smoothed inverse document frequency)."""
+    """Return the n-grams of the training texts, weighted by smoothed inverse document frequency."""
     rows = np.zeros(FEATURES)
     for counts in _counted(texts):
         rows += (counts > 0).sum(0)
@@ -85,50 +86,50 @@ def learnt(texts: Sequence[str]) -> Ngrams:
 
 
 def likeness(texts: Sequence[str], ngrams: Ngrams) -> Floats:
-    """Cosine of each text's n-gram vector and the mean training text's, (N,)."""
+    """Return the cosine similarity of each text's n-gram vector and the mean vector of the training texts, (N,)."""
     weights, mean = np.array(ngrams.weights), np.array(ngrams.mean)
     return np.concatenate([np.zeros(0), *(_unit(counts * weights) @ mean for counts in _counted(texts))])
 
 
 def unknown_share(ids: Ints, offsets: Ints, unknown: int) -> Floats:
-    """Share of each text's tokens that are `unknown`, (N,), from flat ids and offsets (N + 1,)."""
+    """Return the share of each text's tokens that are `unknown`, (N,), from flat ids and offsets (N + 1,)."""
     seen = np.concatenate([[0], np.cumsum(ids == unknown)])
     sizes = np.diff(offsets)
     return np.asarray((seen[offsets[1:]] - seen[offsets[:-1]]) / np.maximum(sizes, 1))
 
 
 def lengths(texts: Sequence[str]) -> Ints:
-    """Characters of each text, (N,)."""
+    """Return the number of characters of each text, (N,)."""
     return np.fromiter(map(len, texts), np.int64, len(texts))
 
 
 def histogram(values: Floats | Ints) -> Histogram:
-    """Bins that hold about equally many of `values` (M,): ten, or fewer where there are few values."""
+    """Return a histogram with about equally many of `values` (M,) per bin: ten bins, or fewer for few values."""
     bins = int(np.clip(len(values) // PER_BIN, 2, BINS))
     edges = np.unique(np.quantile(values, np.arange(1, bins) / bins)) if len(values) else np.zeros(0)
     return _filled(values, edges)
 
 
 def classes(codes: Ints, count: int) -> Histogram:
-    """One bin a class; codes are 0 … count − 1."""
+    """Return a histogram with one bin per class; codes are 0 … count − 1."""
     return _filled(codes, np.arange(count - 1, dtype=float))
 
 
 def measure(reference: Reference, values: Mapping[str, Floats | Ints], threshold: float) -> list[Measure]:
-    """Compare the numbers of new texts with the reference, in the order of `values`."""
+    """Compare the values of new texts with the reference; the result has the order of `values`."""
     return [_measure(name, reference.histograms[name], found, threshold) for name, found in values.items()]
 
 
 def stability_index(expected: Ints, actual: Ints) -> float:
-    """Population stability index of two histograms (B,); half a text is added to every bin, so that none is empty."""
+    """Return the population stability index of two histograms (B,); 0.5 is added to every bin so that none is empty."""
     e, a = ((counts + 0.5) / (counts.sum() + 0.5 * len(counts)) for counts in (expected, actual))
     return float(((a - e) * np.log(a / e)).sum())
 
 
 def by_chance(known: int, new: int, bins: int) -> float:
-    """What the index of texts that have not changed reaches in one of a thousand cases.
+    """Return the 0.999 quantile of the index without drift.
 
-    The quantile of χ² is that of Wilson and Hilferty, 1931.
+    The χ² quantile is the approximation of Wilson and Hilferty, 1931.
     """
     if bins < 2 or not known or not new:
         return float("inf")
@@ -150,12 +151,12 @@ def _filled(values: Floats | Ints, edges: Floats) -> Histogram:
 
 
 def _unit(rows: Floats) -> Floats:
-    """Rows (N, F) at unit length; a row of zeros stays."""
+    """Scale rows (N, F) to unit length; a row of zeros is unchanged."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12))
 
 
 def _counted(texts: Sequence[str]) -> Iterator[Floats]:
-    """Hashed counts of character n-grams, (≤ AT_ONCE, F) a batch."""
+    """Yield hashed counts of character n-grams, (≤ AT_ONCE, F) per batch."""
     return (_ngrams(texts[start : start + AT_ONCE]) for start in range(0, len(texts), AT_ONCE))
 
 
@@ -165,7 +166,7 @@ def _ngrams(texts: Sequence[str]) -> Floats:
     row, room = np.repeat(np.arange(len(texts)), sizes), np.repeat(np.cumsum(sizes), sizes) - np.arange(len(points))
     counts = np.zeros(len(texts) * FEATURES)
     for order in ORDERS:
-        starts = np.flatnonzero(room >= order)  # an n-gram ends where its text does
+        starts = np.flatnonzero(room >= order)  # an n-gram does not extend beyond its text
         key = np.full(len(starts), order, np.uint64)
         for step in range(order):
             key = (key ^ points[starts + step]) * np.uint64(0x9E3779B97F4A7C15)

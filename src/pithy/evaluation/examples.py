@@ -1,4 +1,4 @@
-"""A few test rows with their words labelled, the same rows for every system."""
+"""A few test rows with their words labelled; the same rows for every system."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pithy.evaluation.tokens import Labelled
 from pithy.evaluation.words import Words
 
 EXAMPLES = 8
-LONGEST = 40  # words of a row that is shown
-WIDEST = 40  # characters of a word
+LONGEST = 40  # maximum number of words of a shown row
+WIDEST = 40  # maximum number of characters shown of a word
 
 
 def examples(truth: Words, labelled: Labelled, rows: Ints) -> list[Example]:
-    """Rows of at most LONGEST words, evenly spaced among those with a marked word."""
+    """Return rows of at most LONGEST words, evenly spaced among those with a marked word."""
     counts = np.diff(labelled.offsets)
     marked = labelled.words.gold
     fit = np.flatnonzero((counts <= LONGEST) & (marked > 0))

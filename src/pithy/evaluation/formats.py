@@ -1,4 +1,4 @@
-"""Numbers and lists as a reader wants them."""
+"""Formatting of numbers and lists for reports."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "token_f1": "toke
 
 
 def percent(share: float | None) -> str:
-    """0.8312 → "83.1", "–" where there is none."""
+    """Format a share in percent: 0.8312 → "83.1", None → "–"."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
 def level(share: float) -> str:
-    """A confidence level, 0.95 → "95%"."""
+    """Format a confidence level: 0.95 → "95%"."""
     return f"{100 * share:g}%"
 
 
 def spread(share: float, low: float, high: float) -> str:
-    """A score with its interval, "83.1 [80.9, 85.2]", in percent."""
+    """Format a score with its interval in percent: "83.1 [80.9, 85.2]"."""
     return f"{percent(share)} [{percent(low)}, {percent(high)}]"
 
 
 def amount(number: float) -> str:
-    """1234567 → "1.23 M", 999999 → "1 M"; three digits that count."""
-    number = float(f"{number:.3g}")  # first, or what is just below a unit is a thousand of the one before
+    """Format a number with three significant digits: 1234567 → "1.23 M", 999999 → "1 M"."""
+    number = float(f"{number:.3g}")  # rounded first: 999999 is "1 M", not "1000 k"
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
             return f"{number / size:.3g} {letter}"
@@ -34,14 +34,14 @@ def amount(number: float) -> str:
 
 
 def milliseconds(number: float | None) -> str:
-    """0.0312 → "0.031", 12.34 → "12.3", "–" where it was not measured."""
+    """Format milliseconds: 0.0312 → "0.031", 12.34 → "12.3", None (not measured) → "–"."""
     if number is None:
         return "–"
     return f"{number:.3f}" if number < 0.1 else f"{number:.2f}" if number < 10 else f"{number:.1f}"
 
 
 def probability(p: float | None) -> str:
-    """A p-value: "0.48", "0.031", "< 0.001", or "–" where there is none."""
+    """Format a p-value: "0.48", "0.031", "< 0.001"; None → "–"."""
     if p is None:
         return "–"
     if p < 0.001:
@@ -50,27 +50,27 @@ def probability(p: float | None) -> str:
 
 
 def change(before: str, after: str) -> str:
-    """ "6 → 4", or "6" where nothing changed."""
+    """Format a change: "6 → 4", or "6" if nothing changed."""
     return before if before == after else f"{before} → {after}"
 
 
 def reach(shares: Sequence[float]) -> str:
-    """One share in three digits, "0.318", or from the lowest to the highest of several, "0.294 to 0.341"."""
+    """Format the range of several shares, "0.294 to 0.341", or a single share, "0.318"."""
     return change(f"{min(shares):.3f}", f"{max(shares):.3f}").replace(" → ", " to ")
 
 
 def listed(names: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Join names: "a", "a and b", "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def short(value: Any) -> str:
-    """Any value in a table: 0.83312 → "0.8331", 1234567 → "1,234,567", None → "–"."""
+    """Format any value for a table: 0.83312 → "0.8331", 1234567 → "1,234,567", None → "–"."""
     if type(value) not in (int, float):
         return "–" if value is None else str(value)
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def signed(difference: float | None) -> str:
-    """0.01234 → "+0.01234", -5 → "-5", None → ""."""
+    """Format a difference with its sign: 0.01234 → "+0.01234", -5 → "-5", None → ""."""
     return "" if difference is None else f"{'+' if difference > 0 else ''}{short(difference)}"

@@ -1,7 +1,7 @@
-"""Bootstrap percentile intervals: rows are drawn again with replacement, seeds are averaged inside a resample.
+"""Bootstrap percentile intervals: rows are resampled with replacement, and seeds are averaged within a resample.
 
-Equal rows are drawn together: a resample of N rows is one multinomial draw over the U distinct ones, which gives
-the same distribution and, with few labels, needs a handful of counts where there were thousands of rows.
+Equal rows are drawn together: a resample of N rows is one multinomial draw over the U distinct rows. The distribution
+is the same, and with few labels a resample needs a few counts instead of thousands of rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from pithy.evaluation.metrics import macro_f1, per_class
 from pithy.evaluation.outcomes import Judged, Outcomes
 from pithy.evaluation.record import Interval
 
-CHUNK = 4_000_000  # counts held at once: 32 MB
+CHUNK = 4_000_000  # counts in memory at once: 32 MB
 
 
 def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resamples: int, seed: int = 0) -> Floats:
-    """Draw `resamples` resamples of `rows` (N, F); `statistic` maps their column sums (r, F) to (r, ...)."""
+    """Return `statistic` of `resamples` resamples of `rows` (N, F).
+
+    `statistic` maps the column sums (r, F) of r resamples to (r, ...).
+    """
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     generator = np.random.default_rng(seed)
     values = distinct.astype(float)
@@ -32,24 +35,24 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
 
 
 def score_columns(outcomes: Outcomes) -> Floats:
-    """Columns (N, 2K) whose sums give every seed's score: see `seed_scores`."""
+    """Return columns (N, 2K); `seed_scores` turns their sums into every seed's score."""
     return np.concatenate([outcomes.gained, outcomes.possible]).T
 
 
 def seed_scores(sums: Floats) -> Floats:
-    """Scores (r, K) from column sums (r, 2K)."""
+    """Return the scores (r, K) from column sums (r, 2K)."""
     gained, possible = np.split(sums, 2, axis=1)
     return ratio(gained, possible)
 
 
 def score_interval(outcomes: Outcomes, *, resamples: int, confidence: float) -> Interval:
-    """Interval of the score averaged over the seeds."""
+    """Return the score averaged over the seeds, with its interval."""
     draws = bootstrap(score_columns(outcomes), lambda sums: seed_scores(sums).mean(1), resamples)
     return percentile(float(outcomes.scores().mean()), draws, confidence)
 
 
 def macro_f1_interval(judged: Judged, *, resamples: int, confidence: float) -> Interval:
-    """Interval of macro-F1 averaged over the seeds."""
+    """Return macro-F1 averaged over the seeds, with its interval."""
     gold, predicted, multi = judged.gold, judged.predicted, judged.task == "multi"
     seeds, count, classes = predicted.shape
     hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
@@ -64,6 +67,6 @@ def macro_f1_interval(judged: Judged, *, resamples: int, confidence: float) -> I
 
 
 def percentile(value: float, draws: Floats, confidence: float) -> Interval:
-    """The middle `confidence` share of the draws (R,)."""
+    """Return `value` with an interval that holds the middle `confidence` share of the draws (R,)."""
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(value=value, low=float(low), high=float(high))

@@ -20,7 +20,7 @@ MARK = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse"}
 
 
 def comparison_markdown(summary: Summary) -> str:
-    """`comparison.md`: the verdict, one row a system, the notes."""
+    """Return `comparison.md`: the verdict, one row per system, the notes."""
     score = SCORE_NAMES[summary.score]
     interval = f"{level(summary.confidence)} interval"
     head = ["system", "seeds", f"dev {score}", f"test {score} [{interval}]"]

@@ -1,4 +1,4 @@
-"""Runs a final model over dev and test, counts what it costs and times it."""
+"""Predictions, cost and speed of a final model on dev and test."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from pithy.training.views import batches_of, device_of
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a model predicts of dev and test, its cost, and its speed on this machine.
+    """Predictions of a model for dev and test, its cost, and its speed on this machine.
 
-    `alone` has what the named classifiers of its head are worth by themselves. `plain` is the class that it takes for
-    that of the texts without a marked word.
+    `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
+    for texts without a marked word.
     """
 
     dev: Predicted
@@ -43,7 +43,7 @@ class Measured:
 
 
 def measure(folder: Path, view: View, timing_texts: int) -> Measured:
-    """Load the model in `folder` and run it over the view's dev and test texts."""
+    """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     torch.set_num_threads(facts["training"]["threads"])
     precision: Precision = facts["training"]["precision"]
@@ -70,7 +70,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
 
 
 def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]:
-    names = getattr(getattr(model, "head", None), "alone", ())  # a linear machine is encoder and head in one
+    names = getattr(getattr(model, "head", None), "alone", ())  # a linear SVM has no separate head
     if not names:
         return []
     dev, test = (predicted.scores(np.array(view.split(name).labels)) for name, predicted in said.items())
@@ -78,7 +78,7 @@ def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]
 
 
 def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> Said:
-    """What all seeds say of a split, its words included where the corpus and the system label them."""
+    """Combine the predictions of all seeds for a split, with word labels if corpus and system label words."""
     words = [_words(seed, part, truth) for seed in seeds]
     labelled = [each for each in words if each is not None]
     return Said(
@@ -99,7 +99,7 @@ def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | Non
 
 
 def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> dict[str, float]:
-    """Median milliseconds of one text at a time, and texts a second in batches, on development texts."""
+    """Return the median milliseconds of one text at a time, and texts per second in batches, on development texts."""
     rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
     with torch.inference_mode(), products(precision, texts.device):
         one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))

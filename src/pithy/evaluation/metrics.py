@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PerClass:
-    """Scores of every label, each (..., C); `seen` is false where a label is neither in gold nor predicted."""
+    """Scores of every label, each (..., C); `seen` is false for a label that is neither in gold nor predicted."""
 
     precision: Floats
     recall: Floats
@@ -26,7 +26,7 @@ class PerClass:
 
 
 def per_class(hits: NDArray[Any], predicted: NDArray[Any], support: NDArray[Any]) -> PerClass:
-    """Scores of every label from its counts, each (..., C): true positives, predictions, gold rows."""
+    """Return the scores of every label from its counts, each (..., C): true positives, predictions, gold rows."""
     return PerClass(
         precision=ratio(hits, predicted),
         recall=ratio(hits, support),
@@ -36,7 +36,7 @@ def per_class(hits: NDArray[Any], predicted: NDArray[Any], support: NDArray[Any]
 
 
 def class_scores(labels: Sequence[str], classes: PerClass, support: NDArray[Any]) -> list[ClassScores]:
-    """The scores of every label, (K, C), averaged over the seeds, with their names and gold counts (C,)."""
+    """Return every label's scores (K, C) averaged over the seeds, with its name and gold count (C,)."""
     each = zip(labels, classes.precision.mean(0), classes.recall.mean(0), classes.f1.mean(0), support, strict=True)
     return [
         ClassScores(label=label, precision=float(p), recall=float(r), f1=float(f), support=int(n))
@@ -45,27 +45,27 @@ def class_scores(labels: Sequence[str], classes: PerClass, support: NDArray[Any]
 
 
 def mean(parts: Sequence[T]) -> T:
-    """The mean of dataclasses of numbers, field by field."""
+    """Return the field-by-field mean of dataclasses of numbers."""
     kind: Any = type(parts[0])
     return cast(T, kind(**{f.name: float(np.mean([getattr(part, f.name) for part in parts])) for f in fields(kind)}))
 
 
 def macro_f1(classes: PerClass, *, multi: bool) -> Floats:
-    """Mean F1 over the labels, (...), as scikit-learn takes it.
+    """Return the mean F1 over the labels, (...), as scikit-learn defines it.
 
-    Those neither in gold nor predicted count as 0 where a text may have several labels, and not at all elsewhere.
+    A label that is neither in gold nor predicted counts as 0 for multi-label and is ignored for single-label.
     """
     counted = np.array(classes.f1.shape[-1]) if multi else classes.seen.sum(-1)
     return ratio(classes.f1.sum(-1), counted)
 
 
 def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
-    """Confusion matrix (C, C) of two (N,) arrays: rows gold, columns predicted."""
+    """Return the confusion matrix (C, C) of two (N,) arrays: rows are gold, columns predicted."""
     return np.bincount(labels * classes + predictions, minlength=classes * classes).reshape(classes, classes)
 
 
 def scores(matrix: Ints) -> Scores:
-    """Scores of a confusion matrix (C, C)."""
+    """Return the scores of a confusion matrix (C, C)."""
     hits, predicted, support = np.diagonal(matrix), matrix.sum(0), matrix.sum(1)
     accuracy = float(ratio(hits.sum(), support.sum()))
     return averaged(hits, predicted, support, multi=False, accuracy=accuracy, hamming_loss=1.0 - accuracy)
@@ -74,7 +74,7 @@ def scores(matrix: Ints) -> Scores:
 def averaged(
     hits: Ints, predicted: Ints, support: Ints, *, multi: bool, accuracy: float, hamming_loss: float
 ) -> Scores:
-    """The averages over labels, from their counts (C,); accuracy and Hamming loss are given."""
+    """Return the averages over labels from their counts (C,), with the given accuracy and Hamming loss."""
     classes = per_class(hits, predicted, support)
     return Scores(
         accuracy=accuracy,

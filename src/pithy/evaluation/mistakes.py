@@ -1,4 +1,4 @@
-"""The wrong predictions that the model was surest of: bad labels and blind spots show here first."""
+"""Most confident errors of a system; they reveal wrong labels and weaknesses of the model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ SHOWN = 300  # characters of a text that are kept
 def surest_mistakes(
     judged: Judged, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
 ) -> list[Mistake]:
-    """The `count` rows that the seeds together get wrong most surely, surest first; `rows` and `texts` have N."""
+    """Return the `count` most confident errors of the combined seeds, most confident first.
+
+    `rows` and `texts` have one entry for each of the N rows.
+    """
     mean = judged.mean()
     gold, predicted, probabilities = mean.gold, mean.predicted[0], mean.probabilities[0]
-    # Multi-label models also say, with some probability, that a row lacks a label.
+    # A multi-label model also predicts, with some probability, that a row does not have a label.
     unsaid = 1.0 - probabilities if mean.task == "multi" else np.zeros_like(probabilities)
     sureness = np.where(predicted != gold, np.where(predicted, probabilities, unsaid), -1.0).max(1)
     surest = np.argsort(-sureness, kind="stable")[:count]

@@ -8,7 +8,7 @@ from pithy.evaluation.record import Scores
 
 
 def scores(gold: Bools, predicted: Bools) -> Scores:
-    """Scores of two (N, C) indicator arrays."""
+    """Return the scores of two (N, C) indicator arrays."""
     return averaged(
         (gold & predicted).sum(0),
         predicted.sum(0),

@@ -1,4 +1,4 @@
-"""From probabilities to predicted labels, and to what each row adds to the score that systems are ranked by."""
+"""Predicted labels from probabilities, and what each row adds to the score that ranks the systems."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
 class Outcomes:
     """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
 
-    Accuracy gains 1 for a right row out of 1; micro-F1 gains 2·TP out of 2·TP + FP + FN.
+    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN.
     """
 
     gained: Floats
     possible: Floats
 
     def scores(self) -> Floats:
-        """Score of every seed, (K,)."""
+        """Return the score of every seed, (K,)."""
         return ratio(self.gained.sum(1), self.possible.sum(1))
 
     def rows(self, chosen: Bools) -> Outcomes:
-        """Only the rows where `chosen` (N,) is true."""
+        """Return only the rows where `chosen` (N,) is true."""
         return Outcomes(self.gained[:, chosen], self.possible[:, chosen])
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One split's probabilities and predicted labels (K, N, C) beside its gold labels (N, C)."""
+    """Probabilities and predicted labels (K, N, C) of one split, with its gold labels (N, C)."""
 
     task: Task
     probabilities: Floats
@@ -43,30 +43,30 @@ class Judged:
     gold: Bools
 
     def outcomes(self) -> Outcomes:
-        """What each row adds to the score."""
+        """Return what each row adds to the score."""
         hits = (self.gold & self.predicted).sum(-1).astype(float)
         if self.task == "single":
             return Outcomes(hits, np.ones_like(hits))
         return Outcomes(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
     def without(self, label: int) -> Judged:
-        """The other labels alone, as if a row might have several of them."""
+        """Return only the other labels, as a multi-label task."""
         others = np.arange(self.gold.shape[1]) != label
         return Judged("multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others])
 
     def confusion(self) -> Ints:
-        """Confusion matrices (K, C, C) of single-label predictions: rows gold, columns predicted."""
+        """Return confusion matrices (K, C, C) of single-label predictions: rows are gold, columns predicted."""
         gold, said = self.gold.argmax(-1), self.predicted.argmax(-1)
         return np.stack([metrics.confusion(gold, seed, self.gold.shape[1]) for seed in said])
 
     def scores(self) -> list[Scores]:
-        """Scores of every seed."""
+        """Return the scores of every seed."""
         if self.task == "single":
             return [metrics.scores(matrix) for matrix in self.confusion()]
         return [multilabel.scores(self.gold, seed) for seed in self.predicted]
 
     def mean(self) -> Judged:
-        """The seeds as one: their mean probabilities and what most of them predict, K = 1."""
+        """Combine the seeds (K = 1): mean probabilities and the most likely label; multi-label: majority vote."""
         votes = self.predicted.mean(0, keepdims=True)
         probabilities = self.probabilities.mean(0, keepdims=True)
         predicted = votes > 0.5 if self.task == "multi" else _likeliest(probabilities)
@@ -74,14 +74,14 @@ class Judged:
 
 
 def thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Floats:
-    """Thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
+    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
     if task == "single":
         return np.zeros((len(dev_probabilities), 0))
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
 def judge(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> Judged:
-    """Predict the likeliest label, or every label above its threshold (K, C); labels are (N,), or (N, C) of 0 and 1."""
+    """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
     if task == "multi":
         return Judged(task, probabilities, probabilities > cuts[:, None], labels.astype(bool))
     gold = np.arange(probabilities.shape[-1]) == labels[:, None]

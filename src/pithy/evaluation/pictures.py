@@ -1,7 +1,7 @@
-"""The report's pictures: Vega-Lite specifications drawn to static SVG, with no script inside.
+"""Charts of the report: Vega-Lite specifications rendered to static SVG without scripts.
 
-The colours are those of the light page. Each has a name, by which the report's style sheet turns it into the
-colour of the reader's theme.
+The colours are those of the light theme. Each colour has a name, and the report's style sheet replaces it with the
+colour of that name in the reader's theme.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pithy.evaluation.tradeoff import Pruning
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
 COLOURS = {"ink": INK, "muted": MUTED, "line": LINE, "accent": ACCENT, "second": SECOND}
 FONT = "system-ui, sans-serif"
-CLIPPED = 60  # characters of a label, more than an axis has room for
-CELLS_WITH_NUMBERS = 20  # labels up to which a confusion matrix prints its shares
+CLIPPED = 60  # characters of a label that are kept; more than an axis has room for
+CELLS_WITH_NUMBERS = 20  # maximum number of labels for which a confusion matrix prints its shares
 AXIS = {"labelColor": INK, "titleColor": MUTED, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE}
 TEXT = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 12}
 THEME = {"background": "transparent", "font": FONT, "padding": 4, "view": {"stroke": None}, "axis": {**AXIS, **TEXT}}
 SHARE = {"scale": {"domain": [0, 1]}, "axis": {"format": "%", "tickCount": 5}}
 
-Spec = dict[str, Any]  # of Vega-Lite, or a part of one
+Spec = dict[str, Any]  # a Vega-Lite specification or a part of one
 
 
 def confusion(metrics: Metrics) -> str:
-    """Heat map of the confusion matrix: the share of a gold label's rows (y) that are predicted as a label (x)."""
+    """Draw the confusion matrix as a heat map: the share of a gold label's rows (y) predicted as each label (x)."""
     size, names = min(72, max(12, 420 // len(metrics.labels))), [label[:CLIPPED] for label in metrics.labels]
     cells = [
         {"gold": y, "predicted": x, "share": count / max(sum(counts), 1), "pair": f"{names[y]} as {names[x]}"}
@@ -37,12 +37,12 @@ def confusion(metrics: Metrics) -> str:
     ]
     plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False, "labelExpr": "labels[datum.value]"}
     x = plain | {"labelAngle": -90 if max(map(len, names)) * 8 > size else 0}
-    # Opacity, not colour, carries the share: it reads on a light and on a dark page.
+    # Opacity, not colour, shows the share, because it is readable in both the light and the dark theme.
     opacity = number("share", scale={"domain": [0, 1], "range": [0.04, 0.72]}, legend=None)
     numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
     return svg(
         data={"values": cells},
-        # Scales of numbers: Vega cannot keep a label such as "constructor" apart from its own names.
+        # The scales use label numbers: Vega confuses a label such as "constructor" with its own names.
         params=[{"name": "labels", "value": names}],
         encoding={
             "x": {"field": "predicted", "type": "ordinal", "axis": x, "title": "predicted"},
@@ -58,7 +58,7 @@ def confusion(metrics: Metrics) -> str:
 
 
 def reliability(bins: Sequence[Bin]) -> str:
-    """Accuracy against confidence; a point's area is the share of predictions in its bin."""
+    """Draw accuracy against confidence; a point's area is the share of predictions in its bin."""
     total = sum(bin.count for bin in bins)
     points = [{"x": bin.confidence, "y": bin.accuracy, "share": bin.count / total} for bin in bins]
     area = number("share", scale={"domain": [0, 1], "range": [20, 700]}, legend=None)
@@ -77,7 +77,7 @@ def reliability(bins: Sequence[Bin]) -> str:
 
 
 def depth(pruning: Pruning) -> str:
-    """Development score of each layer's classifier (mean over the seeds), the threshold, and the kept depths ringed."""
+    """Draw the dev score of each layer's classifier (mean over the seeds), the threshold, and rings at kept depths."""
     points = [{**vars(point), "kept": point.depth in pruning.kept} for point in pruning.averaged()]
     field = "classifier_score"
     y = number(field, scale={"zero": False}, axis={"format": ".1%"}, title="dev score of the layer’s classifier")
@@ -94,7 +94,7 @@ def depth(pruning: Pruning) -> str:
 
 
 def speed(rows: Sequence[Row]) -> str:
-    """Test score against milliseconds a text (logarithmic), one point a system with its interval."""
+    """Draw test score against milliseconds per text (log scale), with one point and interval per system."""
     timed = [(row, row.ms_per_text) for row in rows if row.ms_per_text]
     middle = sqrt(min(ms for _, ms in timed) * max(ms for _, ms in timed))
     keys = ("system", "test_score", "test_low", "test_high", "outcome")
@@ -108,7 +108,7 @@ def speed(rows: Sequence[Row]) -> str:
     layers = [
         mark("rule", x | {"y": number("test_low"), "y2": {"field": "test_high"}}, stroke=MUTED, opacity=0.6),
         mark("circle", x | y | {"fill": chosen}, size=90, opacity=1),
-        # Names stand on the side where there is room.
+        # Each name is on the side that has room for it.
         mark("text", label, where="datum.slow", fill=INK, align="right", dx=-8, dy=-7, fontSize=12),
         mark("text", label, where="!datum.slow", fill=INK, align="left", dx=8, dy=-7, fontSize=12),
     ]
@@ -116,28 +116,28 @@ def speed(rows: Sequence[Row]) -> str:
 
 
 def number(field: str, **more: Any) -> Spec:
-    """A quantitative channel."""
+    """Return a quantitative channel."""
     return {"field": field, "type": "quantitative", **more}
 
 
 def name(field: str, **more: Any) -> Spec:
-    """A channel of names."""
+    """Return a nominal channel."""
     return {"field": field, "type": "nominal", **more}
 
 
 def mark(kind: str, encoding: Spec, where: str = "", **style: Any) -> Spec:
-    """A layer of marks; `where` keeps some of the rows."""
+    """Return a layer of marks; `where` filters the rows."""
     chosen = {"transform": [{"filter": where}]} if where else {}
     return {**chosen, "mark": {"type": kind, **style}, "encoding": encoding}
 
 
 def svg(theme: Mapping[str, Any] = THEME, **spec: Any) -> str:
-    """A Vega-Lite specification on our theme, or on another, drawn; it can fetch nothing."""
+    """Render a Vega-Lite specification with `theme` to SVG; loading of external resources is disabled."""
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(spec, config=dict(theme), allowed_base_urls=[]))
 
 
 def drawn(plot: Mapping[str, Any]) -> str:
-    """Somebody else's specification as it is, on white."""
+    """Render an external specification unchanged, on a white background."""
     return svg({"background": "white", "font": FONT, "padding": 8}, **plot)

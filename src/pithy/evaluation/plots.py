@@ -1,11 +1,11 @@
-"""What DVC compares between git revisions: the numbers of `dvc metrics diff` and the tables of `dvc plots diff`.
+"""Files that DVC compares between git revisions: numbers for `dvc metrics diff`, tables for `dvc plots diff`.
 
-    metrics.json           what was chosen, and each system's scores and size
-    plots/scores.json      a row a system: its test score and interval
-    plots/curves.json      a row a system and epoch: development score and loss in training, averaged over the seeds
-    plots/confusion.json   a row a system and pair of labels: the share of the gold one's rows
+    metrics.json           the chosen system and seed, and each system's scores and size
+    plots/scores.json      one row per system: its test score and interval
+    plots/curves.json      one row per system and epoch: dev score and training loss, averaged over the seeds
+    plots/confusion.json   one row per system and pair of labels: the share of the gold label's rows
 
-dvc.yaml says how they are drawn.
+dvc.yaml defines how they are drawn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = ("parameters_pruned", "depth_pruned", "flops")
 
 
 def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], pruned: Path) -> None:
-    """Write metrics.json and plots/ into `folder`; `pruned` holds the models, each with its history of training."""
+    """Write metrics.json and plots/ into `folder`; `pruned` holds the models with their training histories."""
     chosen = {"system": summary.chosen_system, "seed": summary.chosen_seed}
     numbers = {row.system: _numbers(row) for row in summary.rows}
     write_json(folder / "metrics.json", {"chosen": chosen, "systems": numbers})
@@ -46,7 +46,7 @@ def _score(row: Row) -> dict[str, Any]:
 
 
 def _curve(metrics: Metrics, pruned: Path) -> list[dict[str, Any]]:
-    """Mean over the seeds that got to an epoch; a system that is not trained in epochs has none."""
+    """Return the mean of each epoch over the seeds that reached it; empty if the system is not trained in epochs."""
     files = [pruned / metrics.system / f"seed-{seed.seed}" / "history.json" for seed in metrics.seeds]
     epochs = defaultdict(list)
     for line in (line for file in files if file.exists() for line in read_json(file)):
@@ -59,7 +59,7 @@ def _mean(lines: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _shares(metrics: Metrics) -> list[dict[str, Any]]:
-    """Cells of the confusion matrix; a system that gives several labels has none."""
+    """Return the cells of the confusion matrix; a multi-label system has none."""
     return [
         {"system": metrics.system, "gold": gold, "predicted": said, "rows": rows, "share": rows / max(sum(counts), 1)}
         for gold, counts in zip(metrics.labels, metrics.confusion, strict=bool(metrics.confusion))

@@ -1,7 +1,7 @@
-"""What is known of one evaluated system, and how it is kept on disk.
+"""Results of one evaluated system and their files.
 
-`metrics.json` holds the numbers (`Metrics`), `predictions.safetensors` the probabilities they were made from.
-Scores are shares between 0 and 1.
+`metrics.json` holds the numbers (`Metrics`), `predictions.safetensors` the probabilities that they are computed from.
+Scores are between 0 and 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A score with its bootstrap percentile interval."""
+    """Score with its bootstrap percentile interval."""
 
     value: float
     low: float
@@ -31,7 +31,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Scores of one split. Multi-label: `accuracy` is subset accuracy (every label of a row right)."""
+    """Scores of one split. Multi-label: `accuracy` is subset accuracy (all labels of a row are correct)."""
 
     accuracy: float
     macro_f1: float
@@ -44,7 +44,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """Scores of one label, averaged over the seeds; `support` counts its test rows, or its words."""
+    """Scores of one label, averaged over the seeds; `support` is its number of test rows or words."""
 
     label: str
     precision: float
@@ -55,7 +55,7 @@ class ClassScores:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """Scores of the words of one split; precision, recall and F are micro averages over all labels but the default.
+    """Scores of the words of one split; precision, recall and F are micro averages over the non-default labels.
 
     `span_*` count whole spans of the right type. `border_*` count spans with the right borders and take their type
     from gold: C-P, C-R and C-F1 of Pislar and Rei, Seeing Both the Forest and the Trees, 2020, Table 2.
@@ -76,7 +76,7 @@ class TokenScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Neighbouring words with the same predicted and the same gold label."""
+    """Adjacent words with the same predicted and the same gold label."""
 
     text: str
     predicted: str
@@ -85,7 +85,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A test row, its words labelled by most of the seeds."""
+    """Test row with its words labelled by a vote of the seeds."""
 
     row: int
     pieces: list[Piece]
@@ -93,7 +93,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenMetrics:
-    """How well a system labels words, averaged over the seeds."""
+    """Word-level metrics of a system, averaged over the seeds."""
 
     labels: list[str]  # the default one first
     dev: TokenScores
@@ -107,7 +107,7 @@ class TokenMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Bin:
-    """One bar of the reliability picture: predictions whose confidence lies in (low, high]."""
+    """Bin of the reliability chart: predictions with a confidence in (low, high]."""
 
     low: float
     high: float
@@ -118,7 +118,7 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """How far confidence can be believed, on the test set; `temperature` is fitted on the development set."""
+    """Calibration on the test set; `temperature` is fitted on the development set."""
 
     ece: float
     brier: float
@@ -128,7 +128,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The score of a part of the test set."""
+    """Score of a part of the test set."""
 
     kind: Literal["length", "leak"]
     name: str
@@ -138,7 +138,7 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A wrong prediction; `probability` is the model's for what it said (multi-label: for its surest wrong label)."""
+    """Wrong prediction with the model's `probability` for it (multi-label: for its most confident wrong decision)."""
 
     row: int
     text: str
@@ -149,18 +149,18 @@ class Mistake:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one model costs on any machine. `*_full`: before pruning; depth is absent where there are no layers."""
+    """Machine-independent cost of one model. `*_full`: before pruning. Depth is None for a model without layers."""
 
     parameters: int
     parameters_full: int
     depth: int | None
     depth_full: int | None
-    flops: float  # one text of the median length
+    flops: float  # of one text of median length
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alone:
-    """Accuracy of one of a head's classifiers without the others."""
+    """Accuracy of one classifier of a head, used without the others."""
 
     name: str
     dev: float
@@ -169,10 +169,10 @@ class Alone:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedMetrics:
-    """One seed of a system; `dev_score` and `test_score` are in the score that systems are ranked by.
+    """Metrics of one seed of a system; `dev_score` and `test_score` are values of the score that ranks the systems.
 
-    `thresholds` (multi-label) are tuned on the development set, one a label; the scores of words are absent where the
-    system labels none. `alone` has the classifiers of a head that names several.
+    `thresholds` (multi-label) are tuned on the development set, one per label. The token scores are None if the system
+    labels no words. `alone` has one entry for each classifier that the head names.
     """
 
     seed: int
@@ -190,16 +190,16 @@ class SeedMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """All numbers of one system; what is not under `seeds` is averaged over the seeds.
+    """Metrics of one system; everything outside `seeds` is averaged over the seeds.
 
-    `tokens` is absent where the system labels no words. `sentence_f1`, where the corpus labels words and gives each
-    text one label, is the micro-F1 of the texts' labels other than `plain`, that of the texts without a marked word.
+    `tokens` is None if the system labels no words. `sentence_f1` exists if the corpus labels words and each text has
+    one label: it is the micro-F1 of the text labels other than `plain`, the label of texts without a marked word.
     """
 
     system: str
     task: Task
-    score: ScoreName  # what systems are ranked by
-    confidence: float  # of every interval
+    score: ScoreName  # ranks the systems
+    confidence: float  # level of every interval
     labels: list[str]
     seeds: list[SeedMetrics]
     dev: Scores
@@ -208,7 +208,7 @@ class Metrics:
     test_score: Interval
     test_macro_f1: Interval
     classes: list[ClassScores]
-    confusion: list[list[int]]  # rows gold, columns predicted, summed over the seeds; empty for multi-label
+    confusion: list[list[int]]  # rows: gold, columns: predicted; summed over the seeds; empty for multi-label
     calibration: Calibration
     reliability: list[Bin]
     slices: list[Slice]
@@ -220,10 +220,10 @@ class Metrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Probabilities of every seed and the truth; labels are (N,) class numbers or (N, C) indicators.
+    """Probabilities of every seed and the gold labels; labels are (N,) class numbers or (N, C) indicators.
 
-    Where the corpus labels words, `*_word_labels` are their label numbers, 0 the default, and row n has the words from
-    `*_word_offsets[n]` to `*_word_offsets[n + 1]`; `*_word_predictions` are absent where the system labels none.
+    If the corpus labels words, `*_word_labels` are their label numbers (0 is the default), and row n has the words from
+    `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` are None if the system labels no words.
     """
 
     dev_probabilities: Floats  # (K, N_dev, C)
@@ -243,21 +243,21 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Numbers and predictions of one system."""
+    """Metrics and predictions of one system."""
 
     metrics: Metrics
     predictions: Predictions
 
 
 def write(folder: Path, evaluation: Evaluation) -> None:
-    """Write `metrics.json` and `predictions.safetensors`; the folder appears whole or not at all."""
+    """Write `metrics.json` and `predictions.safetensors` into `folder` atomically."""
     with atomic_folder(folder) as temporary:
         write_json(temporary / "metrics.json", asdict(evaluation.metrics))
         write_arrays(temporary / "predictions.safetensors", _present(evaluation.predictions))
 
 
 def read(folder: Path) -> Evaluation:
-    """Read what `write` wrote. Raises InputMissingError or DataError, naming the file."""
+    """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
     metrics = from_json(Metrics, folder / "metrics.json")
     path = folder / "predictions.safetensors"
     arrays = read_arrays(path)
@@ -272,7 +272,7 @@ def _present(predictions: Predictions) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file. Raises InputMissingError or DataError, naming it."""
+    """Read a text file. Raises InputMissingError or DataError, which name it."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -282,7 +282,7 @@ def read_text(path: Path) -> str:
 
 
 def from_json(kind: type[T], path: Path) -> T:
-    """Read a JSON file into the dataclass `kind`. Raises InputMissingError or DataError, naming the file."""
+    """Read a JSON file into the dataclass `kind`. Raises InputMissingError or DataError, which name the file."""
     from pydantic import TypeAdapter, ValidationError
 
     values: Any = read_json(path)

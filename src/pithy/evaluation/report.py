@@ -1,6 +1,6 @@
-"""The report: one HTML page that opens offline, with every picture, style and number inside.
+"""HTML report: one page that opens offline, with all charts, styles and numbers inside.
 
-The page of `compare` is the same on every machine; a run adds its stages and the speeds that it measured.
+The page that `compare` writes is the same on every machine. A run adds its stages and the speeds that it measured.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from pithy.evaluation.tradeoff import Pruning
 from pithy.files import write_text
 from pithy.values import typed
 
-RUN_MARK = "<!-- the run -->"  # where `render_run` puts its section
+RUN_MARK = "<!-- the run -->"  # `render_run` replaces it with the section of the run
 DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where a score stands on an interval bar, in percent of the bar's width."""
+    """Range of an interval bar; maps a score to a position on the bar."""
 
     low: float
     high: float
 
     @classmethod
     def around(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
-        """A scale that holds every (low, high), with a margin, in steps of 5%."""
+        """Return a scale that contains every (low, high) with a margin; its ends are multiples of 5%."""
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
 
     def place(self, score: float) -> float:
-        """Percent from the left."""
+        """Return the position of a score in percent of the bar's width, from the left."""
         return round(100 * (score - self.low) / (self.high - self.low), 2)
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page shows of one system."""
+    """Content of the page about one system."""
 
     metrics: Metrics
     pruning: Pruning | None
-    scale: Scale  # of its slices
+    scale: Scale  # of the slices' bars
     confusion: Markup | None
     reliability: Markup
     depth: Markup | None
-    thresholds: list[str]  # of each label, from the lowest to the highest seed; none for single-label
+    thresholds: list[str]  # one per label: the range over the seeds; empty for single-label
 
 
 def render(
     summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, Pruning | None], data_page: str
 ) -> str:
-    """The whole page; `data_page` is an HTML fragment of our own, everything else is escaped."""
+    """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
     return _fill(
         "report.html.j2",
         summary,
@@ -73,10 +73,10 @@ def render(
 
 
 def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
-    """Write the page of a run: what `compare` wrote to `page`, with the run's stages and the speeds it measured.
+    """Write the page of a run to `out`: the page that `compare` wrote, with the run's stages and measured speeds.
 
-    `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, its
-    rows under `systems`. Raises InputMissingError where `page` is not there.
+    `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, with the
+    summary's rows under `systems`. Raises InputMissingError if `page` does not exist.
     """
     summary = typed(Summary, {**run, "rows": run["systems"]})
     picture = pictures.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
@@ -85,7 +85,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
 
 
 def environment() -> Environment:
-    """The page's templates and what they can call: everything is escaped, a name without a value is an error."""
+    """Return the Jinja environment of the templates: values are escaped, and an undefined name is an error."""
     made = Environment(
         autoescape=True,
         loader=FunctionLoader(_template),

@@ -1,7 +1,7 @@
-"""Is the difference between two systems more than chance?
+"""Significance tests for the difference between two systems.
 
-One run each: McNemar's exact test on the rows that only one of them gets right. Several seeds: a paired bootstrap
-that draws rows and seeds again. Many systems against the best: Holm's correction.
+One run each: McNemar's exact test on the rows that only one system gets right. Several seeds: a paired bootstrap that
+resamples rows and seeds. Many systems against the best: Holm's correction.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ RESAMPLES = 5_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the first system stands to the second, and the p-value of their being equal."""
+    """Outcome of the first system against the second, with the p-value of the null hypothesis that they are equal."""
 
     outcome: Literal["better", "worse", "tie"]
     p: float
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """Exact two-sided p-value from the counts of rows that only the first, only the second system gets right."""
+    """Return the exact two-sided p-value from the counts of rows that only system a or only system b gets right."""
     n: int = only_a + only_b
     term = tail = 1
     for k in range(min(only_a, only_b)):
-        term = term * (n - k) // (k + 1)  # n over k + 1
+        term = term * (n - k) // (k + 1)  # binomial coefficient: n choose k + 1
         tail += term
     return min(1.0, 2 * tail / (1 << n))
 
 
 def paired_bootstrap(a: Outcomes, b: Outcomes, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Two-sided p-value of the difference in mean score; rows (paired) and seeds (of each) are drawn again."""
+    """Return the two-sided p-value of the difference in mean score; resamples paired rows and each side's seeds."""
     runs = len(a.gained)
     columns = np.concatenate([score_columns(a), score_columns(b)], axis=1)
     generator = np.random.default_rng(seed + 1)
@@ -53,14 +53,14 @@ def paired_bootstrap(a: Outcomes, b: Outcomes, resamples: int = RESAMPLES, seed:
 
 
 def _mean_of_drawn_seeds(scores: Floats, generator: np.random.Generator) -> Floats:
-    """Mean over as many seeds as there are, drawn with replacement; `scores` is (r, K)."""
+    """Return the mean over K seeds drawn with replacement, (r,), from `scores` (r, K)."""
     draws, runs = scores.shape
     weights = generator.multinomial(runs, np.full(runs, 1 / runs), size=draws)
     return np.asarray((scores * weights).sum(1) / runs)
 
 
 def p_value(a: Outcomes, b: Outcomes) -> float:
-    """p-value of the two systems being equal on the same rows: McNemar where it applies, else the bootstrap."""
+    """Return the p-value of two systems on the same rows: McNemar's test where it applies, else the bootstrap."""
     one_run_each = len(a.gained) == len(b.gained) == 1
     right_or_wrong = bool((a.possible == 1).all() and (b.possible == 1).all())
     if one_run_each and right_or_wrong:
@@ -69,7 +69,7 @@ def p_value(a: Outcomes, b: Outcomes) -> float:
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's step-down correction of several p-values (M,)."""
+    """Return several p-values (M,) with Holm's step-down correction."""
     order = np.argsort(p_values)
     steps = p_values[order] * np.arange(len(p_values), 0, -1)
     adjusted = np.empty_like(p_values)
@@ -78,12 +78,12 @@ def holm(p_values: Floats) -> Floats:
 
 
 def verdict(a: Outcomes, b: Outcomes, alpha: float) -> Verdict:
-    """How system a stands to system b."""
+    """Compare system a with system b."""
     return _judged(a, b, p_value(a, b), alpha)
 
 
 def verdicts(best: Outcomes, others: Mapping[str, Outcomes], alpha: float) -> dict[str, Verdict]:
-    """How each of the others stands to the best, the p-values corrected for their number."""
+    """Compare each of the others with the best; the p-values are corrected for their number."""
     adjusted = holm(np.array([p_value(other, best) for other in others.values()], dtype=float))
     return {name: _judged(others[name], best, float(p), alpha) for name, p in zip(others, adjusted, strict=True)}
 

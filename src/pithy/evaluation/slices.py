@@ -1,4 +1,4 @@
-"""Scores of parts of the test set: short and long texts, texts that are also in the training set."""
+"""Scores of parts of the test set: by text length, and by whether a text is also in the training set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pithy.evaluation.record import Slice
 
 
 def length_slices(lengths: Ints) -> list[tuple[str, Bools]]:
-    """Quarters of the rows by length (N,) in characters, as (name, chosen rows); equal bounds fall together."""
+    """Return quarters of the rows by length (N,) in characters, as (name, chosen rows); equal bounds are merged."""
     bounds = np.unique(np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0], method="lower")).astype(int)
     first, last = int(bounds[0]), int(bounds[-1])
     starts = [first, *(int(bound) + 1 for bound in bounds[1:-1]), last + 1]
@@ -29,14 +29,14 @@ def _span(low: int, high: int) -> str:
 
 
 def leak_slices(in_train: Bools) -> list[tuple[str, Bools]]:
-    """Rows whose text is also in the training set, and the rest; none where there is no such row."""
+    """Return the rows whose text is also in the training set, and the rest; empty if there is no such row."""
     return [("also in train", in_train), ("not in train", ~in_train)] if in_train.any() else []
 
 
 def slices(
     outcomes: Outcomes, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
 ) -> list[Slice]:
-    """Score and interval of every slice that has a row."""
+    """Return score and interval of every slice that has rows."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     parts: list[tuple[Literal["length", "leak"], str, Bools]] = [
         *(("length", name, chosen) for name, chosen in length_slices(lengths)),

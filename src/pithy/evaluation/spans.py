@@ -1,4 +1,4 @@
-"""Spans of labelled words, as seqeval finds them."""
+"""Spans of labelled words, found by seqeval."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pithy.evaluation.arrays import Bools, Ints
 
 PREFIXED = re.compile(r"([BIESLUM])-(.+)")  # B-PER, I-PER
-SAME = {"L": "E", "U": "S", "M": "I"}  # BILOU's and BMES's names of what seqeval knows by BIOES
+SAME = {"L": "E", "U": "S", "M": "I"}  # prefixes of BILOU and BMES → the BIOES prefixes of seqeval
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True)
 class Spans:
-    """M spans in the order of the words; `starts` and `ends` (both inside) are places, the same for every labelling."""
+    """M spans in word order; `starts` and `ends` (both inclusive) are positions, comparable between labellings."""
 
     rows: Ints  # (M,)
     starts: Ints
@@ -27,10 +27,10 @@ class Spans:
     kinds: NDArray[np.str_]
 
     def found_in(self, gold: Spans, *, typed: bool) -> Bools:
-        """Which of the spans (M,) gold has too: with the same borders and, if `typed`, of the same kind."""
+        """Return which of the spans (M,) are also in gold, with the same borders and, if `typed`, the same type."""
         if not len(gold.starts):
             return np.zeros(len(self.starts), dtype=bool)
-        # Spans of one labelling do not overlap: at most one starts at a place.
+        # Spans of one labelling do not overlap, so at most one starts at each position.
         at = np.searchsorted(gold.starts, self.starts).clip(max=len(gold.starts) - 1)
         same: Bools = (gold.starts[at] == self.starts) & (gold.ends[at] == self.ends)
         if typed:
@@ -39,11 +39,11 @@ class Spans:
 
 
 def spans_of(names: Sequence[str], labels: Ints, offsets: Ints) -> Spans:
-    """The spans of words with the label numbers `labels` (T,), parted into rows by `offsets` (N + 1,)."""
+    """Return the spans of words with label numbers `labels` (T,); `offsets` (N + 1,) divide the words into rows."""
     from seqeval.metrics.sequence_labeling import get_entities
 
     row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    padded = np.full(len(labels) + len(offsets), OUTSIDE, dtype=object)  # a gap behind each row ends its last span
+    padded = np.full(len(labels) + len(offsets), OUTSIDE, dtype=object)  # an O after each row ends its last span
     padded[np.arange(len(labels)) + row] = tags(names, labels, offsets)
     found: list[Any] = get_entities(padded.tolist())
     starts, ends = (np.array([span[side] for span in found], dtype=np.int64) for side in (1, 2))
@@ -53,7 +53,10 @@ def spans_of(names: Sequence[str], labels: Ints, offsets: Ints) -> Spans:
 
 
 def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:
-    """Tags (T,) as seqeval knows them: labels with a prefix are such, of others each run of one in a row is a span."""
+    """Return the tags (T,) for seqeval.
+
+    A label with a span prefix keeps its prefix. For other labels, each run of equal labels in a row is one span.
+    """
     others = names[1:]
     marked = any(name.startswith(("B-", "I-")) for name in others)
     begins = np.append(True, labels[1:] != labels[:-1])[: len(labels)]
@@ -63,6 +66,6 @@ def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:
 
 
 def _tag(name: str, mark: str, marked: bool) -> str:
-    """The tag of a label: its own where labels are `marked` by prefixes and it has one, else `mark` before its name."""
-    own = PREFIXED.fullmatch(name) if marked else None  # without B- or I- an E-mail and a U-turn are plain
+    """Return the tag of a label: with its own prefix if `marked` and it has one, else `mark` before its name."""
+    own = PREFIXED.fullmatch(name) if marked else None  # if no label has B- or I-, E-mail and U-turn are plain names
     return f"{SAME.get(own[1], own[1])}-{own[2]}" if own else f"{mark}-{name}"

@@ -1,4 +1,4 @@
-"""One split of a corpus: what is true of it, what a system says of it, and both side by side."""
+"""One split of a corpus: its gold labels, a system's predictions, and both together."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pithy.evaluation.words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is predicted of a text. `tokens_only`: its label is inferred from its words', by which systems are ranked.
+    """Prediction target of a corpus.
 
-    `plain` is the class of the texts without a marked word, where the corpus labels words.
+    `tokens_only`: the label of a text is inferred from its words' labels, and the word labels rank the systems.
+    `plain` is the class of texts without a marked word, if the corpus labels words.
     """
 
     task: Task
@@ -27,18 +28,18 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The truth of one split; labels are (N,) class numbers or, multi-label, (N, C) zeros and ones."""
+    """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones."""
 
     labels: Ints
     rows: Ints  # (N,) row numbers in the corpus
     texts: Sequence[str]  # N, in the order of the rows
-    in_train: Bools  # (N,) this text, exactly, is also in the training set
-    words: Words | None = None  # where the corpus labels them
+    in_train: Bools  # (N,) whether exactly this text is also in the training set
+    words: Words | None = None  # None if the corpus labels no words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a system says: probabilities (K, N, C), and label numbers (K, T) of the words where it labels them."""
+    """Predictions of a system: probabilities (K, N, C) and, if it labels words, their label numbers (K, T)."""
 
     probabilities: Floats
     words: Ints | None = None
@@ -46,20 +47,20 @@ class Said:
 
 @dataclass(frozen=True)
 class Beside:
-    """The truth beside what a system says; `ranked` is what each row adds to the score that systems are ranked by."""
+    """Gold labels with a system's predictions; `ranked` is what each row adds to the score that ranks the systems."""
 
     truth: Split
     texts: Judged
-    words: Labelled | None  # None where the system labels none
+    words: Labelled | None  # None if the system labels no words
     ranked: Outcomes
 
     def token_scores(self) -> Sequence[TokenScores | None]:
-        """Scores of every seed's words."""
+        """Return the word scores of every seed; None per seed if the system labels no words."""
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
 def beside(target: Target, truth: Split, said: Said, cuts: Floats) -> Beside:
-    """Judge what a system says; `cuts` (K, C) are the thresholds of a multi-label task."""
+    """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
     texts = judge(target.task, truth.labels, said.probabilities, cuts)
     if truth.words is None:
         return Beside(truth, texts, None, texts.outcomes())

@@ -1,4 +1,4 @@
-"""The comparison of a run as it is kept: `summary.json`."""
+"""Comparison of a run as stored in `summary.json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pithy.files import write_json
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What validation said of the corpus (`corpus.json`)."""
+    """Description of the corpus from validation (`corpus.json`)."""
 
     name: str
     language: Literal["zh", "en"]
@@ -24,12 +24,12 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One system. `*_score`, `test_low` and `test_high` are in the summary's `score`; `*_std` is over the seeds.
+    """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
 
-    `outcome` is against the chosen system on development data; `p_dev` and `p_test` are corrected by Holm's method.
-    Parameters, depth and FLOPs are the median over the seeds; `*_pruned` are what is left after pruning. `token_*` and
-    `span_f1` are of the test words, absent where the system labels none. Speed is absent until a run adds what it
-    measured on its machine: the same data give the same summary everywhere.
+    `outcome` is relative to the chosen system on development data; `p_dev` and `p_test` are Holm-corrected. Parameters,
+    depth and FLOPs are medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of
+    the test words, None if the system labels no words. Speed is None until a run adds what it measured on its machine,
+    so that the same data give the same summary everywhere.
     """
 
     system: str
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The comparison of a run; rows are sorted by development score."""
+    """Comparison of a run; rows are sorted by development score, best first."""
 
     dataset: str
     language: Literal["zh", "en"]
@@ -80,14 +80,14 @@ class Summary:
 
     @property
     def further(self) -> dict[str, str]:
-        """The test scores shown beside the one that systems are ranked by: their names → fields of a row."""
+        """Test scores shown next to the score that ranks the systems: their names → fields of a row."""
         if self.score == "token_f1":
             return {"token F0.5": "token_f05", "span F1": "span_f1"}
         labelled = any(row.token_f1 is not None for row in self.rows)
         return {"macro-F1": "macro_f1"} | ({"token F1": "token_f1"} if labelled else {})
 
     def silent(self, row: Row) -> bool:
-        """Whether systems are ranked by the words that they label, and this one labels none."""
+        """Return whether word labels rank the systems and this system labels no words."""
         return self.score == "token_f1" and row.token_f1 is None
 
 

@@ -1,4 +1,4 @@
-"""Evaluates one system: everything that is known from its predictions, the truth and its cost."""
+"""Evaluation of one system from its predictions, the gold labels and its cost."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def evaluate_system(
     settings: EvaluateSettings,
     alone: Sequence[list[Alone]] | None = None,
 ) -> Evaluation:
-    """All numbers of one system from what it predicts; `seeds`, `costs` and `alone` have one entry a seed.
+    """Return all metrics of one system from its predictions; `seeds`, `costs` and `alone` have one entry per seed.
 
-    Raises ParameterError where a seed predicts values that are not numbers, ValueError where shapes do not fit.
+    Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
     for split, said in ((dev, dev_said), (test, test_said)):
         _check(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
@@ -62,7 +62,7 @@ def _check(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[
 
 
 def _kept(split: str, truth: Split, said: Said) -> dict[str, Any]:
-    """What `Predictions` holds of a split."""
+    """Return the fields of `Predictions` for one split."""
     probabilities = np.ascontiguousarray(said.probabilities, dtype=np.float32)
     known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
     if truth.words is not None:

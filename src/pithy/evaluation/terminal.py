@@ -13,7 +13,7 @@ MARK = {"chosen": "▸", "tie": "=", "worse": " "}
 
 
 def comparison_table(summary: Summary) -> Table:
-    """One row a system: the chosen one is highlighted, those tied with it are marked `=`."""
+    """Return a table with one row per system; the chosen one is highlighted, systems tied with it are marked `=`."""
     score = SCORE_NAMES[summary.score]
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", caption_justify="left"

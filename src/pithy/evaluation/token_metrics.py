@@ -1,4 +1,4 @@
-"""What is said of a system only where the corpus labels words."""
+"""Metrics that exist only if the corpus labels words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pithy.evaluation.tokens import Labelled
 
 
 def token_metrics(test: Beside, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
-    """The numbers of the test words; None where the system labels none. `drawn` says how intervals are."""
+    """Return the metrics of the test words; None if the system labels no words. `drawn` are the interval settings."""
     truth, labelled = test.truth.words, test.words
     if truth is None or labelled is None:
         return None
@@ -33,7 +33,10 @@ def token_metrics(test: Beside, seeds: Sequence[SeedMetrics], **drawn: Any) -> T
 
 
 def sentence_f1(target: Target, test: Beside, **drawn: Any) -> dict[str, Any]:
-    """Micro-F1 of the texts' labels other than the plain one: F1* of Pislar and Rei, 2020, Table 1; with its name."""
+    """Return the micro-F1 of the text labels other than the plain one, and the name of the plain label.
+
+    This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus labels no words or is multi-label.
+    """
     if test.truth.words is None or target.task == "multi":
         return {}
     interval = score_interval(test.texts.without(target.plain).outcomes(), **drawn)

@@ -1,4 +1,4 @@
-"""Scores of labelled words. Label 0 is the default one; precision, recall and F count the other labels alone."""
+"""Scores of labelled words. Label 0 is the default label; precision, recall and F count only the other labels."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from pithy.evaluation.spans import Spans, spans_of
 
 @dataclass(frozen=True)
 class Counts:
-    """How many things of each row are predicted rightly (K, N), predicted (K, N), and in gold (N,)."""
+    """Counts per row: correctly predicted items (K, N), predicted items (K, N) and gold items (N,)."""
 
     hits: Ints
     predicted: Ints
     gold: Ints
 
     def outcomes(self, beta: float = 1.0) -> Outcomes:
-        """What each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
-        weight = beta**2  # of the gold things; each predicted one weighs 1
+        """Return what each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
+        weight = beta**2  # of a gold item; a predicted item has weight 1
         gained = (1 + weight) * self.hits
         return Outcomes(gained, np.broadcast_to(weight * self.gold + self.predicted, gained.shape))
 
     def precision(self) -> Floats:
-        """Share of the predicted things that are right, (K,)."""
+        """Return the share of the predicted items that are correct, (K,)."""
         return ratio(self.hits.sum(1), self.predicted.sum(1))
 
     def recall(self) -> Floats:
-        """Share of the gold things that are found, (K,)."""
+        """Return the share of the gold items that are found, (K,)."""
         return ratio(self.hits.sum(1), self.gold.sum())
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Label numbers of a split's words, gold (T,) and predicted (K, T); offsets (N + 1,) part them into rows.
+    """Label numbers of a split's words: gold (T,) and predicted (K, T).
 
-    `names` of the labels are what spans are found by.
+    `offsets` (N + 1,) divide the words into rows. Spans are derived from the label `names`.
     """
 
     gold: Ints
@@ -53,28 +53,28 @@ class Labelled:
     def of(
         cls, gold: Ints, predicted: Ints | None, offsets: Ints, *, seeds: int, names: Sequence[str] = ()
     ) -> Labelled:
-        """A system that predicts nothing of words gives all of them the default label."""
+        """Return the labels of a split; without word predictions, every word gets the default label."""
         silent = np.zeros((seeds, len(gold)), dtype=gold.dtype)
         return cls(gold, silent if predicted is None else predicted, offsets, names)
 
     @cached_property
     def words(self) -> Counts:
-        """Words with a label other than the default."""
+        """Counts of words with a label other than the default one."""
         right = (self.predicted == self.gold) & (self.gold > 0)
         return Counts(self._by_row(right), self._by_row(self.predicted > 0), self._by_row(self.gold > 0))
 
     @cached_property
     def spans(self) -> Counts:
-        """Whole spans of the right kind."""
+        """Counts of whole spans with the right borders and type."""
         return self._spans(typed=True)
 
     @cached_property
     def borders(self) -> Counts:
-        """Spans with the right borders, of whatever kind."""
+        """Counts of spans with the right borders, whatever their type."""
         return self._spans(typed=False)
 
     def scores(self) -> list[TokenScores]:
-        """Scores of every seed."""
+        """Return the scores of every seed."""
         columns = {
             "accuracy": ratio((self.predicted == self.gold).sum(1), np.array(len(self.gold))),
             "f05": self.words.outcomes(beta=0.5).scores(),
@@ -88,7 +88,7 @@ class Labelled:
 
     @cached_property
     def _found(self) -> tuple[Spans, list[Spans]]:
-        """The spans of gold and of every seed: finding them takes longest."""
+        """Spans of gold and of every seed; cached because finding them is the slowest part."""
         gold, *seeds = (spans_of(self.names, each, self.offsets) for each in (self.gold, *self.predicted))
         return gold, seeds
 
@@ -98,11 +98,11 @@ class Labelled:
         return Counts(np.stack(hits), np.stack([self._rows(seed.rows) for seed in seeds]), self._rows(gold.rows))
 
     def _by_row(self, flags: Bools) -> Ints:
-        """How many of the words (..., T) are true in each row, (..., N)."""
+        """Return the number of true flags in each row, (..., N), from one flag per word, (..., T)."""
         sums = np.zeros((*flags.shape[:-1], flags.shape[-1] + 1), dtype=np.int64)
         np.cumsum(flags, axis=-1, out=sums[..., 1:])
         return np.diff(sums[..., self.offsets], axis=-1)
 
     def _rows(self, rows: Ints) -> Ints:
-        """How many of the spans in `rows` (M,) each row has, (N,)."""
+        """Return the number of spans in each row, (N,), from the row number of every span, (M,)."""
         return np.bincount(rows, minlength=len(self.offsets) - 1)

@@ -1,4 +1,4 @@
-"""What pruning found: accuracy, size and cost at each depth (`pruning.json`)."""
+"""Results of pruning: score, size and cost at each depth (`pruning.json`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pithy.evaluation.record import from_json
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One depth of one seed; means over the seeds after `averaged`.
+    """One depth of one seed, or, from `averaged`, the mean over the seeds.
 
-    `classifier_score` is the development score of the base classifier on layer `depth`, by which pruning decides.
+    `classifier_score` is the development score of the base classifier on layer `depth`. Pruning decides by this score.
     """
 
     depth: int
@@ -25,7 +25,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedPruning:
-    """What was done to one seed, and why."""
+    """Pruning of one seed: what was done, and why."""
 
     seed: int
     layered: bool
@@ -39,37 +39,37 @@ class SeedPruning:
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning:
-    """All seeds of one system."""
+    """Pruning of all seeds of one system."""
 
     seeds: list[SeedPruning]
 
     @property
     def threshold(self) -> float | None:
-        """The threshold ξ where every seed had the same; an automatic one differs between seeds."""
+        """Threshold ξ if it is the same for every seed, else None; an automatic one differs between seeds."""
         values = {seed.threshold for seed in self.seeds}
         return values.pop() if len(values) == 1 else None
 
     @property
     def kept(self) -> list[int]:
-        """The depths that the final models have."""
+        """Depths of the final models."""
         return sorted({seed.depth for seed in self.seeds if seed.depth is not None})
 
     @property
     def reasons(self) -> list[str]:
-        """What was done, as sentences: one where all seeds agree, else one a seed."""
+        """What was done, as sentences: one if all seeds agree, else one per seed."""
         if len({seed.reason for seed in self.seeds}) == 1:
             return [_sentence(self.seeds[0].reason)]
         return [_sentence(f"seed {seed.seed}: {seed.reason}") for seed in self.seeds]
 
     def averaged(self) -> list[Point]:
-        """Mean over the seeds that reached a depth, deepest first."""
+        """Return the mean of each depth over the seeds that reached it, deepest first."""
         points = [point for seed in self.seeds for point in seed.tradeoff]
         depths = sorted({point.depth for point in points}, reverse=True)
         return [_mean([point for point in points if point.depth == depth]) for depth in depths]
 
 
 def read_pruning(path: Path) -> Pruning | None:
-    """Read `pruning.json`; None where the system was not pruned. Raises DataError for a file of another form."""
+    """Read `pruning.json`; return None if the system was not pruned. Raises DataError if the file is invalid."""
     return from_json(Pruning, path) if path.exists() else None
 
 

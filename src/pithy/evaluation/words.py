@@ -1,4 +1,4 @@
-"""From the tokens that a model labels back to the words that gold labels."""
+"""Conversion of a model's token predictions to predictions for the words of the corpus."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pithy.evaluation.arrays import Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """The truth about the words of a split: row n has those from `offsets[n]` to `offsets[n + 1]`."""
+    """Gold labels of the words of a split: row n has the words from `offsets[n]` to `offsets[n + 1]`."""
 
-    names: Sequence[str]  # of the S labels, the default one first
-    labels: Ints  # (T,) numbers of their labels
+    names: Sequence[str]  # S labels, the default one first
+    labels: Ints  # (T,) label numbers
     offsets: Ints  # (N + 1,)
     texts: Sequence[Sequence[str]]  # N rows of words
-    between: str  # two words of a text
+    between: str  # separator of two words of a text
 
 
 def word_predictions(
     tokens: Floats, counts: Ints, *, token_offsets: Ints, token_words: Ints, word_offsets: Ints
 ) -> Ints:
-    """Label numbers (T,) of the words of N rows; a word that the model did not read has the default label.
+    """Return label numbers (T,) of the words of N rows; a word that the model did not read gets the default label.
 
-    `tokens` (Σ counts, S) are the probabilities of the first `counts` (N,) tokens of each row. Of all tokens, row n has
-    those from `token_offsets[n]` to `token_offsets[n + 1]`, and each belongs to the word `token_words` of its row. A
-    word has the likeliest label of its first token.
+    `tokens` (Σ counts, S) are the probabilities of the first `counts` (N,) tokens of each row. Row n has the tokens
+    from `token_offsets[n]` to `token_offsets[n + 1]`, and `token_words` is each token's word number within its row. A
+    word gets the most likely label of its first token.
     """
     row = np.repeat(np.arange(len(counts)), np.diff(token_offsets))
     place = np.arange(len(token_words)) - token_offsets[row]
     first = (place == 0) | (np.diff(token_words, prepend=-1) != 0)
-    # A row without gold has no word to label.
+    # A row without gold labels has no words.
     read = first & (place < counts[row]) & (token_words >= 0) & (token_words < np.diff(word_offsets)[row])
     said = np.zeros(word_offsets[-1], dtype=np.min_scalar_type(tokens.shape[1] - 1))
     starts = np.cumsum(counts) - counts
