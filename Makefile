@@ -1,4 +1,4 @@
-# make run, make test: all set-up is done on the first call.
+# The first make run or make test also installs everything that is needed.
 #
 #   make run DATASET=mr SYSTEMS=transformer_f,tfidf_svm SEEDS=0,1,2
 
@@ -8,18 +8,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
-# From the package index comes only what has a hash in a lock, what builds packages included.
+# Install only packages that have a hash in a lock file; this includes build dependencies.
 LOCKED := $(PIP) install --require-hashes --no-deps --no-build-isolation --requirement
 
 export DO_NOT_TRACK := 1
 
-# A variable of make's command line is seen in the list of processes, and make expands the $ in it.
+# A variable on make's command line is visible in the process list, and make expands $ in it.
 ifeq ($(origin DATABASE),command line)
   $(error set DATABASE in the environment (DATABASE=... make serve), or name a file of mode 0600 in DATABASE_FILE: on make's command line its password is seen by everybody on this machine)
 endif
 unexport DATASET SYSTEMS SEEDS SET NAME
 
-# A variable as an option of the command, quoted for the shell.
+# Pass a variable as a command-line option, quoted for the shell.
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
@@ -33,12 +33,12 @@ $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pypro
 	@echo "setting up $(VENV): a few minutes, once"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock >$(VENV)/torch.lock
-	@# a wheel of PyTorch on this disk (pip's find-links) before that of the package index, which needs CUDA's packages
+	@# prefer a local wheel of PyTorch (pip's find-links): the wheel of the package index needs CUDA's packages
 	@$(LOCKED) $(VENV)/torch.lock --no-index 2>$(VENV)/torch.log || $(LOCKED) $(VENV)/torch.lock --requirement requirements-cuda.lock
 	@$(LOCKED) requirements-build.lock
 	@$(LOCKED) requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
-	@# not everything that the peers ask for is installed
+	@# skipped if the peers are installed: some of their dependencies are not
 	@test -e $(PEERS) || $(PIP) check
 	@touch $@
 
@@ -72,7 +72,7 @@ mutants: $(READY) ## change the code in hundreds of places, one at a time, and c
 	@$(BIN)/python -m tests.mutation run
 	@$(BIN)/python -m tests.mutation report
 
-# The peers that are no dependencies; accelerate, for the Trainer, is in requirements.lock.
+# Peers that are not dependencies; accelerate, which the Trainer needs, is in requirements.lock.
 $(PEERS): $(READY) requirements-peers.lock
 	@$(LOCKED) requirements-peers.lock
 	@touch $@

@@ -1,4 +1,4 @@
-"""Batches of titles: how much of them is padding, and how fast they are made, against a DataLoader that pads."""
+"""Batches of titles: their share of padding and the speed of making them, against a DataLoader that pads."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SETTINGS = {"titles": TITLES, "batch": BATCH, "threads": 1}
 
 
 def texts_of(view: View, part: Split, length: int) -> TextBatches:
-    """A split, or some rows of one, as our loop reads it: at most `length` tokens of a text."""
+    """Return a split, or some rows of one, in the format of our loop, with at most `length` tokens per text."""
     return TextBatches.framed(frame_of(view, length), part.ids, part.offsets, labels=part.labels)
 
 
 def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:
-    """Percent of the tokens of one epoch that are padding."""
+    """Return the percentage of the tokens of one epoch that are padding."""
     epoch = texts.epoch(np.random.default_rng(seed), batch, MAX_TOKENS)
     processed = sum(len(rows) * int(texts.lengths[rows].max()) for rows in epoch)
     return 100 * (1 - int(texts.lengths.sum()) / processed)
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Pad share and throughput at batch 64."""
+    """Return padding share and throughput at batch size 64."""
     torch.set_num_threads(1)
     view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(TITLES)))
     texts, examples = batches_of(view, "dev", frame_of(view, 128)), examples_of(view.split("dev"))

@@ -1,4 +1,4 @@
-"""Training settings as the train stage resolves them, threads included: what users get is what is measured."""
+"""Training settings as the train stage resolves them, threads included, so that benchmarks measure what users get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pithy.training.threads import with_threads
 
 
 def config_of(name: str, checkpoint: str | None = None, **changes: Any) -> TrainingConfig:
-    """Settings of a system's recipe with `changes`; PyTorch uses the resolved number of threads from here on."""
+    """Return the settings of a system's recipe with `changes`, and set PyTorch's number of threads to its value."""
     recipe = RECIPES[name]
     config = with_threads(replace(configure(name, recipe), **changes), recipe, checkpoint)
     torch.set_num_threads(int(config.threads))

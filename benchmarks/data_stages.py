@@ -1,4 +1,4 @@
-"""validate and encode on a million titles, and how their memory grows from there to four million."""
+"""validate and encode on a million titles, and the growth of their memory up to four million."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, apart
 
 ROWS = 1_000_000
-TIMES = 4  # as many titles: the memory of a streamed stage hardly grows
+TIMES = 4  # factor of the larger run: the memory of a streaming stage hardly grows
 SETTINGS = {"titles": ROWS, "more_titles": TIMES * ROWS}
 
 
 def prepare(scratch: Path, folder: Path, count: int) -> None:
-    """Lay out different titles, of which the stages cut dev and test."""
+    """Lay out different titles without splits; the stages create dev and test."""
     lay_out(folder, repeated(titles(scratch).drop("split"), count))
 
 
 def laid_out(plan: Plan, count: int) -> Path:
-    """A folder in which validate can run on `count` titles, and encode after it."""
+    """Return a folder in which validate, and then encode, can run on `count` titles."""
     folder = plan.scratch / f"titles-{count}"
     apart(prepare, plan.scratch, folder, count)
     stage(folder, "download")
@@ -28,7 +28,7 @@ def laid_out(plan: Plan, count: int) -> Path:
 
 
 def both(folder: Path) -> dict[str, float]:
-    """Seconds of both stages together, and the larger peak of their memory."""
+    """Return the seconds of both stages together and the larger of their peak memories."""
     shutil.rmtree(folder / "data/encoded", ignore_errors=True)
     validate = stage(folder, "validate")
     if not (folder / "data/augmented").exists():
@@ -39,7 +39,7 @@ def both(folder: Path) -> dict[str, float]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Time and peak memory at a million titles, and the peak at four million over it."""
+    """Return time and peak memory at a million titles, and the peak at four million relative to it."""
     count = plan.size(ROWS)
     folder, larger = laid_out(plan, count), laid_out(plan, TIMES * count)
     [ours] = plan.alternate(lambda: both(folder))

@@ -1,7 +1,8 @@
-"""Accuracy on held-out texts after the same epochs on the same texts, for each rate of a training: three seeds a side.
+"""Accuracy on held-out texts after equal epochs on equal texts, for each training rate, with three seeds per side.
 
-`make bench-accuracy` runs it and prints every rate with its accuracy. The peers are those whose training differs: the
-number of dataloader workers, for example, changes no accuracy. Both sides keep the weights of the last step.
+`make bench-accuracy` runs it and prints every rate with its accuracy. Only peers whose training differs are included:
+the number of dataloader workers, for example, does not change the accuracy. Both sides keep the weights of the last
+step.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ Comparisons = list[dict[str, Any]]
 
 
 def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed: int) -> Right:
-    """Train a model, then say whether it is right on each held-out text, (N,)."""
+    """Train a model, then return whether it is right on each held-out text, (N,)."""
     texts = texts_of(view, train, config.max_length)
-    one = texts_of(view, chosen(train, [0]), config.max_length)  # at its end the loop looks at dev: nothing is chosen
+    one = texts_of(view, chosen(train, [0]), config.max_length)  # for the evaluation at the end; nothing is selected
     torch.manual_seed(seed)
     Trainer(model, texts, one, config, seed=seed, rate=rate_of(config, view)).run()
     logits = predict(model, batches_of(view, "test", frame_of(view, config.max_length))).logits
@@ -52,7 +53,7 @@ def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed
 
 
 def small_system(plan: Plan, name: str, view: View) -> dict[str, Any]:
-    """Our loop against the plain one, in random batches and in groups of like length."""
+    """Compare our loop with the plain one, in random batches and in batches of similar length."""
     config = config_of(name, epochs=EPOCHS, max_length=training.LENGTH, patience=EPOCHS + 1)
     train, test = drawn(view.split("train"), plan.size(TITLES)), view.split("test")
     examples, held_out = examples_of(train), examples_of(test)
@@ -71,13 +72,13 @@ def small_system(plan: Plan, name: str, view: View) -> dict[str, Any]:
 
 
 def small_systems(plan: Plan) -> Comparisons:
-    """Every system of the family `training`."""
+    """Compare every system of the family `training`."""
     view = View.load(encoded(plan.scratch, plan.size(training.TITLES), plan.size(training.TITLES)))
     return [small_system(plan, name, view) for name in training.SYSTEMS]
 
 
 def fine_tuning(plan: Plan) -> Comparisons:
-    """MiniLM by our loop and by the Trainer, in random batches and in groups of like length."""
+    """Compare MiniLM trained by our loop and by the Trainer, in random batches and in batches of similar length."""
     view = finetune.prepared(plan)
     config, test = finetune.settings(view), view.split("test")
     train = drawn(view.split("train"), plan.size(REVIEWS))
@@ -97,14 +98,14 @@ def fine_tuning(plan: Plan) -> Comparisons:
 
 
 def fast_text(plan: Plan) -> Comparisons:
-    """Our train stage against the fastText library, each at its own number of epochs."""
+    """Compare our train stage with the fastText library, each with its own number of epochs."""
     ours, peers = fasttext.accuracies(plan, SEEDS)
     about = f"{fasttext.TITLES:,} training titles, whole trainings"
     return [difference(fasttext.SYSTEM, about, ours, peers)]
 
 
 def int8(plan: Plan) -> Comparisons:
-    """The int8 graph against our model as it answers."""
+    """Compare the int8 graph with our model in its default precision."""
     view = View.load(minilm_view(plan.scratch))
     models, texts = export.forms(plan, view), batches_of(view, "test", frame_of(view, minilm.LENGTH))
     found = export.predictions({kind: models[kind] for kind in ("int8", export.ANSWERS)}, texts)
@@ -112,7 +113,7 @@ def int8(plan: Plan) -> Comparisons:
 
 
 def pruned(plan: Plan) -> Comparisons:
-    """Pruned Transformers against the full ones after the same fine-tuning."""
+    """Compare pruned Transformers with the full ones after the same fine-tuning."""
     return [pruning.compared(data, config) for data, config in pruning.sources(plan)]
 
 

@@ -1,4 +1,4 @@
-"""A fine-tuned MiniLM as a graph of ONNX Runtime, in float32 and in 8 bits, against itself: speed and answers."""
+"""A fine-tuned MiniLM as an ONNX Runtime graph, in float32 and int8, against the PyTorch model: speed and accuracy."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from pithy.training.predict import Predicted, predict
 from pithy.training.run import rate_of
 from pithy.training.views import batches_of, frame_of
 
-TEXTS, STEP = 1_500, 16  # of training: all, and of a step
-BATCH = 32  # of an answer
+TEXTS, STEP = 1_500, 16  # of training: total, and per step
+BATCH = 32  # texts of a prediction
 SETTINGS = {"training_texts": TEXTS, "batch": BATCH, "max_length": minilm.LENGTH, "threads": "all"}
-# Ours in float32, its two graphs, and, where the processor multiplies in bfloat16, ours as it answers.
+# Our model in float32, its two graphs and, on a CPU with bfloat16 instructions, our model in its default precision.
 NAMES = {"eager": "our model, fp32", "fp32": "fp32 graph", "int8": "int8 graph", "bf16": "our model, bf16"}
 ANSWERS = "bf16" if multiplies_bf16("cpu") else "eager"
 KINDS = [kind for kind in NAMES if kind != "bf16" or multiplies_bf16("cpu")]
 
 
 def tuned(plan: Plan, view: View) -> Path:
-    """The folder of MiniLM after one epoch on some of the view's texts."""
+    """Return the folder of MiniLM fine-tuned for one epoch on some of the view's texts."""
     recipe, frame = RECIPES[minilm.SYSTEM], frame_of(view, minilm.LENGTH)
     config = config_of(minilm.SYSTEM, view.checkpoint, epochs=1, batch_size=STEP)
     train = texts_of(view, drawn(view.split("train"), plan.size(TEXTS)), minilm.LENGTH)
-    few = chosen(view.split("dev"), np.arange(50))  # the loop needs a development set; nothing is chosen by it here
+    few = chosen(view.split("dev"), np.arange(50))  # the loop needs a development set; nothing is selected by it here
     dev = texts_of(view, few, minilm.LENGTH)
     model, folder = minilm.ours(view), plan.scratch / "eager"
     Trainer(model, train, dev, config, seed=0, rate=rate_of(config, view)).run()
@@ -53,7 +53,7 @@ def tuned(plan: Plan, view: View) -> Path:
 
 
 def timed(kind: str, model: Any, texts: TextBatches, rows: np.ndarray) -> Run:
-    """One answer for the texts `rows` of `texts`."""
+    """Return a run that predicts the texts `rows` of `texts` once."""
     tokens = texts.gather(rows)
     precision: Precision = "bf16" if kind == "bf16" else "fp32"
 
@@ -64,12 +64,12 @@ def timed(kind: str, model: Any, texts: TextBatches, rows: np.ndarray) -> Run:
             model(tokens)
         return {"texts/s": len(rows) / (perf_counter() - start)}
 
-    run()  # the first one chooses kernels and takes memory
+    run()  # warm-up: the first run selects kernels and allocates memory
     return run
 
 
 def speed_rows(plan: Plan, models: dict[str, Any], texts: TextBatches) -> list[Row]:
-    """The int8 graph against our model as it answers and the other forms: a batch of texts and one text."""
+    """Compare the int8 graph with the other forms of the model: a batch of texts and one text."""
     found = []
     rows = np.argsort(texts.lengths, kind="stable")[len(texts) // 2 :][:BATCH]  # of about the median length
     for work, picked, rounds in ((f"{len(rows)} texts", rows, 9), ("one text", rows[:1], 50)):
@@ -82,19 +82,19 @@ def speed_rows(plan: Plan, models: dict[str, Any], texts: TextBatches) -> list[R
 
 
 def predictions(models: dict[str, Any], texts: TextBatches) -> dict[str, Predicted]:
-    """Logits of every form on `texts`."""
+    """Return the predictions of every form of the model for `texts`."""
     precisions: dict[str, Precision] = {kind: "bf16" if kind == "bf16" else "fp32" for kind in models}
     return {kind: predict(model, texts, precision=precisions[kind]) for kind, model in models.items()}
 
 
 def compared(found: dict[str, Predicted], labels: np.ndarray, about: str) -> dict[str, Any]:
-    """Accuracy of the int8 graph less that of our model as it answers, in points with an interval over the rows."""
+    """Return the int8 graph's accuracy minus that of our model in its default precision, with an interval over rows."""
     right = {kind: (predicted.logits.argmax(1) == labels)[None] for kind, predicted in found.items()}
     return difference("int8", about, right["int8"], {NAMES[ANSWERS]: right[ANSWERS]})
 
 
 def forms(plan: Plan, view: View) -> dict[str, Any]:
-    """The model in every form."""
+    """Return the model in every form."""
     folder = tuned(plan, view)
     models = {"eager": load(folder).model}
     if "bf16" in KINDS:
@@ -107,7 +107,7 @@ def forms(plan: Plan, view: View) -> dict[str, Any]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Speed of the int8 graph, and how far the float32 graph is from the model."""
+    """Return the speed of the int8 graph, and the differences of both graphs from the model."""
     view = View.load(minilm_view(plan.scratch))
     models, texts = forms(plan, view), batches_of(view, "dev", frame_of(view, minilm.LENGTH))
     found = predictions({kind: models[kind] for kind in ("eager", "fp32", "int8")}, texts)

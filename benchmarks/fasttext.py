@@ -25,7 +25,7 @@ from pithy.training.views import batches_of
 
 SYSTEM, PACKAGE = "fast_text", "fasttext"
 TITLES, DEV = 20_000, 10_000
-RATES = (0.1, 0.25, 0.5, 1.0)  # the library's learning rates that are tried on dev, untimed
+RATES = (0.1, 0.25, 0.5, 1.0)  # learning rates of the library, tried on dev without timing
 SETTINGS = {"titles": TITLES, "threads": 1, "learning_rates_of_the_peer": list(RATES)}
 # Trains with the options in argv[1]; with a split in argv[2], writes the predicted label of each of its texts.
 PROGRAM = """
@@ -40,7 +40,7 @@ if len(sys.argv) > 2:
 
 
 def write(path: Path, view: View, split: Split) -> None:
-    """A split as the library reads it: a line a title, its label, then its tokens with spaces between."""
+    """Write a split in the library's format: one title per line, its label and then its tokens, separated by spaces."""
     tokenizer = load(view.tokenizer_json)
     vocabulary = [tokenizer.id_to_token(number) for number in range(view.vocabulary)]
     ends = zip(split.offsets[:-1], split.offsets[1:], split.labels, strict=True)
@@ -49,7 +49,7 @@ def write(path: Path, view: View, split: Split) -> None:
 
 
 class Library:
-    """The fastText library with our system's sizes and threads, on the titles of a view."""
+    """fastText library with our system's sizes and threads, on the titles of a view."""
 
     def __init__(self, view: View, folder: Path) -> None:
         self.view, self.folder, self.rate = view, folder, RATES[0]
@@ -60,19 +60,19 @@ class Library:
             write(folder / f"{name}.txt", view, view.split(name))
 
     def train(self, *split: str, seed: int = 0) -> dict[str, float]:
-        """A training at the library's own number of epochs in a process of its own; answers for a `split` too."""
+        """Train for the library's own number of epochs in a separate process; also predict a `split` if given."""
         sizes = {"dim": self.config.width, "bucket": self.config.buckets, "wordNgrams": max(self.config.orders)}
         options = {**sizes, "thread": self.threads, "lr": self.rate, "seed": seed}
         return process(["-c", PROGRAM, json.dumps(options), *split], self.folder)
 
     def right(self, split: str, seed: int = 0) -> Right:
-        """Train, then say whether the model is right on each text of a split, (N,)."""
+        """Train, then return whether the model is right on each text of a split, (N,)."""
         self.train(split, seed=seed)
         predicted = json.loads((self.folder / "predicted.json").read_text())
         return np.asarray(np.array(predicted) == self.view.split(split).labels)
 
     def choose_rate(self) -> None:
-        """Take the learning rate that is best on dev."""
+        """Select the learning rate with the best dev accuracy."""
         scores = {}
         for self.rate in RATES:
             scores[self.rate] = self.right("dev").mean()
@@ -80,7 +80,7 @@ class Library:
 
 
 def laid_out(plan: Plan, seeds: list[int]) -> tuple[Path, View]:
-    """A folder in which our train stage runs with these seeds, and the view of the titles."""
+    """Return a folder in which our train stage runs with these seeds, and the view of the titles."""
     data = encoded(plan.scratch, plan.size(TITLES), plan.size(DEV))
     folder = data.parents[2]
     change(folder, systems={SYSTEM: {"view": "token"}}, views={"token": {}}, seeds=seeds)
@@ -88,13 +88,13 @@ def laid_out(plan: Plan, seeds: list[int]) -> tuple[Path, View]:
 
 
 def train_stage(folder: Path) -> dict[str, float]:
-    """Our train stage as a whole."""
+    """Run our whole train stage."""
     arguments = ("data/encoded/token", "data/pretrained/token", f"data/models/{SYSTEM}")
     return process(["-m", "pithy.stages.train", SYSTEM, *arguments], folder)
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Seconds of a whole training in a process of its own."""
+    """Return the seconds of a whole training in a separate process."""
     folder, view = laid_out(plan, [0])
     ours, peers = partial(train_stage, folder), dict[str, Measured]()
     if find_spec(PACKAGE) is None:
@@ -109,7 +109,7 @@ def rows(plan: Plan) -> list[Row]:
 
 
 def accuracies(plan: Plan, seeds: int) -> tuple[Right, dict[str, Right]]:
-    """Whether each seed's model is right on each held-out title, ours and the library's."""
+    """Return whether each seed's model is right on each held-out title: ours, then the library's."""
     folder, view = laid_out(plan, list(range(seeds)))
     library = Library(view, plan.scratch / "fasttext")
     library.choose_rate()

@@ -1,4 +1,4 @@
-"""Fine-tuning MiniLM on film reviews: our loop against the transformers library's Trainer and a plain loop."""
+"""Fine-tuning MiniLM on film reviews: our loop against transformers' Trainer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Rates = dict[str, Measured]
 
 
 def settings(view: View) -> TrainingConfig:
-    """One epoch at the recipe's own settings."""
+    """Return the recipe's own settings for one epoch."""
     changes = {"epochs": 1, "batch_size": BATCH, "max_length": minilm.LENGTH, "max_tokens": MAX_TOKENS}
     return config_of(minilm.SYSTEM, view.checkpoint, **changes)
 
 
 def peers() -> list[trainer_peer.Settings]:
-    """The Trainer at its best known settings, in the precision that is fast here."""
+    """Return the Trainer's best known settings, in the precision that is fast on this machine."""
     bf16 = FAST == "bf16"
     return [
         trainer_peer.Settings(grouped=True, bf16=bf16),
@@ -43,25 +43,25 @@ def peers() -> list[trainer_peer.Settings]:
 
 
 def arguments(view: View) -> dict[str, float]:
-    """What the Trainer takes over from our settings."""
+    """Return the settings that the Trainer takes from ours."""
     return {"per_device_train_batch_size": BATCH, "learning_rate": rate_of(settings(view), view)}
 
 
 def prepared(plan: Plan) -> View:
-    """MiniLM's view of the texts. Raises SkippedError if its weights or accelerate are missing."""
+    """Return the texts encoded for MiniLM. Raises SkippedError if its weights or accelerate are missing."""
     if find_spec("accelerate") is None:
         raise SkippedError("the Trainer needs accelerate: pip install accelerate")
     return View.load(minilm_view(plan.scratch))
 
 
 def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured]]:
-    """The machine's limits, our rates and each peer's texts a second: whole runs of all in turn."""
+    """Return the machine's limits, our rates and each peer's texts per second, from whole runs in turn."""
     config, split = settings(view), parts(plan, view, BATCH, STEPS)
     flops = minilm.training_flops(minilm.ours(view), texts_of(view, split[1], minilm.LENGTH).lengths)
     examples, count = [trainer_peer.examples(view, part) for part in split], len(split[1])
 
     def limits() -> dict[str, float]:
-        return {name: minilm.limit(name) for name in {FAST, "fp32"}}  # emulated products take minutes
+        return {name: minilm.limit(name) for name in {FAST, "fp32"}}  # emulated bf16 would take minutes
 
     def ours() -> dict[str, float]:
         seconds = our_run(minilm.ours(view), view, split, config, rate_of(config, view))
@@ -78,7 +78,7 @@ def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured
 
 
 def padding_row(view: View) -> Row:
-    """Percent of the tokens of an epoch that are padding, ours and those of the Trainer's groups."""
+    """Return the percentage of padding in an epoch, with our batches and with the Trainer's grouping."""
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
     texts = texts_of(view, view.split("train"), minilm.LENGTH)
@@ -95,7 +95,7 @@ def padding_row(view: View) -> Row:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Throughput against each peer, our share of the machine's limit, the padding."""
+    """Return throughput against each peer, our share of the machine's limit, and the padding."""
     view = prepared(plan)
     limits, mine, others = throughput(plan, view)
     shares = Measured(

@@ -1,9 +1,9 @@
-"""Speed and memory on a GPU, from synthetic texts: one table, and results named by the card.
+"""Speed and memory on a GPU with synthetic texts: one table, and a results file named after the GPU.
 
     PYTHONPATH=src python -m benchmarks.gpu [FAMILY …] [--tiny] [--out FOLDER]
 
-Needs torch, transformers, accelerate, NumPy and safetensors, and nothing else that pithy depends on. --tiny makes one
-small run of each, on the CPU too, to see that it works; it is stored only where --out is given.
+Needs torch, transformers, accelerate, NumPy and safetensors; pithy's other dependencies are not needed. --tiny makes
+one small run of each family, also on the CPU, to check that it works; its results are stored only if --out is given.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from benchmarks import results
 from benchmarks.table import table
 from benchmarks.timing import ROOT, Plan, SkippedError, apart
 
-FAMILIES = ("finetune", "attention", "small", "parallel")  # modules gpu_FAMILY here, with rows(plan)
+FAMILIES = ("finetune", "attention", "small", "parallel")  # modules gpu_FAMILY, with rows(plan) and SETTINGS
 OURS, PEERS = ("torch", "numpy", "safetensors"), ("torch", "transformers", "accelerate")
 CORPUS = {"all": "synthetic"}
 
 
 def measure(name: str, plan: Plan) -> results.Facts:
-    """Rows and settings of one family."""
+    """Return the rows and settings of one family."""
     module = import_module(f"benchmarks.gpu_{name}")
     return {"rows": [row.record() for row in module.rows(plan)], "settings": module.SETTINGS}
 
 
 def device_name() -> str:
-    """The card's name."""
+    """Return the GPU's name, or "cpu"."""
     name: str = import_module("benchmarks.gpu_data").device_name()
     return name
 
 
 def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any]:
-    """Measure each family in a process of its own and store its rows; all rows."""
+    """Measure each family in a separate process, store its rows, and return all rows."""
     path, shared = results.file_of(device, asked.out or results.RESULTS), results.identity(device, CORPUS)
     why = results.mismatch(path, shared) if len(families) < len(FAMILIES) else None
     if why:
@@ -62,7 +62,7 @@ def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any
 
 
 def main() -> None:
-    """Measure, print, store."""
+    """Measure, print and store."""
     parser = argparse.ArgumentParser(description="Measure speed and memory on a GPU.")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; default: all")
     parser.add_argument("--tiny", action="store_true", help="one small run of each, on the CPU too")

@@ -1,6 +1,6 @@
-"""Heads that weigh each other, forward and backward in bf16, against plain attention and against the L×L form.
+"""Head-to-head attention, forward and backward in bf16, against plain attention and against the L×L form.
 
-The sizes are BERT-base's; no text is padded, so that plain attention has its fastest kernel.
+The sizes are those of BERT-base. No text is padded, so that plain attention uses its fastest kernel.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from pithy.layers.head_to_head import HeadToHead
 from pithy.training.precision import products
 
 LENGTHS = (128, 512, 2048)
-TOKENS = 32_768  # of a batch
+TOKENS = 32_768  # per batch
 WIDTH, HEADS, DROPOUT = 768, 12, 0.1
 PASSES = 20
 SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "width": WIDTH, "heads": HEADS, "dropout": DROPOUT}
 
 
 class Eager(nn.Module):
-    """The equations as they are printed, on the matrix of scores: (B, L, D) → (B, L, D)."""
+    """The equations of head-to-head attention as printed, on the score matrix: (B, L, D) → (B, L, D)."""
 
     def __init__(self, layer: DotProductAttention, part: HeadToHead) -> None:
         super().__init__()
         self.layer, self.part = layer, part
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """One attention of `x` (B, L, D), all of it `valid`."""
+        """Return the attention output of `x` (B, L, D); all tokens are `valid`."""
         batch, length, width = x.shape
         q, k, v = self.layer.qkv(x).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(2, 3) / math.sqrt(width // HEADS)  # U (B, H, L, L)
@@ -47,7 +47,7 @@ class Eager(nn.Module):
 
 
 def timed(plan: Plan, layer: nn.Module, x: Tensor, valid: Tensor) -> Callable[[], dict[str, float]]:
-    """A run of some passes; what one takes, in ms."""
+    """Return a run of several passes that measures the ms per pass."""
     passes = plan.size(PASSES)
 
     def run() -> None:
@@ -56,12 +56,12 @@ def timed(plan: Plan, layer: nn.Module, x: Tensor, valid: Tensor) -> Callable[[]
                 out = layer(x, valid)
             torch.autograd.backward(out.sum())
 
-    run()  # the first call chooses kernels and takes memory
+    run()  # warm-up: the first call selects kernels and allocates memory
     return lambda: {"ms": 1000 * seconds(run) / passes}
 
 
 def length_rows(plan: Plan, length: int) -> list[Row]:
-    """Both comparisons at one length; the L×L form is left out where it does not fit the card."""
+    """Return both comparisons at one length; the L×L form is left out if it runs out of GPU memory."""
     torch.manual_seed(0)
     x = torch.randn(max(1, (512 if plan.tiny else TOKENS) // length), length, WIDTH, device=DEVICE, requires_grad=True)
     valid = torch.ones(x.shape[:2], dtype=torch.bool, device=DEVICE)
@@ -82,6 +82,6 @@ def length_rows(plan: Plan, length: int) -> list[Row]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Every length."""
+    """Return the rows of every length."""
     lengths = (16, 64) if plan.tiny else LENGTHS
     return [row for length in lengths for row in length_rows(plan, length)]

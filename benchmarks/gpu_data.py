@@ -1,4 +1,4 @@
-"""What the GPU benchmarks work on: synthetic encoded texts, models without a checkpoint, a clock, a card's peak."""
+"""Tools of the GPU benchmarks: synthetic encoded texts, models without a checkpoint, timing, peak FLOP/s."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pithy.text.view import Split
 from pithy.training.batches import TextBatches
 from pithy.training.views import device_of
 
-VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # as many entries as the Chinese BERT's
+VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # vocabulary size of the Chinese BERT
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-# dense bf16 with fp32 sums, TFLOP/s, as the makers print it; the first name that a card's contains counts
+# dense bf16 with fp32 accumulation, TFLOP/s, as published; the first name contained in the GPU's name applies
 PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L4": 121}
 DEVICE = device_of()
 
 
 def split(rows: int, length: int, *, shortest: float = 0.5, seed: int = 0) -> Split:
-    """Texts from `shortest` · `length` to `length` tokens in which the class decides a quarter of the tokens."""
+    """Return texts of `shortest` · `length` to `length` tokens; the class determines a quarter of the tokens."""
     random = np.random.default_rng(seed)
     counts = random.integers(max(1, int(shortest * length)), length + 1, rows)
     labels = random.integers(0, CLASSES, rows)
@@ -45,7 +45,7 @@ def split(rows: int, length: int, *, shortest: float = 0.5, seed: int = 0) -> Sp
 
 
 def texts_of(part: Split, length: int, kind: type[TextBatches] = TextBatches) -> TextBatches:
-    """A split on the device, as our loop reads it."""
+    """Return a split on the device, in the format of our loop."""
     return kind(
         part.ids,
         part.offsets,
@@ -60,18 +60,18 @@ def texts_of(part: Split, length: int, kind: type[TextBatches] = TextBatches) ->
 
 
 def context(length: int) -> Context:
-    """What the synthetic data fix about a model."""
+    """Return the model settings that the synthetic data determine."""
     return Context(vocabulary=VOCABULARY, classes=CLASSES, max_length=length, pos_weight=torch.ones(VOCABULARY))
 
 
 def bert_config(length: int, *, tiny: bool) -> dict[str, Any]:
-    """A BERT of base size, as the transformers library writes its config."""
+    """Return the config of a BERT of base size, in the format of transformers."""
     sizes = SMALL if tiny else BASE
     return {"model_type": "bert", "vocab_size": VOCABULARY, "max_position_embeddings": length, **sizes}
 
 
 def bert(length: int, *, tiny: bool) -> Classifier:
-    """The system `bert` with fresh weights."""
+    """Return the system `bert` with fresh weights."""
     torch.manual_seed(0)
     data = context(length)
     encoder = PretrainedConfig(backbone=bert_config(length, tiny=tiny)).build(data)
@@ -79,7 +79,7 @@ def bert(length: int, *, tiny: bool) -> Classifier:
 
 
 def system(name: str, length: int) -> Classifier:
-    """A registered system with fresh weights; its settings need no check, and so no pydantic."""
+    """Return a registered system with fresh weights; its settings are not validated, so pydantic is not needed."""
     torch.manual_seed(0)
     data, recipe = context(length), RECIPES[name]
     encoder_settings, head_settings = dict(recipe.encoder), dict(recipe.head)
@@ -88,13 +88,13 @@ def system(name: str, length: int) -> Classifier:
 
 
 def wait() -> None:
-    """Until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     if DEVICE.type == "cuda":
         torch.cuda.synchronize()
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long `work` takes, the device's part included."""
+    """Return how long `work` takes, including its work on the device."""
     wait()
     start = perf_counter()
     work()
@@ -103,19 +103,19 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def peak_memory() -> float:
-    """The most memory that this process has taken, of the card where there is one, GB."""
+    """Return the peak memory of this process in GB: GPU memory if there is a GPU."""
     if DEVICE.type == "cuda":
         return torch.cuda.max_memory_allocated() / 1e9
     return getrusage(RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def device_name() -> str:
-    """The card's name."""
+    """Return the GPU's name, or "cpu"."""
     return torch.cuda.get_device_name() if DEVICE.type == "cuda" else "cpu"
 
 
 def peak(*, tiny: bool) -> tuple[float, str]:
-    """FLOP/s of dense bf16 products, and where the number is from: the maker, or our own products of 8192 × 8192."""
+    """Return the FLOP/s of dense bf16 products and their source: published, or measured on products of 8192 × 8192."""
     for name, teraflops in PEAKS.items():
         if name.lower() in device_name().lower():
             return teraflops * 1e12, "the maker's peak"

@@ -1,7 +1,7 @@
-"""Fine-tuning at BERT-base size in bf16: our loop against transformers' Trainer, and what share of the card's peak.
+"""Fine-tuning at BERT-base size in bf16: our loop against transformers' Trainer, and its share of the GPU's peak.
 
-The Trainer pads every text to L, as its example scripts do; once at the scripts' defaults (8 texts a batch, fp32) and
-once with our batch and bf16.
+The Trainer pads every text to L, as its example scripts do. It runs with the scripts' defaults (8 texts per batch,
+fp32) and with our batch size in bf16.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from pithy.training.loop import Trainer
 from pithy.training.precision import multiplies_bf16
 
 LENGTHS = (32, 64, 128)
-TOKENS = 16_384  # of our batch
+TOKENS = 16_384  # per batch, ours
 STEPS = 100
 SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "steps": STEPS}
-DEFAULT_BATCH = 8  # of the Trainer
-BF16 = multiplies_bf16(DEVICE.type)  # as on any GPU: where it is emulated, the tiny run takes minutes
+DEFAULT_BATCH = 8  # texts, of the Trainer
+BF16 = multiplies_bf16(DEVICE.type)  # false on a CPU that emulates it: the tiny run would take minutes
 
 
 class TimedBatches(TextBatches):
-    """Batches that remember when the device began and ended to gather each."""
+    """Batches that record when the device starts and ends gathering each."""
 
     spans: list[tuple[Any, Any]]
 
     def gather(self, rows: Rows) -> Tokens:
-        """As its base."""
+        """Gather like the base class and record the time."""
         start = _mark()
         tokens = super().gather(rows)
         self.spans.append((start, _mark()))
         return tokens
 
     def spent(self) -> float:
-        """Seconds of all spans."""
+        """Return the total seconds of all spans."""
         if DEVICE.type == "cuda":
             return float(sum(start.elapsed_time(end) for start, end in self.spans)) / 1000
         return float(sum(end - start for start, end in self.spans))
@@ -60,9 +60,9 @@ def _mark() -> Any:
 
 
 def flops(model: Any, part: Split) -> float:
-    """Of a pass forward and backward over the texts' real tokens, embeddings and heads left out.
+    """Return the FLOPs of a forward and backward pass over the texts' real tokens, without embeddings and heads.
 
-    Six a weight and token, and 12 · N · D · l² for the two products of an attention over l tokens.
+    Six per weight and token, and 12 · N · D · l² for the two matrix products of attention over l tokens in N layers.
     """
     blocks = model.encoder.blocks
     weights = sum(p.numel() for p in blocks.parameters())
@@ -71,18 +71,18 @@ def flops(model: Any, part: Split) -> float:
 
 
 def our_config(length: int, batch: int) -> TrainingConfig:
-    """One epoch, in bf16 wherever that is fast."""
+    """Return the settings of one epoch, in bf16 wherever that is fast."""
     tokens = batch * length
     return TrainingConfig(epochs=1, batch_size=batch, max_tokens=tokens, learning_rate=5e-5)
 
 
 def train_ours(model: nn.Module, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
-    """A whole run: an epoch, a look at a few texts of dev, the best weights put back."""
+    """Run a whole training: one epoch, an evaluation on a few dev texts, loading of the best weights."""
     Trainer(model, train, dev, config, seed=0).run()
 
 
 def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> Any:
-    """transformers' Trainer on the texts, padded to `length`."""
+    """Return transformers' Trainer on the texts, padded to `length`."""
     from transformers import BertConfig, BertForSequenceClassification, PrinterCallback, TrainingArguments
     from transformers import Trainer as TheirTrainer
 
@@ -100,14 +100,14 @@ def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> A
         use_cpu=DEVICE.type == "cpu",
     )
     if arguments.n_gpu > 1:
-        arguments._n_gpu = 1  # one card, as ours
+        arguments._n_gpu = 1  # one GPU, like our loop
     trainer = TheirTrainer(BertForSequenceClassification(config), arguments, train_dataset=examples(part, length))
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
 def examples(part: Split, length: int) -> Any:
-    """Each text padded to `length`, as a tokenizer's `padding="max_length"` gives it."""
+    """Return each text padded to `length`, like a tokenizer with `padding="max_length"`."""
     ids, valid = np.full((len(part), length), PAD), np.zeros((len(part), length), np.int64)
     for row, (start, end) in enumerate(pairwise(part.offsets)):
         ids[row, : end - start], valid[row, : end - start] = part.ids[start:end], 1
@@ -116,7 +116,7 @@ def examples(part: Split, length: int) -> Any:
 
 
 def length_rows(plan: Plan, length: int) -> list[Row]:
-    """Texts a second, share of the peak and time on data at one length."""
+    """Return texts per second, share of the peak and time on data at one length."""
     batch, part = texts_for(plan, length)
     few = split(DEFAULT_BATCH * (2 if plan.tiny else 2 * STEPS), length)
     model, train, dev = bert(length, tiny=plan.tiny), texts_of(part, length), texts_of(split(8, length, seed=1), length)
@@ -130,9 +130,9 @@ def length_rows(plan: Plan, length: int) -> list[Row]:
         return {"texts/s": len(part) / taken, "%": 100 * flops(model, part) / taken / limit}
 
     def peer(trainer: Any) -> dict[str, float]:
-        return {"texts/s": trainer.train().metrics["train_samples_per_second"]}  # its setting up left out
+        return {"texts/s": trainer.train().metrics["train_samples_per_second"]}  # without its set-up
 
-    ours(), peer(default), peer(same)  # the first runs choose kernels and take memory
+    ours(), peer(default), peer(same)  # warm-up: the first runs select kernels and allocate memory
     mine, first, second = plan.alternate(ours, lambda: peer(default), lambda: peer(same))
     work, rate = f"BERT base, texts of {length // 2} to {length} tokens", mine["texts/s"]
     peers = {"Trainer at its scripts' defaults": first["texts/s"], "Trainer, bf16, our batch": second["texts/s"]}
@@ -145,13 +145,13 @@ def length_rows(plan: Plan, length: int) -> list[Row]:
 
 
 def texts_for(plan: Plan, length: int) -> tuple[int, Split]:
-    """The size of our batch, and texts for an epoch of them."""
+    """Return our batch size and the texts of one epoch."""
     batch, steps = (4, 2) if plan.tiny else (TOKENS // length, STEPS)
     return batch, split(batch * steps, length)
 
 
 def data_row(work: str, model: nn.Module, part: Split, dev: TextBatches, config: TrainingConfig) -> Row:
-    """The share of a run in which the device gathers batches or waits for them."""
+    """Return the share of a run in which the device gathers batches or waits for them."""
     timed = texts_of(part, config.max_tokens // config.batch_size, TimedBatches)
     assert isinstance(timed, TimedBatches)
     timed.spans = []
@@ -160,7 +160,7 @@ def data_row(work: str, model: nn.Module, part: Split, dev: TextBatches, config:
 
 
 def memory_of(plan: Plan, length: int, whose: Literal["ours", "theirs"]) -> float:
-    """Peak memory of training with our batch in bf16, GB; call it in a process of its own."""
+    """Return the peak memory (GB) of training with our batch size in bf16; call it in a separate process."""
     batch, part = texts_for(plan, length)
     if whose == "theirs":
         theirs(plan, part, length, batch=batch, bf16=BF16).train()
@@ -171,7 +171,7 @@ def memory_of(plan: Plan, length: int, whose: Literal["ours", "theirs"]) -> floa
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Every length, and the memory of the longest."""
+    """Return the rows of every length, and the memory of the longest."""
     lengths = LENGTHS[-1:] if plan.tiny else LENGTHS
     found = [row for length in lengths for row in length_rows(plan, length)]
     ours, peer = (Measured((apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))

@@ -1,8 +1,8 @@
-"""Data parallel at BERT-base size: two processes on two GPUs against one, the same batches.
+"""Data parallelism at BERT-base size: two processes on two GPUs against one, with the same batches.
 
     torchrun --nproc-per-node 2 -m benchmarks.gpu_parallel [--tiny]
 
-prints the texts a second of one run; without a GPU it runs at tiny sizes on the CPU.
+prints the texts per second of one run. With --tiny the sizes are small enough for a CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETTINGS = {"max_length": LENGTH}
 
 
 def measure(*, tiny: bool) -> dict[str, float]:
-    """One run of every process together, after a short one."""
+    """Return texts per second of one run of all processes together, after a short warm-up run."""
     from benchmarks.gpu_data import bert, seconds, split, texts_of
     from benchmarks.gpu_finetune import STEPS, TOKENS, our_config, train_ours
 
@@ -36,7 +36,7 @@ def measure(*, tiny: bool) -> dict[str, float]:
 
 
 def launched(processes: int, *, tiny: bool) -> dict[str, float]:
-    """The same in processes of its own."""
+    """Run `measure` in `processes` new processes."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     command = [sys.executable, *launcher, "-m", "benchmarks.gpu_parallel", *(["--tiny"] if tiny else [])]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "src"), str(ROOT)]))
@@ -49,7 +49,7 @@ def launched(processes: int, *, tiny: bool) -> dict[str, float]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """One row where there are two GPUs. Raises SkippedError where there are not."""
+    """Return one row. Raises SkippedError without two GPUs, unless it is a tiny run without any GPU."""
     if torch.cuda.device_count() < 2 and not (plan.tiny and not torch.cuda.is_available()):
         raise SkippedError("two processes need two GPUs")
     two, one = plan.alternate(lambda: launched(2, tiny=plan.tiny), lambda: launched(1, tiny=plan.tiny), rounds=3)
@@ -57,7 +57,7 @@ def rows(plan: Plan) -> list[Row]:
 
 
 def main() -> None:
-    """Run in the process group of the launcher; the first process prints."""
+    """Run in the launcher's process group; the first process prints."""
     from pithy.training import parallel
 
     with parallel.joined():

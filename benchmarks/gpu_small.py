@@ -1,4 +1,4 @@
-"""Small models on resident data: captured steps, our loop, and a plain loop with a DataLoader that pads."""
+"""Small models on data in GPU memory: captured steps (CUDA graphs), our loop, and a plain loop with padded batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PEER = "plain PyTorch loop, padded to max_length, the same precision"
 
 
 class Captured:
-    """A model under training by captured steps; several epochs use the same graphs."""
+    """Training of a model by captured steps; several epochs use the same CUDA graphs."""
 
     def __init__(self, model: nn.Module, texts: TextBatches, config: TrainingConfig, epochs: int) -> None:
         self.texts, self.config, self.order = texts, config, np.random.default_rng(0)
@@ -43,7 +43,7 @@ class Captured:
         self.steps = Steps(model, texts, self.optimizer, config)
 
     def epoch(self) -> int:
-        """Train an epoch; how many steps it took."""
+        """Train one epoch and return its number of steps."""
         batches = self.texts.epoch(self.order, self.config.batch_size, self.config.max_tokens)
         for rows in batches:
             self.steps(rows)
@@ -52,13 +52,13 @@ class Captured:
 
 
 def moved(batches: Any) -> Iterator[Batch]:
-    """The batches of a DataLoader, one after the other, on the device."""
+    """Yield the batches of a DataLoader on the device."""
     for tokens, labels in batches:
         yield Tokens(tokens.ids.to(DEVICE), tokens.valid.to(DEVICE)), labels.to(DEVICE)
 
 
 def plain_epoch(model: nn.Module, batches: Any, config: TrainingConfig, rates: Any) -> int:
-    """An epoch as a tutorial writes it, in the same precision; how many steps it took."""
+    """Train one epoch as in a tutorial, in the same precision, and return its number of steps."""
     model.train()
     for tokens, labels in moved(batches):
         with products(config.precision, DEVICE):
@@ -73,12 +73,12 @@ def plain_epoch(model: nn.Module, batches: Any, config: TrainingConfig, rates: A
 
 
 def accuracy(model: nn.Module, dev: TextBatches) -> float:
-    """Share of right answers, %."""
+    """Return the accuracy in percent."""
     return 100 * predict(model, dev).score(dev.targets(np.arange(len(dev))).cpu().numpy())
 
 
 def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row]:
-    """Steps a second of all three, and whether the captured ones learn."""
+    """Return steps per second of all three, and the dev accuracy with captured steps and with the plain loop."""
     config = TrainingConfig(**{**RECIPES[name].train, "epochs": 1, "batch_size": BATCH, "max_length": LENGTH})
     texts, dev = texts_of(part, LENGTH), texts_of(dev_part, LENGTH)
     few = texts_of(split(8, LENGTH, seed=2), LENGTH)
@@ -118,7 +118,10 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Every system; one whose step reads from the device cannot be captured, and is left out aloud."""
+    """Return the rows of every system.
+
+    A step that reads from the device cannot be captured; its system is left out with a message.
+    """
     part = split(BATCH * (3 if plan.tiny else STEPS), LENGTH, shortest=0.25)
     dev, found = split(plan.size(2_000), LENGTH, shortest=0.25, seed=1), []
     for name in SYSTEMS:

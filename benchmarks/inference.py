@@ -1,4 +1,4 @@
-"""Answers of a fine-tuned MiniLM: many texts at once, one text, a cold process; against the library's pipeline()."""
+"""Predictions of a MiniLM classifier: many texts, one text, a cold process; against transformers' pipeline()."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pithy.training.views import frame_of
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3
-BATCHES = (16, 32, 64)  # sizes for the pipeline, of texts sorted by length
+BATCHES = (16, 32, 64)  # batch sizes of the pipeline, with texts sorted by length
 SETTINGS = {"texts": TEXTS, "max_length": minilm.LENGTH, "single_texts": SINGLES, "threads": "all"}
 COLD = """
 import sys
@@ -36,7 +36,7 @@ Rates = dict[str, Measured]
 
 
 def mixed(scratch: Path, count: int) -> list[str]:
-    """Film reviews and the longer news in turn, in a random order."""
+    """Return film reviews and the longer news texts alternately, each in random order."""
     sources = dict.fromkeys([ENGLISH, NEWS])
     frames = [titles(scratch, source).sample(fraction=1.0, shuffle=True, seed=0) for source in sources]
     columns = [frame["text"].to_list()[:count] for frame in frames]
@@ -45,7 +45,7 @@ def mixed(scratch: Path, count: int) -> list[str]:
 
 
 def saved(view: View, scratch: Path) -> tuple[Path, Path]:
-    """The same classifier as our folder and as one of the library's; only their heads, untrained, differ."""
+    """Save the same classifier in our format and in transformers'; only their untrained heads differ."""
     from transformers import AutoTokenizer
 
     recipe, folder, theirs = RECIPES[minilm.SYSTEM], scratch / "ours", scratch / "theirs"
@@ -58,7 +58,7 @@ def saved(view: View, scratch: Path) -> tuple[Path, Path]:
 
 
 class Library:
-    """The library's pipeline: in float32, under bfloat16 autocast, or with weights in bfloat16."""
+    """transformers' pipeline in float32, under bfloat16 autocast, or with bfloat16 weights."""
 
     def __init__(self, folder: Path, precision: str) -> None:
         from transformers import pipeline
@@ -68,24 +68,24 @@ class Library:
         self.pipeline: Any = pipeline("text-classification", model=str(folder), dtype=dtype)
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of the products."""
+        """Return the autocast context of the forward pass."""
         return torch.autocast("cpu", torch.bfloat16) if self.precision == "bf16 autocast" else nullcontext()
 
     def answer(self, texts: list[str] | str, **more: Any) -> None:
-        """Answer for `texts`."""
+        """Predict `texts`."""
         with self.autocast():
             self.pipeline(texts, truncation=True, max_length=minilm.LENGTH, **more)
 
 
 def rate(count: int, work: Callable[[], object]) -> dict[str, float]:
-    """Texts a second of `work`, which answers for `count`."""
+    """Return texts per second of `work`, which predicts `count` texts."""
     start = perf_counter()
     work()
     return {"texts/s": count / (perf_counter() - start)}
 
 
 def many(plan: Plan, predictor: Predictor, library: dict[str, Library], texts: list[str]) -> tuple[Measured, Rates]:
-    """Texts a second: ours as the texts come, the pipeline's with the texts sorted by length, at each batch size."""
+    """Return texts per second: ours in the given order, the pipeline's sorted by length at each batch size."""
     ordered = sorted(texts, key=len)
     works: dict[str, Callable[[], object]] = {
         f"pipeline(), {name}, sorted, batch {size}": partial(each.answer, ordered, batch_size=size)
@@ -102,7 +102,7 @@ def many(plan: Plan, predictor: Predictor, library: dict[str, Library], texts: l
 
 
 def single(plan: Plan, predictor: Predictor, library: dict[str, Library], texts: list[str]) -> tuple[Measured, Rates]:
-    """Milliseconds of one text after another, the same texts on all sides."""
+    """Return milliseconds per text for one text at a time, with the same texts on all sides."""
 
     def one(answer: Callable[[str], object]) -> Callable[[], dict[str, float]]:
         left = cycle(texts)
@@ -119,14 +119,14 @@ def single(plan: Plan, predictor: Predictor, library: dict[str, Library], texts:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Texts per second, milliseconds of one, seconds of a cold process."""
+    """Return texts per second, milliseconds of one text, seconds of a cold process."""
     torch.set_num_threads(cores())
     view = View.load(minilm_view(plan.scratch))
     folder, theirs = saved(view, plan.scratch)
     texts = mixed(plan.scratch, plan.size(TEXTS))
     kinds = ["fp32", *(["bf16 autocast", "bf16 weights"] if minilm.FAST == "bf16" else [])]
     predictor, library = Predictor(folder), {kind: Library(theirs, kind) for kind in kinds}
-    work = minilm.flops(predictor.saved.model, predictor.batches(texts).lengths) / len(texts) / 1e9  # GFLOP of a text
+    work = minilm.flops(predictor.saved.model, predictor.batches(texts).lengths) / len(texts) / 1e9  # GFLOP per text
     mine, others = many(plan, predictor, library, texts)
     one, each = single(plan, predictor, library, texts)
     ours = ["-m", "pithy.cli", "predict", str(folder), texts[0]]

@@ -1,4 +1,4 @@
-"""Paired comparison of accuracies: our runs less a peer's on the same texts, with a 95% interval."""
+"""Paired comparison of accuracies: our runs minus a peer's on the same texts, with a 95% interval."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from benchmarks.rows import short
 
 RESAMPLES = 2_000
-Right = NDArray[np.bool_]  # (K, N): whether each of K seeds' models is right on each of N texts
+Right = NDArray[np.bool_]  # (K, N): whether the model of each of K seeds is right on each of N texts
 
 
 def difference(name: str, about: str, ours: Right, peers: Mapping[str, Right]) -> dict[str, Any]:
-    """Accuracies (%) and, for each peer, ours less the peer's in points; `worse` if all of it is below 0."""
+    """Return accuracies (%) and, per peer, ours minus the peer's in points; `worse` if the interval is below 0."""
     found = []
     for peer, right in peers.items():
         low, high = interval(ours, right)
@@ -27,7 +27,7 @@ def difference(name: str, about: str, ours: Right, peers: Mapping[str, Right]) -
 
 
 def interval(ours: Right, peer: Right, seed: int = 0) -> tuple[float, float]:
-    """95% interval of the difference in points: texts are drawn in pairs, the seeds of each side by themselves."""
+    """Return the 95% interval of the difference in points; resamples paired texts and the seeds of each side."""
     generator = np.random.default_rng(seed)
     texts = ours.shape[1]
     draws = np.empty(RESAMPLES)

@@ -1,7 +1,8 @@
-"""Layers forward and backward: our attentions against plain ones, the semantic perceptron against a Transformer layer.
+"""Speed of layers: our attentions against plain ones, the semantic perceptron against a Transformer layer.
 
-The sizes are those of `transformer_f`, of MiniLM and of `dmsp`; both sides run in the precision of training. A peer is
-the same kernel without the part that is measured, and PyTorch's own; the faster one leads.
+Forward and backward passes are timed with the sizes of `transformer_f`, MiniLM and `dmsp`; both sides run in the
+training precision. The attentions have two peers: the same kernel without the measured part, and PyTorch's own kernel.
+The ratio is to the faster one.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from pithy.layers.masking import key_mask
 from pithy.layers.semantic_perceptron import SemanticPerceptron
 from pithy.training.precision import products
 
-TOKENS = 4_096  # of a batch, padding included
+TOKENS = 4_096  # per batch, padding included
 WIDTH, DROPOUT, DEPTH = 128, 0.2, 6
-NARROW, HIDDEN = 64, 512  # of dmsp
+NARROW, HIDDEN = 64, 512  # sizes of dmsp
 BERT: dict[str, Any] = {
     "hidden_size": 384,
     "num_attention_heads": 12,
     "num_hidden_layers": 1,
     "vocab_size": 2,
-}  # of MiniLM
+}  # sizes of MiniLM
 PASSES, ROUNDS = 5, 9
 LENGTHS = (32, 128, 512)
 SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "dropout": DROPOUT, "threads": 1}
@@ -44,7 +45,7 @@ Layer = Callable[[Tensor], Tensor]
 
 
 def batch(length: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Vectors (B, L, D), mask and part-of-speech weights (B, L) of texts from 0.9 L to L tokens, as batches have."""
+    """Return vectors (B, L, D), mask and POS weights (B, L) of texts with 0.9 L to L tokens, as in real batches."""
     torch.manual_seed(0)
     size = TOKENS // length
     lengths = torch.randint(int(0.9 * length), length + 1, (size, 1))
@@ -63,7 +64,7 @@ def compare(
     reach: Reach,
     passes: int = PASSES,
 ) -> Row:
-    """All layers in turn; `unit` is ms (of one pass) or k tokens/s."""
+    """Time all layers in turn; `unit` is ms (per pass) or k tokens/s."""
     passes = plan.size(passes)
 
     def timed(layer: Layer) -> dict[str, float]:
@@ -77,13 +78,13 @@ def compare(
 
     layers = [ours, *peers.values()]
     for layer in layers:
-        timed(layer)  # the first call chooses kernels and takes memory
+        timed(layer)  # warm-up: the first call selects kernels and allocates memory
     mine, *others = plan.alternate(*(partial(timed, layer) for layer in layers), rounds=ROUNDS)
     return Row(work, unit, mine[unit], {name: found[unit] for name, found in zip(peers, others, strict=True)}, reach)
 
 
 def states(layers: list[Layer], x: Tensor) -> list[Tensor]:
-    """States before, between and after residual layers, (B, L, D) each."""
+    """Return the states before, between and after residual layers, (B, L, D) each."""
     found = [x]
     for layer in layers:
         found.append(found[-1] + layer(found[-1]))
@@ -91,10 +92,10 @@ def states(layers: list[Layer], x: Tensor) -> list[Tensor]:
 
 
 class LibraryAttention(DotProductAttention):
-    """The same layer with PyTorch's own kernel and dropout."""
+    """The same layer with PyTorch's own attention kernel and dropout."""
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` (B, L, D) to the `valid` ones (B, L)."""
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L)."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         y = scaled_dot_product_attention(q, k, v, valid[:, None, None, :], dropout_p=self.dropout)
@@ -103,7 +104,7 @@ class LibraryAttention(DotProductAttention):
 
 
 def correlation_row(plan: Plan, length: int) -> Row:
-    """A stack of correlation attentions with weights, fused by the hook, against scaled dot products."""
+    """Compare a stack of correlation attentions with POS weights and hook fusion with dot-product attentions."""
     x, valid, weight = batch(length, WIDTH)
     correlation = [CorrelationAttention(width=WIDTH, dropout=DROPOUT) for _ in range(DEPTH)]
     kinds = {OWN_KERNEL: DotProductAttention, LIBRARY: LibraryAttention}
@@ -118,12 +119,12 @@ def correlation_row(plan: Plan, length: int) -> Row:
 
 
 def last_state(layers: list[Layer], x: Tensor) -> Tensor:
-    """State (B, L, D) behind the last of some residual layers."""
+    """Return the state (B, L, D) after the last of some residual layers."""
     return states(layers, x)[-1]
 
 
 def bert_attention(kind: str) -> Any:
-    """One attention of a BERT with projections and norm: head-to-head, plain on our kernel, or the library's."""
+    """Return a BERT attention block with projections and norm: head-to-head, plain (our kernel) or library."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -135,13 +136,13 @@ def bert_attention(kind: str) -> Any:
 
 
 def attention_pass(attention: Any, mask: Tensor | None, x: Tensor) -> Tensor:
-    """Output (B, L, D) of a BERT's attention."""
+    """Return the output (B, L, D) of a BERT attention block."""
     out: Tensor = attention(x, attention_mask=mask)[0]
     return out
 
 
 def head_to_head_rows(plan: Plan, length: int) -> list[Row]:
-    """Heads that weigh each other against the same attention without them: time, and the largest tensor."""
+    """Compare head-to-head attention with the same attention without it: time and largest tensor."""
     x, valid, _ = batch(length, BERT["hidden_size"])
     mask = key_mask(valid)
     ours, plain, library = (bert_attention(kind) for kind in ("head-to-head", "plain", "library"))
@@ -153,7 +154,7 @@ def head_to_head_rows(plan: Plan, length: int) -> list[Row]:
     work = f"head-to-head attention, {BERT['num_attention_heads']} heads, L = {length}"
     time = compare(plan, x, layer, peers, work, "ms", Reach("≤", 1.05, "ratio"))
     maps = x.shape[0] * BERT["num_attention_heads"] * length**2 * x.element_size() / 1e6
-    ours.eval()  # with dropout on its weights the CPU's SDPA is not fused, and builds the maps with or without us
+    ours.eval()  # with dropout, SDPA on the CPU is not fused and builds the L × L maps in any case
     largest = Measured((largest_tensor(lambda: layer(x)),))
     about, bound = f"the same without dropout, largest tensor, L = {length}", Reach("≤", 0.5, "ratio")
     return [
@@ -163,14 +164,14 @@ def head_to_head_rows(plan: Plan, length: int) -> list[Row]:
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The largest memory, in bytes, of a tensor that any operation gives while the context is open."""
+    """Dispatch mode that records the size in bytes of the largest tensor that any operation returns."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.size: int = 0
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run `operation` and look at what it gives."""
+        """Run `operation` and record the size of its results."""
         out = operation(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
         self.size = max([self.size, *(tensor.untyped_storage().nbytes() for tensor in tensors)])
@@ -178,14 +179,14 @@ class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def largest_tensor(run: Callable[[], Tensor]) -> float:
-    """MB of the largest tensor that is made forward and backward."""
+    """Return the size (MB) of the largest tensor of a forward and backward pass."""
     with Largest() as largest:
         torch.autograd.backward(run().sum())
     return float(largest.size) / 1e6
 
 
 def perceptron_row(plan: Plan, length: int = 128) -> Row:
-    """A semantic perceptron against PyTorch's own Transformer layer of the same widths."""
+    """Compare a semantic perceptron with PyTorch's Transformer layer of the same widths."""
     x, valid, _ = batch(length, NARROW)
     perceptron = SemanticPerceptron(width=NARROW, hidden=HIDDEN, dropout=DROPOUT, order="random")
     block = nn.TransformerEncoderLayer(NARROW, 4, HIDDEN, DROPOUT, batch_first=True)
@@ -202,7 +203,7 @@ def perceptron_row(plan: Plan, length: int = 128) -> Row:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """One row a length, two where memory is measured too."""
+    """Return the rows of both attentions at every length, and the row of the semantic perceptron."""
     torch.set_num_threads(1)
     correlation = [correlation_row(plan, length) for length in LENGTHS]
     return [*correlation, *(row for length in LENGTHS for row in head_to_head_rows(plan, length)), perceptron_row(plan)]

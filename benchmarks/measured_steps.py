@@ -1,4 +1,4 @@
-"""Equal work for both sides of a training benchmark: the same texts and steps after a warm-up that is not timed."""
+"""Equal work for both sides of a training benchmark: the same texts and steps after an untimed warm-up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS, WARM_UP = 50, 5
 
 
 def parts(plan: Plan, view: View, batch: int, steps: int = STEPS) -> tuple[Split, Split]:
-    """Texts of the warm-up and of the timed steps, drawn at random from train."""
+    """Return the texts of the warm-up and of the timed steps, drawn at random from train."""
     steps = max(2, plan.size(steps))
     part = drawn(view.split("train"), batch * (WARM_UP + steps))
     cut = batch * (1 if plan.tiny else WARM_UP)
@@ -29,7 +29,7 @@ def parts(plan: Plan, view: View, batch: int, steps: int = STEPS) -> tuple[Split
 
 
 def our_run(model: Any, view: View, split: tuple[Split, Split], config: TrainingConfig, rate: float) -> float:
-    """Seconds of our loop for one epoch on the timed texts; its look at dev is at one text."""
+    """Return the seconds of our loop for one epoch on the timed texts; it evaluates on a single dev text."""
     one = texts_of(view, chosen(view.split("dev"), [0]), config.max_length)
     warm_up, timed = (texts_of(view, part, config.max_length) for part in split)
     Trainer(model, warm_up, one, config, seed=0, rate=rate).run()
@@ -44,19 +44,19 @@ def plain_run(
     config: TrainingConfig,
     how: Settings,
 ) -> float:
-    """The same of the plain loop."""
+    """Return the seconds of the plain loop for one epoch on the timed texts."""
     warm_up, timed = split
     train_plain(model, warm_up, pad_id, config, how)
     return seconds(lambda: train_plain(model, timed, pad_id, config, how))
 
 
 def examples_of_both(split: tuple[Split, Split]) -> tuple[list[Example], list[Example]]:
-    """Both parts as the plain loop reads them."""
+    """Return both parts in the format of the plain loop."""
     return examples_of(split[0]), examples_of(split[1])
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long `work` takes."""
+    """Return how long `work` takes."""
     start = perf_counter()
     work()
     return perf_counter() - start

@@ -1,4 +1,4 @@
-"""MiniLM as a classifier: ours and the transformers library's, on the same weights."""
+"""MiniLM as a classifier: ours and transformers', with the same weights."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pithy.training.precision import multiplies_bf16
 from pithy.training.views import context_of
 
 SYSTEM, LENGTH = "bert", 128
-SIDE = 2_048  # of the square matrices that tell the machine's limit
-FAST = "bf16" if multiplies_bf16("cpu") else "fp32"  # what training and answers multiply in here
+SIDE = 2_048  # size of the square matrices that measure the machine's limit
+FAST = "bf16" if multiplies_bf16("cpu") else "fp32"  # precision of training and prediction on this machine
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def ours(view: View, seed: int = 0) -> Any:
-    """The system `bert` with the checkpoint's weights."""
+    """Return the system `bert` with the checkpoint's weights."""
     torch.manual_seed(seed)
     return RECIPES[SYSTEM].build(context_of(view, LENGTH), SYSTEM)
 
 
 def theirs(view: View, seed: int = 0) -> Any:
-    """The library's own classifier with the checkpoint's weights."""
+    """Return transformers' own classifier with the checkpoint's weights."""
     from transformers import AutoModelForSequenceClassification
     from transformers.utils import logging
 
@@ -38,10 +38,10 @@ def theirs(view: View, seed: int = 0) -> Any:
 
 
 def flops(model: Any, lengths: Any) -> float:
-    """Floating-point operations of answering for texts of `lengths` tokens, a multiply-add as two.
+    """Return the FLOPs of predicting texts of `lengths` tokens; a multiply-add counts as two.
 
-    2 for each weight of the layers and token, 4·n·D a layer and token for attention over the n tokens of its text. Word
-    vectors and head are left out.
+    2 per weight of the layers and token, and 4·n·D per layer and token for attention over the n tokens of its text.
+    Embeddings and head are not counted.
     """
     blocks = model.encoder.blocks
     weights = sum(parameter.numel() for block in blocks for parameter in block.parameters() if parameter.dim() > 1)
@@ -51,12 +51,12 @@ def flops(model: Any, lengths: Any) -> float:
 
 
 def training_flops(model: Any, lengths: Any) -> float:
-    """The same of training: forward, and twice that backward."""
+    """Return the FLOPs of training: the forward pass, and twice as many for the backward pass."""
     return 3 * flops(model, lengths)
 
 
 def limit(name: str) -> float:
-    """GFLOP/s of the fastest of some large matrix products in fp32 or bf16: what no model can exceed."""
+    """Return the GFLOP/s of the fastest of several large matrix products in fp32 or bf16: a limit for any model."""
     a, b = (torch.randn(SIDE, SIDE, dtype=DTYPES[name]) for _ in range(2))
     times = []
     for _ in range(8):

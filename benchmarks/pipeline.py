@@ -1,8 +1,8 @@
-"""The pipeline with the default systems: with nothing to do, and what the flow adds to the work of its stages.
+"""The pipeline with the default systems: time of a run with nothing to do, and overhead of the flow over its stages.
 
-Both are measured from outside. A hook in every Python process writes down when a stage's command starts and ends. With
-one stage at a time all of them lie on the critical path, so the flow's overhead is the wall time of the whole command,
-from the start of its process to its end, less the sum of the stages' commands.
+Both are measured from outside. A hook in every Python process records when a stage's command starts and ends. With one
+stage at a time all stages are on the critical path, so the flow's overhead is the wall time of the whole command, from
+the start of its process to its end, minus the sum of the stages' commands.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import ROOT, Plan, environment, process
 
 FLOW = ("-m", "flows.pipeline")
-WAIT = 120.0  # seconds for a server to start
+WAIT = 120.0  # maximum seconds for a server to start
 SETTINGS = {"systems": "those of params.yaml", "stages_at_a_time": 1}
-# Read by every Python process of the run: a stage's command appends its start and end, in seconds, to a file.
+# Runs in every Python process of the run: a stage's command appends its start and end, in seconds, to a file.
 HOOK = """
 import atexit, os, sys, time
 if any(part.startswith("pithy.stages.") for part in sys.orig_argv):
@@ -45,7 +45,7 @@ if any(part.startswith("pithy.stages.") for part in sys.orig_argv):
 
 
 def copy(folder: Path) -> None:
-    """The repository's files as they are, in a git repository of their own."""
+    """Copy the repository's files as they are into a new git repository."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, capture_output=True, check=True, text=True).stdout.split("\0")
     for name in filter(None, names):
@@ -56,7 +56,7 @@ def copy(folder: Path) -> None:
 
 
 def hooked(folder: Path, code: Path) -> tuple[dict[str, str], Path]:
-    """Changes to the environment so that Python processes on `code` read `HOOK`, and the file of the stages' spans."""
+    """Return environment changes that run `HOOK` in Python processes on `code`, and the file with the stages' times."""
     folder.mkdir()
     spans = folder / "spans"
     (folder / "sitecustomize.py").write_text(HOOK.format(file=str(spans)))
@@ -64,14 +64,14 @@ def hooked(folder: Path, code: Path) -> tuple[dict[str, str], Path]:
 
 
 def worked(spans: Path) -> tuple[int, float]:
-    """Number of stage commands and the sum of their seconds."""
+    """Return the number of stage commands and the sum of their seconds."""
     times = [list(map(float, line.split())) for line in spans.read_text().splitlines()]
     return len(times), sum(end - start for start, end in times)
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[None]:
-    """A Prefect server for the flows of `folder` while the context is open."""
+    """Run a Prefect server for the flows of `folder` while the context is open."""
     command = [sys.executable, "-m", "flows.serve", "--port", "0"]
     log, end = folder / "serve.log", time.monotonic() + WAIT
     with log.open("w") as output:
@@ -88,7 +88,7 @@ def served(folder: Path) -> Iterator[None]:
 
 
 def whole_run(plan: Plan, folder: Path) -> list[Row]:
-    """Run everything once, one stage at a time; what the flow adds to the stages' own work."""
+    """Run everything once, one stage at a time, and return the overhead of the flow over its stages."""
     copy(folder)
     if plan.tiny:
         change(folder, systems={"tfidf_svm": {"view": "token"}}, views={"token": {"tokenizer": "token"}})
@@ -103,7 +103,7 @@ def whole_run(plan: Plan, folder: Path) -> list[Row]:
 
 
 def idle(plan: Plan, folder: Path) -> list[Row]:
-    """A finished pipeline: `dvc repro`, the flow with a server of its own, the flow on a running server."""
+    """Time a finished pipeline: `dvc repro`, the flow with its own server, the flow on a running server."""
     repro = ["-m", "dvc", "repro", "--quiet"]
     process(repro, folder, code=folder)
     alone, embedded = plan.alternate(
@@ -119,6 +119,6 @@ def idle(plan: Plan, folder: Path) -> list[Row]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Everything, then nothing to do."""
+    """Return the rows of a whole run, then those of runs with nothing to do."""
     folder = plan.scratch / "finished"
     return [*whole_run(plan, folder), *idle(plan, folder)]

@@ -1,4 +1,4 @@
-"""The peer of small models: a training loop as a tutorial writes it, with a DataLoader, at its best known settings."""
+"""Peer of the small models: a tutorial-style training loop with a DataLoader, at its best known settings."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ Padding = Literal["to the longest", "to max_length", "grouped by length"]
 
 @dataclass(frozen=True)
 class Settings:
-    """How the loop pads its batches, and whether it runs under bfloat16 autocast."""
+    """Padding of the batches, and whether the loop runs under bfloat16 autocast."""
 
     padding: Padding
     bf16: bool
 
     @property
     def name(self) -> str:
-        """The loop and its settings, for the results."""
+        """Name of the peer in the results: the loop and its settings."""
         padding = "grouped by length" if self.padding == "grouped by length" else f"padded {self.padding}"
         return f"plain PyTorch loop, {padding}, {'bf16 autocast' if self.bf16 else 'fp32'}"
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of the forward pass."""
+        """Return the autocast context of the forward pass."""
         return torch.autocast("cpu", dtype=torch.bfloat16) if self.bf16 else nullcontext()
 
 
 def examples_of(part: Split) -> list[Example]:
-    """Token ids and label of every row of a split."""
+    """Return token ids and label of every row of a split."""
     return [
         (torch.tensor(part.ids[start:end], dtype=torch.int64), torch.tensor(label))
         for start, end, label in zip(part.offsets[:-1], part.offsets[1:], part.labels, strict=True)
@@ -53,7 +53,7 @@ def examples_of(part: Split) -> list[Example]:
 
 
 def collated(pad_id: int, longest: int, *, full: bool) -> Callable[[list[Example]], Batch]:
-    """A function that makes a batch: texts cut to `longest` tokens, padded to it if `full`."""
+    """Return a function that makes a batch: texts truncated to `longest` tokens, and padded to it if `full`."""
 
     def collate(chosen: list[Example]) -> Batch:
         texts, labels = zip(*chosen, strict=True)
@@ -68,7 +68,7 @@ def collated(pad_id: int, longest: int, *, full: bool) -> Callable[[list[Example
 def padded_batches(
     examples: list[Example], pad_id: int, size: int, *, padding: Padding, longest: int, shuffle: bool = True
 ) -> DataLoader[Any]:
-    """Batches of `size` texts; groups of like length are made by the transformers library's sampler."""
+    """Return batches of `size` texts; transformers' sampler groups texts of similar length."""
     sampler = None
     if padding == "grouped by length":
         from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -80,7 +80,7 @@ def padded_batches(
 
 
 def train(model: nn.Module, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings) -> None:
-    """Train for our number of epochs, with our batch size, learning rates and clipping."""
+    """Train for our number of epochs, with our batch size, learning rates and gradient clipping."""
     batches = padded_batches(examples, pad_id, config.batch_size, padding=settings.padding, longest=config.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     rates = schedule(optimizer, config, config.epochs * len(batches))
@@ -100,7 +100,7 @@ def train(model: nn.Module, examples: list[Example], pad_id: int, config: Traini
 def predictions(
     model: Any, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings
 ) -> NDArray[np.int64]:
-    """Predicted class of every example."""
+    """Return the predicted class of every example."""
     model.eval()
     batches = padded_batches(
         examples, pad_id, config.batch_size, padding="to the longest", longest=config.max_length, shuffle=False

@@ -1,6 +1,6 @@
 """A depth-pruned Transformer against the full one after the same fine-tuning, on each data set.
 
-By the rule `shallowest`, at no more than 0.2 points of dev accuracy. Held-out texts decide what the pruning costs.
+The rule is `shallowest`, with a tolerance of 0.2 points of dev accuracy. Held-out texts measure the loss from pruning.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pithy.training.predict import predict
 from pithy.training.views import context_of
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
-TRAIN, OTHERS = 5_000, 2_000  # texts, at most, of train and of each of dev and test
+TRAIN, OTHERS = 5_000, 2_000  # maximum number of texts of train, and of each of dev and test
 RULE = PruneSettings(rule="shallowest", tolerance=0.002)
 SETTINGS = {"epochs": EPOCHS, "fine_tuning_epochs": RULE.epochs, "texts": TRAIN, "rule": RULE.rule, "threads": 1}
 
 
 @dataclass(frozen=True)
 class Data:
-    """Some texts of each split of a view."""
+    """A sample of each split of a view."""
 
     name: str
     view: View
@@ -54,14 +54,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Models:
-    """The full model after the same fine-tuning as the pruned one, and the pruned one."""
+    """The pruned model, and the full model after the same fine-tuning."""
 
     full: Any
     pruned: Any
 
 
 def data_of(plan: Plan, name: str, length: int) -> Data:
-    """The texts of a source of the repository."""
+    """Return the texts of a source of the repository."""
     view = View.load(staged(plan.scratch, name, "token", tokenizer="token"))
     draw = np.random.default_rng(0)
 
@@ -74,7 +74,7 @@ def data_of(plan: Plan, name: str, length: int) -> Data:
 
 
 def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
-    """Train, then prune one copy and give another the same epochs of fine-tuning."""
+    """Train a model, prune a copy of it, and fine-tune the full model for the same number of epochs."""
     torch.manual_seed(seed)
     full: Any = RECIPES[SYSTEM].build(context_of(data.view, config.max_length), SYSTEM)
     Trainer(full, data.train, data.dev, config, seed=seed).run()
@@ -94,12 +94,12 @@ def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
 
 
 def right(model: Any, data: Data) -> Right:
-    """Whether the model is right on each held-out text, (N,)."""
+    """Return whether the model is right on each held-out text, (N,)."""
     return np.asarray(predict(model, data.test).logits.argmax(1) == data.gold)
 
 
 def source_row(plan: Plan, data: Data, config: TrainingConfig) -> Row:
-    """Texts a second of both depths in turn."""
+    """Return texts per second at both depths, measured in turn."""
     models = trained(data, config, 0)
 
     def answer(model: torch.nn.Module) -> dict[str, float]:
@@ -115,7 +115,7 @@ def source_row(plan: Plan, data: Data, config: TrainingConfig) -> Row:
 
 
 def compared(data: Data, config: TrainingConfig) -> dict[str, Any]:
-    """Held-out accuracy of the pruned model less that of the full one."""
+    """Return the held-out accuracy of the pruned model minus that of the full one."""
     found = [trained(data, config, seed) for seed in range(SEEDS)]
     pruned, full = (np.stack([right(getattr(models, kind), data) for models in found]) for kind in ("pruned", "full"))
     peers = {"the full model, fine-tuned as long": full}
@@ -123,11 +123,11 @@ def compared(data: Data, config: TrainingConfig) -> dict[str, Any]:
 
 
 def sources(plan: Plan) -> list[tuple[Data, TrainingConfig]]:
-    """Every data set with the training settings."""
+    """Return every data set with the training settings."""
     config = config_of(SYSTEM, epochs=EPOCHS)
     return [(data_of(plan, name, config.max_length), config) for name in PRUNED]
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Speed of answers at both depths."""
+    """Return the prediction speed at both depths."""
     return [source_row(plan, data, config) for data, config in sources(plan)]

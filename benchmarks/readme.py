@@ -1,6 +1,6 @@
 """Write the README's table of benchmarks from a results file: python -m benchmarks.readme [FILE], after make bench.
 
-Without FILE it takes the file of this machine.
+Without FILE it uses the results file of this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD = f"| work | pithy | best peer | ratio | accuracy: ours, less the peers' [9
 
 
 def rendered(facts: Mapping[str, Any] | None) -> str:
-    """Every rate and time against its best peer, as Markdown."""
+    """Return every rate and time with its best peer, as Markdown."""
     if facts is None:
         return NONE
     rows = [row for row in judged(facts["rows"], facts["accuracy"]) if row["unit"] in TIMES]
@@ -58,12 +58,12 @@ def _target(row: Mapping[str, Any]) -> str:
 
 
 def written(text: str, name: str, facts: Mapping[str, Any] | None) -> str:
-    """`text` of the README with the table of the results file `name`."""
+    """Return the README's `text` with the table of the results file `name`."""
     return BLOCK.sub(lambda _: f"<!-- benchmarks: {name} -->\n{rendered(facts)}<!-- /benchmarks -->\n", text)
 
 
 def main() -> None:
-    """Rewrite the block of the README."""
+    """Rewrite the README's block of benchmarks."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else results.file_of(results.machine())
     facts = results.load(path)
     if facts is None:

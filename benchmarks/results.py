@@ -1,4 +1,4 @@
-"""Results files: one for each machine, with all rows of one commit and one corpus, and what they were measured with."""
+"""Results files: one per machine, with all rows of one commit and one corpus, and the versions and settings used."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AV
 CODE = ("src", "flows", "tasks", "benchmarks/*.py", "params.yaml", "dvc.yaml", "requirements.lock", "data/sources")
 OURS = ("torch", "numpy", "tokenizers", "transformers", "scikit-learn", "polars", "dvc", "prefect", "onnxruntime")
 PEERS = ("torch", "transformers", "accelerate", "fasttext-wheel")
-SHARED = ("machine", "commit", "corpus")  # by all rows of a file
+SHARED = ("machine", "commit", "corpus")  # equal for all rows of a file
 Facts = dict[str, Any]
 
 
 def machine() -> str:
-    """Processor, its widest instructions for matrix products, and cores; no host name."""
+    """Return the processor, its widest matrix instructions and its cores, without the host name."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
     model = re.search(r"model name\s*: (.+)", text)
@@ -35,14 +35,14 @@ def machine() -> str:
 
 
 def file_of(machine: str, folder: Path = RESULTS) -> Path:
-    """Results file of a machine."""
+    """Return the path of a machine's results file."""
     return folder / f"{re.sub(r'[^a-z0-9]+', '-', machine.lower()).strip('-')}.json"
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The last commit that changed the measured code, "-dirty" behind it if files differ; None outside of git.
+    """Return the last commit that changed the measured code, with "-dirty" if files differ; None outside of git.
 
-    Commits that change only texts or results leave it as it is.
+    Commits that change only documents or results do not count.
     """
     last = _git(root, "log", "-1", "--format=%H", "--", *CODE)
     return f"{last}-dirty" if last and _git(root, "status", "--porcelain", "--", *CODE) else last
@@ -57,12 +57,12 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def identity(machine: str, corpus: Mapping[str, Any]) -> Facts:
-    """What all rows of a file share."""
+    """Return what all rows of a file share."""
     return {"machine": machine, "commit": commit(), "corpus": dict(corpus)}
 
 
 def about(shared: Facts, ours: Sequence[str] = OURS, peers: Sequence[str] = PEERS) -> Facts:
-    """What all rows of a file share, the date, the load and the versions on both sides."""
+    """Return what all rows of a file share, the date, the load average and the versions on both sides."""
     return {
         **shared,
         "date": datetime.now(UTC).date().isoformat(),
@@ -72,7 +72,7 @@ def about(shared: Facts, ours: Sequence[str] = OURS, peers: Sequence[str] = PEER
 
 
 def versions(names: Sequence[str]) -> dict[str, str]:
-    """Python's version, and those of the packages that are installed."""
+    """Return the versions of Python and of the packages `names` that are installed."""
     found = {"python": platform.python_version()}
     for name in names:
         try:
@@ -83,13 +83,13 @@ def versions(names: Sequence[str]) -> dict[str, str]:
 
 
 def load(path: Path) -> Facts | None:
-    """A results file; None where there is none."""
+    """Return the content of a results file; None if it does not exist."""
     facts: Facts | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
     return facts
 
 
 def mismatch(path: Path, shared: Mapping[str, Any]) -> str | None:
-    """Why new rows may not be stored next to those in the file at `path`; None where they may."""
+    """Return why new rows may not be stored next to those in the file at `path`; None if they may."""
     old = load(path)
     for name, value in shared.items():
         if old is not None and old.get(name) != value:
@@ -102,9 +102,9 @@ def _shown(value: Any) -> str:
 
 
 def store(path: Path, facts: Facts, family: str, found: Facts, order: Sequence[str]) -> None:
-    """Replace what the file at `path` holds of one family; rows of another machine, commit or corpus are dropped.
+    """Replace one family's entries in the file at `path`; rows of another machine, commit or corpus are dropped.
 
-    `found` has the family's rows or its comparisons of accuracy, its settings and its duration (s).
+    `found` has the family's rows or its accuracy comparisons, its settings and its duration (s).
     """
     old = load(path) or {}
     if any(old.get(name) != facts[name] for name in SHARED):

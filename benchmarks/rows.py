@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-LOWER_IS_BETTER = {"s", "ms", "GB", "MB", "% of tokens", "% of wall time"}  # units; in all others more is better
+LOWER_IS_BETTER = {"s", "ms", "GB", "MB", "% of tokens", "% of wall time"}  # units; for all others higher is better
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Reach:
-    """Target of a row: a bound on our own value, or on its ratio to the best peer."""
+    """Target of a row: a bound on our value, or on its ratio to the best peer."""
 
     sign: Literal["≤", "≥"]
     bound: float
@@ -41,10 +41,11 @@ class Reach:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the results. `ratio` is ours over the best peer's, so the unit says which way is better.
+    """Row of the results.
 
-    `peers` are all that do the same work, by name and settings. `limit` is our share of what the machine can do.
-    `accuracy` names the comparison of `benchmarks.equal_epochs` that belongs to the rate.
+    `ratio` is our value over the best peer's; the unit determines whether higher or lower is better. `peers` maps name
+    and settings to each peer that does the same work. `limit` is our share of what the machine can do. `accuracy` names
+    the comparison of `benchmarks.equal_epochs` that belongs to the rate.
     """
 
     work: str
@@ -67,14 +68,14 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is reached; None where the row has none, or nothing to compare with."""
+        """Whether the target is reached; None if the row has no target, or no peer for the ratio."""
         value = self.ours.median if self.reach is None or self.reach.of == "ours" else self.ratio
         if self.reach is None or value is None:
             return None
         return value <= self.reach.bound if self.reach.sign == "≤" else value >= self.reach.bound
 
     def record(self) -> dict[str, Any]:
-        """The row as JSON: medians, ranges, and the peers with the best one first."""
+        """Return the row as JSON: medians, ranges, and the peers, best first."""
         return {
             "work": self.work,
             "unit": self.unit,
@@ -105,5 +106,5 @@ class Row:
 
 
 def short(value: float) -> float:
-    """`value` with four digits."""
+    """Return `value` with four significant digits."""
     return float(f"{value:.4g}")

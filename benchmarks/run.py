@@ -3,7 +3,7 @@
     python -m benchmarks.run [FAMILY …] [--tiny]       # make bench: rates
     python -m benchmarks.run --accuracy [FAMILY …]     # make bench-accuracy: accuracy after equal epochs
 
-With families named, only they are measured. They are stored only next to results of the same commit and corpus.
+If families are named, only these are measured; they are stored only next to results of the same commit and corpus.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks import corpora, results
 from benchmarks.table import accuracy_table, table
 from benchmarks.timing import Plan, SkippedError, apart
 
-FAMILIES = (  # modules here, with rows(plan) and SETTINGS
+FAMILIES = (  # modules of this package, with rows(plan) and SETTINGS
     "data_stages",
     "batches",
     "training",
@@ -34,26 +34,26 @@ FAMILIES = (  # modules here, with rows(plan) and SETTINGS
     "start_up",
     "pipeline",
 )
-COMPARED = ("training", "finetune", "fasttext", "export", "pruning")  # with accuracy: see equal_epochs
+COMPARED = ("training", "finetune", "fasttext", "export", "pruning")  # families with accuracy: see equal_epochs
 ORDER = (*FAMILIES, *(f"{name} accuracy" for name in COMPARED))
-MINUTES = {False: 25, True: 20}  # of rates, of accuracies, on two quiet cores with bfloat16
+MINUTES = {False: 25, True: 20}  # of rates, of accuracies; on two idle cores with bfloat16
 
 
 def measure(name: str, plan: Plan) -> results.Facts:
-    """Rows and settings of one family."""
+    """Return the rows and settings of one family."""
     module = import_module(f"benchmarks.{name}")
     rows = [row.record() for row in module.rows(plan)]
     return {"rows": rows, "settings": with_threads(module.SETTINGS)}
 
 
 def compare(name: str, plan: Plan) -> results.Facts:
-    """Comparisons of accuracy that belong to the rates of one family."""
+    """Return the accuracy comparisons that belong to the rates of one family."""
     module = import_module("benchmarks.equal_epochs")
     return {"accuracy": module.FAMILIES[name](plan), "settings": module.SETTINGS[name]}
 
 
 def with_threads(settings: results.Facts) -> results.Facts:
-    """`settings` with the number of PyTorch's threads in the place of the rule for it."""
+    """Return `settings` with PyTorch's actual number of threads as `threads`."""
     if "threads" not in settings:
         return settings
     import torch
@@ -62,7 +62,7 @@ def with_threads(settings: results.Facts) -> results.Facts:
 
 
 def expected(path: Path, names: Sequence[str], *, accuracy: bool) -> str:
-    """How long the families will take: as the last time on this machine, if it is known of all."""
+    """Return how long the families will take: as in the last run on this machine, if known for all of them."""
     seconds = (results.load(path) or {}).get("seconds", {})
     if all(name in seconds for name in names):
         return f"about {sum(seconds[name] for name in names) / 60:.0f} minutes, as the last time on this machine"
@@ -70,7 +70,7 @@ def expected(path: Path, names: Sequence[str], *, accuracy: bool) -> str:
 
 
 def announce(path: Path, shared: results.Facts, names: Sequence[str], asked: argparse.Namespace) -> bool:
-    """Print what to expect before anything is measured; whether the results will be stored."""
+    """Print what to expect before measuring, and return whether the results will be stored."""
     stored = [f"{name} accuracy" if asked.accuracy else name for name in names]
     print(f"{shared['machine']}, commit {shared['commit']}", file=sys.stderr)
     if not corpora.MIRROR:
@@ -86,7 +86,7 @@ def announce(path: Path, shared: results.Facts, names: Sequence[str], asked: arg
 
 
 def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], list[Any]]:
-    """Measure each family in a process of its own; the rows and the comparisons of accuracy."""
+    """Measure each family in a separate process; return the rows and the accuracy comparisons."""
     machine = results.machine()
     path, shared = results.file_of(machine), results.identity(machine, corpora.names())
     store = announce(path, shared, names, asked)
@@ -111,7 +111,7 @@ def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], lis
 
 
 def main() -> None:
-    """Measure, print, store."""
+    """Measure, print and store."""
     parser = argparse.ArgumentParser(description="Measure speed and memory, or accuracy after equal epochs.")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {', '.join(FAMILIES)}; default: all")
     parser.add_argument("--tiny", action="store_true", help="one small run of each, to check that it works; not stored")

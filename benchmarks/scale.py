@@ -1,10 +1,10 @@
-"""How the time of training grows with rows, classes, length and system, from measured points.
+"""Growth of the training time with rows, classes, length and system, from measured points.
 
     python -m benchmarks.scale [--tiny]
 
-prints the points, and for each system the exponents of a fit by least squares on logarithms: seconds of one pass over
-the texts ∝ rows^a · classes^b · length^c. An exponent of 1 is proportional growth. Synthetic texts, one thread; about
-five minutes.
+prints the points and, for each system, the exponents of a least-squares fit on logarithms: seconds of one pass over the
+texts ∝ rows^a · classes^b · length^c. An exponent of 1 means proportional growth. The texts are synthetic. It uses one
+thread and takes about five minutes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
 AXES = {"rows": (1_000, 4_000, 16_000), "classes": (2, 20, 200), "length": (16, 64, 256)}
 CENTRE = {"rows": 4_000, "classes": 20, "length": 64}
 VOCABULARY, DEV = 5_000, 200
-TOKENS = 80_000  # an epoch of a gradient system is timed on as many texts as hold about so many, and scaled up
+TOKENS = 80_000  # systems trained by gradient are timed on texts with about so many tokens; the time is scaled up
 OFF = ((1_000, 200, 256), (16_000, 2, 16), (1_000, 2, 64), (16_000, 200, 16))  # points off the axes
 
 
@@ -45,14 +45,14 @@ class Point:
 
 
 def grid(*, tiny: bool) -> Iterator[tuple[int, int, int]]:
-    """Rows, classes and length: along each axis through the centre, and a few points off the axes."""
+    """Yield rows, classes and length: along each axis through the centre, and a few points off the axes."""
     points = {tuple({**CENTRE, axis: value}.values()) for axis, values in AXES.items() for value in values} | set(OFF)
     for rows, classes, length in sorted(points):
         yield (max(2 * classes, rows // 50), classes, length // 8) if tiny else (rows, classes, length)
 
 
 def texts(rows: int, classes: int, length: int, seed: int) -> TextBatches:
-    """Texts of half the length to all of it in which the class decides a quarter of the tokens."""
+    """Return texts of `length` / 2 to `length` tokens; the class determines a quarter of the tokens."""
     random = np.random.default_rng(seed)
     counts = random.integers(max(1, length // 2), length + 1, rows)
     labels = random.permutation(np.arange(rows) % classes)
@@ -71,7 +71,7 @@ def texts(rows: int, classes: int, length: int, seed: int) -> TextBatches:
 
 
 def measured(system: str, rows: int, classes: int, length: int) -> Point:
-    """An epoch by gradient with a look at a few texts of dev, or all of the machine's fit."""
+    """Time one epoch with an evaluation on a few dev texts or, for a linear SVM, the whole fit."""
     recipe = RECIPES[system]
     torch.manual_seed(0)
     model: Any = recipe.build(
@@ -91,9 +91,10 @@ def measured(system: str, rows: int, classes: int, length: int) -> Point:
 
 
 def fit(points: list[Point]) -> tuple[np.ndarray, float]:
-    """Exponents of rows, classes and length, and the fit's error: the standard deviation of measured over fitted.
+    """Return the exponents of rows, classes and length, and the error of the fit.
 
-    The error is a factor less one: 0.1 means that a point lies 10% off, as a rule.
+    The error is the standard deviation of measured over fitted, as a factor minus 1: 0.1 means that a point is
+    typically 10% off.
     """
     x = np.log([[point.rows, point.classes, point.length] for point in points])
     y = np.log([point.seconds for point in points])
@@ -104,7 +105,7 @@ def fit(points: list[Point]) -> tuple[np.ndarray, float]:
 
 
 def table(points: list[Point]) -> str:
-    """The fits, then the points, as Markdown."""
+    """Return the fits, then the points, as Markdown."""
     lines = ["| system | rows | classes | length | error of the fit |", "| --- | --- | --- | --- | --- |"]
     for system in SYSTEMS:
         exponents, error = fit([point for point in points if point.system == system])
@@ -123,7 +124,7 @@ def main() -> None:
     points = list(grid(tiny=asked.tiny))
     found = []
     for system in SYSTEMS:
-        measured(system, *points[0])  # what is imported and warmed up at the first run
+        measured(system, *points[0])  # warm-up: the first run imports modules
         found += [measured(system, *point) for point in points]
     print(table(found))
 

@@ -1,4 +1,4 @@
-"""Cold processes: how long until a stage begins its work, and until `pithy predict` has answered."""
+"""Cold processes: time until a stage begins its work, and until `pithy predict` has finished."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pithy.training.views import context_of, frame_of
 
 SYSTEM, TITLES = "transformer_f", 840  # as many titles as the embedded corpus has texts
 SETTINGS = {"titles": TITLES}
-# Ends the process where the first step would begin.
+# Ends the process at the point where the first step begins.
 UNTIL_FIRST_STEP = """
 import os, runpy, sys
 from pithy.training.loop import Trainer
@@ -29,7 +29,7 @@ sys.exit("the stage ended without a step")
 
 
 def untrained(view: View, folder: Path) -> None:
-    """A saved model with fresh weights: an answer takes it as long as a trained one."""
+    """Save a model with fresh weights; a prediction takes as long as with a trained model."""
     recipe = RECIPES[SYSTEM]
     length = configure(SYSTEM, recipe).max_length
     torch.manual_seed(0)
@@ -39,7 +39,7 @@ def untrained(view: View, folder: Path) -> None:
 
 
 def until_first_step(plan: Plan, system: str, view: Path, reach: float) -> Row:
-    """Seconds of a train stage up to its first step."""
+    """Return the seconds of a train stage up to its first step."""
     folders = [f"data/encoded/{view.name}", f"data/pretrained/{view.name}", "data/models/unfinished"]
     stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", system, *folders]
     [ours] = plan.alternate(lambda: process(stage, view.parents[2]))
@@ -47,7 +47,7 @@ def until_first_step(plan: Plan, system: str, view: Path, reach: float) -> Row:
 
 
 def pretrained_rows(plan: Plan) -> list[Row]:
-    """The same from a checkpoint, where there is one."""
+    """Return the same for a pretrained checkpoint, if there is one."""
     try:
         return [until_first_step(plan, "bert", minilm(plan.scratch), 4)]
     except SkippedError as why:
@@ -56,7 +56,7 @@ def pretrained_rows(plan: Plan) -> list[Row]:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Seconds from the start of the process."""
+    """Return the seconds from the start of each process."""
     view, model = encoded(plan.scratch, TITLES, 200), plan.scratch / "untrained"
     untrained(View.load(view), model)
     answer = ["-m", "pithy.cli", "predict", str(model), "这家店的服务很好"]

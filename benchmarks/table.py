@@ -1,4 +1,4 @@
-"""Results as text: every row against its best peer, the other peers below it, accuracy next to the rate."""
+"""Results as text: each row against its best peer, all peers below it, accuracy next to the rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Record = Mapping[str, Any]
 
 
 def judged(records: Sequence[Record], accuracy: Sequence[Record]) -> list[dict[str, Any]]:
-    """The rows with their comparisons of accuracy; a rate at a worse accuracy is not reached."""
+    """Return the rows with their accuracy comparisons; a target with worse accuracy does not count as reached."""
     by_name = {entry["name"]: entry for entry in accuracy}
     found = []
     for record in records:
@@ -21,7 +21,7 @@ def judged(records: Sequence[Record], accuracy: Sequence[Record]) -> list[dict[s
 
 
 def table(records: Sequence[Record], accuracy: Sequence[Record] = ()) -> str:
-    """Medians with their range in brackets; `limit` is our share of what the machine can do."""
+    """Return a table of medians with their ranges in brackets; `limit` is our share of what the machine can do."""
     lines: list[tuple[str, ...]] = [HEAD]
     for record in judged(records, accuracy):
         lines.append(_cells(record))
@@ -66,7 +66,7 @@ def _accuracy(record: Record) -> str:
 
 
 def accuracy_table(accuracy: Sequence[Record]) -> str:
-    """The comparisons of accuracy by themselves."""
+    """Return the accuracy comparisons as text."""
     lines = []
     for entry in accuracy:
         lines.append(f"{entry['name']}: {entry['about']}")

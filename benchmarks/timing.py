@@ -1,4 +1,4 @@
-"""Measuring: runs in turn, work in processes of its own, commands with their wall time and peak memory."""
+"""Measuring: alternating runs, work in separate processes, wall time and peak memory of commands."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 3
-Run = Callable[[], Mapping[str, float]]  # one whole run: what it measured, by unit
+Run = Callable[[], Mapping[str, float]]  # one whole run; returns its measurements by unit
 
 
 class SkippedError(Exception):
-    """A family cannot run here; the message says what it needs."""
+    """Raised if a family cannot run here; the message says what it needs."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Plan:
     tiny: bool = False
 
     def size(self, full: int) -> int:
-        """How much of the full work to do."""
+        """Return how much of the full work to do."""
         return max(1, full // 100) if self.tiny else full
 
     def alternate(self, *works: Run, rounds: int = ROUNDS) -> list[dict[str, Measured]]:
-        """Run `works` in turn, `rounds` times each."""
+        """Run `works` in turn, `rounds` times each, and return the measurements of each by unit."""
         seen: list[list[Mapping[str, float]]] = [[] for _ in works]
         for _ in range(1 if self.tiny else rounds):
             for work, values in zip(works, seen, strict=True):
@@ -48,18 +48,18 @@ class Plan:
 
 
 def apart(function: Callable[..., T], *arguments: Any) -> T:
-    """Call `function` in a new process, so that its memory, threads and imports do not touch this one."""
+    """Call `function` in a new process, so that its memory, threads and imports do not affect this one."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def environment(code: Path = ROOT) -> dict[str, str]:
-    """Environment of a process that runs the code in `code` with this interpreter's programs first."""
+    """Return the environment of a process that runs the code in `code`, with this interpreter's programs first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     packages = os.pathsep.join(filter(None, [str(code / "src"), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": packages, "PATH": path, "DVC_NO_ANALYTICS": "1"}
@@ -68,10 +68,10 @@ def environment(code: Path = ROOT) -> dict[str, str]:
 def process(
     command: Sequence[str], folder: Path, code: Path = ROOT, changes: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """Run a Python command in `folder` on the code in `code`: its wall time (s) and its peak memory (GB).
+    """Run a Python command in `folder` on the code in `code`; return its wall time (s) and its peak memory (GB).
 
-    `changes` go over the environment. The system counts no less than the peak of the process that calls this: keep
-    that one small where memory matters.
+    `changes` override the environment. The operating system reports at least the peak memory of the calling process, so
+    keep that process small if memory matters. Raises RuntimeError if the command fails.
     """
     with TemporaryFile() as output:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The peer of fine-tuning: the transformers library's Trainer at its best known settings."""
+"""Peer of the fine-tuning benchmark: transformers' Trainer at its best known settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pithy.text.view import Split, View
 
 @dataclass(frozen=True)
 class Settings:
-    """How the Trainer groups its texts, with what precision, and how many processes prepare its batches."""
+    """Batching of the Trainer, its precision and its number of dataloader workers."""
 
     grouped: bool
     bf16: bool
@@ -22,14 +22,14 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """The Trainer and its settings, for the results."""
+        """Name of the peer in the results: the Trainer and its settings."""
         order = "grouped by length" if self.grouped else "dynamic padding"
         workers = f", {self.workers} dataloader workers" if self.workers else ""
         return f"transformers Trainer, {order}, {'bf16' if self.bf16 else 'fp32'}{workers}"
 
 
 def examples(view: View, part: Split) -> list[dict[str, Any]]:
-    """A split as the Trainer reads it."""
+    """Return a split in the format of the Trainer."""
     room = minilm.LENGTH - len(view.prefix_ids) - len(view.suffix_ids)
     texts = ([*view.prefix_ids, *ids[:room].tolist(), *view.suffix_ids] for ids, _ in examples_of(part))
     pairs = zip(texts, part.labels, strict=True)
@@ -37,7 +37,7 @@ def examples(view: View, part: Split) -> list[dict[str, Any]]:
 
 
 def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, folder: Path, **more: Any) -> Any:
-    """A Trainer for one epoch on `rows`; `more` are arguments of the library's TrainingArguments."""
+    """Return a Trainer for one epoch on `rows`; `more` are further TrainingArguments."""
     import transformers
     from transformers import AutoTokenizer, DataCollatorWithPadding, TrainingArguments
 
@@ -48,7 +48,7 @@ def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, f
         bf16=how.bf16,
         use_cpu=True,
         dataloader_num_workers=how.workers,
-        dataloader_pin_memory=False,  # without a GPU it only warns
+        dataloader_pin_memory=False,  # without a GPU it only causes a warning
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -68,7 +68,7 @@ def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, f
 def run(
     view: View, split: tuple[list[dict[str, Any]], list[dict[str, Any]]], how: Settings, folder: Path, **more: Any
 ) -> float:
-    """Seconds of an epoch on the timed texts, after an epoch on those of the warm-up."""
+    """Return the seconds of an epoch on the timed texts, after an epoch on the warm-up texts."""
     warm_up, timed = split
     model = minilm.theirs(view)
     trainer(view, model, warm_up, how, folder, **more).train()

@@ -1,4 +1,4 @@
-"""Training of small models on short titles: our loop against a plain one, the same model, texts, steps and threads."""
+"""Training of small models on titles: our loop against a plain one with the same model, texts, steps and threads."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from pithy.training.precision import multiplies_bf16
 from pithy.training.views import context_of
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
-LENGTH = 32  # tokens; the peer that pads to max_length pads every title to it
+LENGTH = 32  # tokens; one of the peers pads every title to this length
 TITLES = 10_000
 SETTINGS = {"max_length": LENGTH, "steps": STEPS, "warm_up_steps": WARM_UP, "batch": "the recipe's", "threads": 1}
 PADDINGS: tuple[Padding, ...] = ("grouped by length", "to the longest")
 
 
 def peers() -> list[Settings]:
-    """The plain loop as a tutorial has it, then at its best known settings."""
+    """Return settings of the plain loop: the best known ones, then padding to max_length in fp32 as in a tutorial."""
     fast = multiplies_bf16("cpu")
     best = [Settings(padding, bf16) for bf16 in ({fast, False}) for padding in PADDINGS]
     return [*best, Settings("to max_length", bf16=False)]
 
 
 def fresh(name: str, view: View, seed: int = 0) -> Any:
-    """The system with new weights."""
+    """Return the system with new weights."""
     torch.manual_seed(seed)
     return RECIPES[name].build(context_of(view, LENGTH), name)
 
 
 def plain(name: str, view: View, seed: int = 0) -> Any:
-    """The same model with PyTorch's dropout."""
+    """Return the same model with PyTorch's dropout."""
     return replaced(fresh(name, view, seed), Dropout, nn.Dropout)
 
 
 def system_row(plan: Plan, name: str, view: View) -> Row:
-    """Titles a second of one epoch."""
+    """Return titles per second of one epoch."""
     config = config_of(name, epochs=1, max_length=LENGTH)
     split = parts(plan, view, config.batch_size)
     examples, count = examples_of_both(split), len(split[1])
@@ -71,6 +71,6 @@ def system_row(plan: Plan, name: str, view: View) -> Row:
 
 
 def rows(plan: Plan) -> list[Row]:
-    """Throughput of every system."""
+    """Return the throughput of every system."""
     view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(TITLES)))
     return [system_row(plan, name, view) for name in SYSTEMS]
