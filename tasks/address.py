@@ -1,4 +1,4 @@
-"""The address of a Ray cluster: whether it is one, and whether anything answers there."""
+"""Address of a Ray cluster: check of its format, and whether it accepts connections."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import socket
 from pithy.errors import ParameterError, TryAgainError
 from pithy.values import shown
 
-LOCAL = "local"  # a cluster of this machine's own processors, for one flow
+LOCAL = "local"  # a cluster on this machine's processors, for one flow
 PATIENCE = 10.0  # seconds
 PORTS = 65_535
 
 
 def knock(address: str | None) -> None:
-    """Try a cluster's door before anything is started: Ray itself would try for many minutes.
+    """Check that the Ray cluster at `address` accepts connections before anything is started.
 
-    Raises ParameterError for what is no address, TryAgainError where nothing answers.
+    Ray itself would retry for many minutes. None, `local` and `auto` are not checked. Raises ParameterError if the
+    address is malformed, TryAgainError if the connection fails.
     """
     if address is None or address in {LOCAL, "auto"}:
         return
@@ -24,7 +25,7 @@ def knock(address: str | None) -> None:
         raise ParameterError(f"--ray was {shown(address)!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()
-    except UnicodeError:  # a host's name that no name server takes
+    except UnicodeError:  # the host name cannot be encoded for DNS
         raise ParameterError(f"--ray was {shown(address)!r}: its host is not a name or an address") from None
     except OSError as error:
         raise TryAgainError(f"no Ray cluster answers at {address}: {error}") from None

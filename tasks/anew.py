@@ -1,4 +1,4 @@
-"""A stage made anew, although DVC takes it to be up to date."""
+"""Forced rerun of a stage that DVC considers up to date."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 def make(root: Path, name: str, log: Log) -> bool:
-    """Bring stage `name` up to date with what it needs, run it once more, and tell whether its output has changed.
+    """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
 
-    Raises PithyError with what the stage said where it fails.
+    Raises PithyError with the last lines of the stage's output if the stage fails.
     """
     _reproduce(root, [name], log)
     before = _outputs(root, name)

@@ -1,4 +1,4 @@
-"""What the served Prefect does by itself: runs whose process is gone are Crashed, and failures are told."""
+"""Prefect automations of the service: mark runs whose process is gone as Crashed, and report failures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ TEXT = """\
 
 
 def ensure(door: str | None, silence: float = SILENCE) -> None:
-    """Put both automations in place, one alone where there is no `door` for notices.
+    """Create or update both automations.
 
-    One that is switched off in the dashboard stays off.
+    `door` is the URL of the local relay for failure notices. Without it, the automation that reports failures is
+    deleted. An automation that is disabled in the dashboard stays disabled. `silence` is in seconds.
     """
     with get_client(sync_client=True) as client:
         _put(client, gone(silence))
@@ -39,7 +40,7 @@ def ensure(door: str | None, silence: float = SILENCE) -> None:
 
 
 def gone(silence: float) -> AutomationCore:
-    """A run that has given a heartbeat, and then for `silence` seconds no sign at all, is Crashed."""
+    """Return the automation that marks a run as Crashed if no event follows a heartbeat for `silence` seconds."""
     message = f"no heartbeat for {silence:g} s: the process is gone"
     return AutomationCore(
         name="crashed-runs",
@@ -47,7 +48,7 @@ def gone(silence: float) -> AutomationCore:
         trigger=EventTrigger(
             posture=Posture.Proactive,
             after={heartbeat.EVENT},
-            expect={"prefect.flow-run.*"},  # a final state may have any name
+            expect={"prefect.flow-run.*"},  # a final state can have any name
             match={"prefect.resource.id": "prefect.flow-run.*"},
             for_each={"prefect.resource.id"},
             within=timedelta(seconds=silence),
@@ -57,7 +58,7 @@ def gone(silence: float) -> AutomationCore:
 
 
 def failed(tell: CallWebhook) -> AutomationCore:
-    """A deployment's run that has Failed or Crashed is told."""
+    """Return the automation that reports a deployment's run that is Failed or Crashed."""
     return AutomationCore(
         name=BLOCK,
         description="A scheduled run that failed or crashed is told to the address in PITHY_WEBHOOK.",

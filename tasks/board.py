@@ -1,4 +1,4 @@
-"""Where every stage stands: a live table on a terminal, a plain line a finished stage otherwise."""
+"""Status of every stage: a live table on a terminal, otherwise one line for each finished stage."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ STYLES = {
     "Completed": "green",
     "Failed": "bold red",
 }
-# What is shown first where the terminal is too low for every row.
+# Rows with the lowest values are shown if the terminal has no room for all rows.
 URGENCY = {"Failed": 0, RUNNING: 1, RETRYING: 1, "Completed": 2, "Restored": 2}
 
 
 @dataclass
 class Row:
-    """One stage: its state, the seconds that it has worked, and the last thing it said."""
+    """State of one stage, its working time in seconds, and its last output line."""
 
     state: str = WAITING
     worked: float = 0.0
-    began: float | None = None  # on the monotonic clock, while it works
+    began: float | None = None  # monotonic time at which it started, while it runs
     line: str = ""
 
     @property
     def seconds(self) -> float:
-        """Seconds of work up to now, all tries together."""
+        """Seconds of work so far, summed over all tries."""
         return self.worked + (time.monotonic() - self.began if self.began is not None else 0.0)
 
 
 class Board:
-    """The state of every stage, safe to write from any thread."""
+    """Thread-safe status table of all stages."""
 
     def __init__(self, names: Iterable[str], console: Console) -> None:
         self.rows = {name: Row() for name in names}
@@ -51,23 +51,23 @@ class Board:
         self._lock = threading.Lock()
 
     def live(self) -> AbstractContextManager[object]:
-        """Show the board while the context is open, where there is a terminal."""
+        """Show the table while the context is open, if the output is a terminal."""
         if not self.console.is_terminal:
             return nullcontext()
         return Live(self, console=self.console, refresh_per_second=5)
 
     def begin(self, name: str) -> None:
-        """The stage starts to work."""
+        """Mark the stage as running."""
         with self._lock:
             row = self.rows[name]
             row.state, row.began, row.line = RUNNING, time.monotonic(), ""
 
     def say(self, name: str, line: str) -> None:
-        """The stage's last line."""
+        """Set the stage's last output line."""
         self.rows[name].line = line
 
     def end(self, name: str, state: str, line: str = "") -> None:
-        """The stage stops working, for good or until a retry."""
+        """Record that the stage has stopped, finally or until a retry. Prints a line if the output is no terminal."""
         with self._lock:
             row = self.rows[name]
             row.worked, row.began = row.seconds, None
@@ -76,7 +76,7 @@ class Board:
             self.console.print(f"{name} {state} {row.worked:.1f}", markup=False, highlight=False, soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
-        """The table, cut to the height of the terminal."""
+        """Return the table, cut to the height of the terminal."""
         room = max(self.console.size.height - 4, 5)
         rows = list(self.rows.items())
         hidden = 0

@@ -1,4 +1,4 @@
-"""The challenger of a run against the champion: both answer the development texts as they are now."""
+"""Comparison of a run's model (the challenger) with the champion on the current development texts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
 
 @dataclass(frozen=True)
 class Challenge:
-    """What became of a challenger; `challenger` is its entry, were it promoted."""
+    """Result of a comparison; `challenger` is the champion entry of the new model in case it is promoted."""
 
     decision: Decision
     challenger: Champion
 
 
 def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settings) -> Challenge:
-    """Judge the model that `run` chose, made in `place`, by the development texts of the run."""
+    """Compare the model that `run` chose with the champion on the development texts of the run.
+
+    `place` is the tree that produced the model. Without a champion, the model is promoted.
+    """
     from pithy.evaluation.challenge import Decision, decide
 
     validated, chosen = _found(stages, CORPUS).parent, _found(stages, SUMMARY).with_name(CHOSEN)
@@ -42,7 +45,7 @@ def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settin
     entry = _entry(place, run, chosen, validated, new, settings)
     if now is None:
         return Challenge(Decision(promoted=True, reason="the first champion"), entry)
-    folder = champion.restore(root, now)  # also where nothing is new: a promotion may have been killed half-way
+    folder = champion.restore(root, now)  # also if the model is not new: a promotion may have been killed halfway
     if reason := _not_new(root, now, entry.hashes.model):
         return Challenge(Decision(promoted=False, reason=reason), entry)
     old = _answers(folder / "model", corpus, texts)
@@ -51,7 +54,7 @@ def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settin
 
 
 def refuse_other(now: Champion | None, dataset: str) -> None:
-    """Raise ParameterError where the champion answers another question than models of `dataset` do."""
+    """Raise ParameterError if the champion was trained on another data set than `dataset`."""
     if now is not None and now.dataset != dataset:
         raise ParameterError(
             f"dataset was {dataset}, and the champion answers {now.dataset}: a repository has one champion; "
@@ -60,7 +63,7 @@ def refuse_other(now: Champion | None, dataset: str) -> None:
 
 
 def _not_new(root: Path, now: Champion, model: str) -> str:
-    """Why a model need not be judged; empty where it has to be."""
+    """Return why a model needs no comparison; empty if it needs one."""
     if now.hashes.model == model:
         return "the same model as the champion: nothing has changed"
     number = champion.taken_back(root, model)
@@ -70,7 +73,7 @@ def _not_new(root: Path, now: Champion, model: str) -> str:
 
 
 def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, settings: Settings) -> Champion:
-    """What champion.json says of the model, were it promoted."""
+    """Return the champion entry (champion.json) of the new model."""
     from pithy.evaluation.intervals import score_interval
     from pithy.evaluation.outcomes import SCORE
 
@@ -95,14 +98,14 @@ def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, se
 
 
 def dev_texts(validated: Path) -> pl.DataFrame:
-    """The development texts of a validated data set, with their labels."""
+    """Return the development texts of a validated data set, with their labels."""
     import polars as pl
 
     return pl.read_parquet(validated / "dev.parquet")
 
 
 def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> Judged:
-    """What a model says of `texts`, its classes in the order of the corpus; one that it does not know it never says."""
+    """Predict `texts`, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
     from pithy.evaluation.outcomes import judge
@@ -119,7 +122,7 @@ def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> Judged
 
 
 def gold(texts: pl.DataFrame, labels: list[str]) -> Any:
-    """Class numbers (N,), or indicators (N, C) where a text has several labels."""
+    """Return the gold labels: class indices (N,), or indicators (N, C) if a text can have several labels."""
     import numpy as np
 
     codes = dict(zip(labels, range(len(labels)), strict=True))

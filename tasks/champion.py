@@ -1,8 +1,8 @@
-"""The champion: the model in use, as a branch and tags in git, and runs/champion, a link to its folder.
+"""The champion: the model in use, as a branch and tags in git, and as the link runs/champion to its run's folder.
 
-Each commit of the branch `champion` is the whole tree that made the model, with its params.yaml and dvc.lock, and
-champion.json, which says what it is. So a clone that can reach DVC's cache can bring any champion back. The commits
-are made beside the user's index, branch and files.
+Each commit of the branch `champion` contains the whole tree that produced the model, with its params.yaml and dvc.lock,
+and champion.json, which describes the model. A clone that can reach DVC's cache can therefore restore any champion.
+Creating these commits does not change the user's index, branch or files.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OWN = {name: value for name, value in AUTHOR.items() if not name.endswith("_DATE
 
 @dataclass(frozen=True, kw_only=True)
 class Hashes:
-    """What made the model, and the model itself: the data as DVC names them, else the commit or SHA-256.
+    """Hashes of a champion: DVC's hash of the data, the commit of the code, SHA-256 of params.yaml and of the manifest.
 
-    `provenance` has the SHA-256 of data, code, parameters and weights, as the model's manifest names them.
+    `provenance` contains the SHA-256 of data, code, parameters and weights from the model's manifest.
     """
 
     data: str
@@ -47,7 +47,7 @@ class Hashes:
 
 
 class Score(TypedDict):
-    """A score on the development texts, with its interval."""
+    """Score on the development texts, with its confidence interval."""
 
     name: str
     value: float
@@ -57,7 +57,11 @@ class Score(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Champion:
-    """One entry of the branch. `previous` is the champion to go back to; `restores` is set where this one is back."""
+    """One entry of the branch.
+
+    `previous` is the number of the champion that a rollback restores. `restores` is the number of the champion that
+    this entry restores, or None if it is no rollback.
+    """
 
     number: Count = 0
     previous: Positive | None = None
@@ -71,7 +75,7 @@ class Champion:
     rows: int
     verdict: str = ""
     hashes: Hashes
-    model: InnerPath  # among DVC's outputs
+    model: InnerPath  # path among DVC's outputs
 
     def __str__(self) -> str:
         back = f", which is {self.restores} again" if self.restores else ""
@@ -81,38 +85,41 @@ class Champion:
 
 
 def tag(number: int) -> str:
-    """The tag of a champion, named as `dvc artifacts` reads versions."""
+    """Return the git tag of a champion, in the version format that `dvc artifacts` reads."""
     return f"refs/tags/champion@v{number}.0.0"
 
 
 @contextmanager
 def held(root: Path) -> Iterator[None]:
-    """Hold what only one process may change. Raises TryAgainError where another one does."""
+    """Hold the champion's lock. Raises TryAgainError if another process holds it."""
     with workspace.held(root / ".pithy" / "champion.lock", root / "runs" / "champion"):
         yield
 
 
 def current(root: Path) -> Champion | None:
-    """The champion, or None where there is none yet."""
+    """Return the champion, or None if there is none yet."""
     return _record(root, BRANCH) if _commit(root, BRANCH) else None
 
 
 def history(root: Path) -> list[Champion]:
-    """Every champion, the newest first."""
+    """Return all champions, newest first."""
     now = current(root)
     found = [] if now is None else [_record(root, tag(number)) for number in range(now.number, 0, -1)]
     return [each for each in found if each is not None]
 
 
 def taken_back(root: Path, model: str) -> int | None:
-    """The champion with the hash `model` that a rollback has put away, or None."""
+    """Return the number of the champion with the model hash `model` that a rollback has replaced, or None."""
     reigns = history(root)
     put_away = [before for after, before in pairwise(reigns) if after.restores]
     return next((each.number for each in put_away if each.hashes.model == model), None)
 
 
 def refuse(root: Path) -> None:
-    """Raise ParameterError where the next champion could not be entered, whoever it is."""
+    """Raise ParameterError if no new champion can be recorded.
+
+    This is the case if runs/champion is no link, the branch is checked out, or the next tag already exists.
+    """
     now = current(root)
     last = now.number if now else 0
     refuse_other(root / "runs" / "champion")
@@ -126,7 +133,11 @@ def refuse(root: Path) -> None:
 
 
 def promote(root: Path, place: Path, champion: Champion, reference: str) -> Champion:
-    """Make `champion` the one in use. `place` is the tree that made it; its run's folder is there already."""
+    """Make `champion` the model in use and return its entry.
+
+    `place` is the tree that produced the model; the folder of its run exists already. `reference` is the content of
+    reference.json.
+    """
     refuse(root)
     before = current(root)
     champion = replace(
@@ -135,7 +146,7 @@ def promote(root: Path, place: Path, champion: Champion, reference: str) -> Cham
         previous=before.number if before else None,
         since=_now(),
     )
-    clear_left((root / "runs").glob(f"*/.{REFERENCE}.*"))  # the next promotion has a run of its own
+    clear_left((root / "runs").glob(f"*/.{REFERENCE}.*"))  # of killed processes; later promotions use other folders
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with _index() as env:
         start = head(root)
@@ -150,7 +161,7 @@ def promote(root: Path, place: Path, champion: Champion, reference: str) -> Cham
 
 
 def rollback(root: Path) -> Champion:
-    """Go back to the champion before. Raises InputMissingError where there is none."""
+    """Restore the previous champion and return its new entry. Raises InputMissingError if there is none."""
     refuse(root)
     now = current(root)
     if now is None or now.previous is None:
@@ -162,21 +173,22 @@ def rollback(root: Path) -> Champion:
         git(root, "read-tree", tag(old.number), env=env)
         _put(root, {RECORD: _json(back)}, env)
         tree = git(root, "write-tree", env=env)
-    folder = restore(root, back, tag(old.number))  # first: a model that cannot be brought back is no champion
+    folder = restore(root, back, tag(old.number))  # before the entry: a model that cannot be restored is no champion
     try:
         _enter(root, back, tree, _commit(root, tag(old.number)))
     except Exception:
         point(folder.parent / "champion", now.run)
         raise
-    if (folder.parent / "champion").readlink().name != back.run:  # a drift check has put the one before there again
+    if (folder.parent / "champion").readlink().name != back.run:  # a concurrent drift check has reset the link
         point(folder.parent / "champion", back.run)
     return back
 
 
 def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
-    """The champion's folder, whole, with runs/champion pointing to it; from DVC's cache where it was deleted.
+    """Restore the champion's folder and the link runs/champion, and return the folder.
 
-    Raises InputMissingError where the cache has it no more.
+    A missing model is copied from DVC's cache. Raises InputMissingError if the cache does not contain it, DataError if
+    the cached model is another one.
     """
     folder = root / "runs" / champion.run
     commit = commit or tag(champion.number)
@@ -186,18 +198,18 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
         write_text(folder / REFERENCE, text_of(root, commit, REFERENCE) + "\n")
     point(folder.parent / "champion", champion.run)
     now = current(root)
-    if now is not None and now.number > champion.number:  # promoted meanwhile by another process
+    if now is not None and now.number > champion.number:  # another process has promoted it meanwhile
         point(folder.parent / "champion", now.run)
     return folder
 
 
 def model_hash(model: Path) -> str:
-    """SHA-256 of the model's manifest, which holds those of its files."""
+    """Return the SHA-256 of the model's manifest, which contains the hashes of its files."""
     return sha256(model / "manifest.json")
 
 
 def output_hash(place: Path, path: str) -> str:
-    """DVC's hash of the output `path` in the dvc.lock of `place`. Raises DataError where it has none."""
+    """Return DVC's hash of the output `path` in the dvc.lock of `place`. Raises DataError if there is none."""
     outs = (out for stage in _lock(place).values() for out in stage.get("outs", []))
     found = next((out["md5"] for out in outs if out["path"] == path), None)
     if found is None:
@@ -206,31 +218,31 @@ def output_hash(place: Path, path: str) -> str:
 
 
 def _enter(root: Path, champion: Champion, tree: str, made_from: str | None) -> None:
-    """Commit `tree`, and let the champion's tag and the branch, which says who is champion, point to it in one step."""
+    """Commit `tree`, then create the champion's tag and move the branch to the commit in one atomic step."""
     before = _commit(root, BRANCH)
     parents = [word for parent in dict.fromkeys((before, made_from)) if parent for word in ("-p", parent)]
     commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=OWN)
     label = _tag_object(root, champion, commit)
     moved = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
-    moves = f"create {tag(champion.number)} {label}\noption no-deref\n{moved}"  # where it is a symbolic reference
+    moves = f"create {tag(champion.number)} {label}\noption no-deref\n{moved}"  # it may be a symbolic ref
     git(root, "update-ref", "--stdin", text=moves)
 
 
 def _tag_object(root: Path, champion: Champion, commit: str) -> str:
-    """An annotated tag of `commit` to which no name points yet."""
+    """Create an annotated tag object of `commit`, without a ref, and return its hash."""
     name = tag(champion.number).removeprefix("refs/tags/")
     by = git(root, "var", "GIT_COMMITTER_IDENT", env=OWN)
     return git(root, "mktag", text=f"object {commit}\ntype commit\ntag {name}\ntagger {by}\n\n{champion}\n", env=OWN)
 
 
 def _refuse_checked_out(root: Path) -> None:
-    """A branch that moves under a checked-out tree would make all of it look edited."""
+    """Raise ParameterError if the branch is checked out: moving it would make all files look edited."""
     if f"branch {BRANCH}" in git(root, "worktree", "list", "--porcelain").splitlines():
         raise ParameterError("the branch 'champion' is checked out, and it is moved here: switch to another branch")
 
 
 def _untracked(place: Path, env: Mapping[str, str]) -> list[str]:
-    """New files that made the model: what the stages read and git has not seen, outputs and ignored files aside."""
+    """Return the files that the stages read and git does not track, without outputs and ignored files."""
     stages = _lock(place)
     outs = {out["path"] for stage in stages.values() for out in stage.get("outs", [])}
     read = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
@@ -257,7 +269,7 @@ def _bring_back(root: Path, champion: Champion, commit: str, model: Path) -> Non
             stored = DVCFileSystem(str(root), rev=_commit(root, commit))
             for file in stored.find(champion.model):
                 stored.get_file(file, str(temporary / PurePosixPath(file).name))
-        except Exception as error:  # DVC and its remotes have classes of their own
+        except Exception as error:  # DVC and its remotes raise exceptions of many classes
             reason = " ".join(str(error).split())[:200]
             raise InputMissingError(f"{model} is not whole, and DVC's cache does not have it: {reason}") from None
         if not _is_whole(temporary, champion.hashes.model):
@@ -265,7 +277,7 @@ def _bring_back(root: Path, champion: Champion, commit: str, model: Path) -> Non
 
 
 def _is_whole(model: Path, expected: str) -> bool:
-    """Whether the folder is the model as it was saved."""
+    """Return whether the folder contains the complete, unchanged model."""
     manifest = model / "manifest.json"
     if not manifest.is_file() or sha256(manifest) != expected:
         return False
@@ -277,7 +289,7 @@ def _is_whole(model: Path, expected: str) -> bool:
 
 
 def _record(root: Path, commit: str) -> Champion:
-    """Read champion.json at `commit`, which anybody may have written who can push the branch."""
+    """Read champion.json at `commit`. The content is untrusted: anyone who can push the branch may have written it."""
     name = commit.removeprefix("refs/").partition("/")[2]
     try:
         values = parsed_json(text_of(root, commit, RECORD))

@@ -1,6 +1,6 @@
-"""Stages and runs on the workers of a Ray cluster, through Prefect's task runner for it (the extra `ray`).
+"""Stages and runs on the workers of a Ray cluster, through Prefect's Ray task runner (the extra `ray`).
 
-The workers see the repository under the same path: on one machine, or on a disk that all of them share.
+The workers must see the repository under the same path: on the same machine, or on a shared disk.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
     from prefect.task_runners import TaskRunner
 
-# Otherwise Ray kills a worker's leash, which could then not end the stage that hangs on it.
+# Otherwise Ray kills the process that supervises a stage, which could then not terminate the stage.
 OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
-HANDED_ON = ("PREFECT_", "PITHY_", "OMP_")  # beginnings of the variables that a worker needs
+HANDED_ON = ("PREFECT_", "PITHY_", "OMP_")  # prefixes of the environment variables that a worker needs
 
 
 @dataclass(frozen=True)
 class Remote:
-    """Runs a stage of the workspace `root` on the worker that its task was sent to, and tells nobody but that task."""
+    """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task."""
 
     root: Path
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        """Run the stage. It hangs on this process: whatever ends the worker ends the stage."""
+        """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
         return Runner(self.root, Board([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
 
     def again(self, name: str, line: str) -> None:
-        """The board is elsewhere."""
+        """Do nothing: the status table is in another process."""
 
     def ended(self, name: str, outcome: Outcome) -> None:
-        """The board is elsewhere."""
+        """Do nothing: the status table is in another process."""
 
 
 @contextmanager
 def joined(
     address: str | None, root: Path, slots: int | None = None
 ) -> Iterator[TaskRunner[PrefectFuture[Any]] | None]:
-    """The task runner of the Ray cluster at `address`: `local`, `auto`, HOST:PORT or ray://HOST:PORT. None for None.
+    """Connect to the Ray cluster at `address` and yield its task runner; yield None if `address` is None.
 
-    A local cluster runs `slots` tasks at a time. Raises InputMissingError without Ray, TryAgainError where the cluster
-    does not answer.
+    `address` is `local`, `auto`, HOST:PORT or ray://HOST:PORT. A local cluster runs `slots` tasks at a time. Raises
+    InputMissingError if Ray is not installed, TryAgainError if the cluster does not respond.
     """
     if address is None:
         yield None
@@ -79,11 +79,11 @@ def joined(
 
 
 def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
-    """What Ray is told: the workers find the code of `root`, and talk to the server that we talk to."""
+    """Return Ray's options: the workers import the code of `root` and use this process's Prefect server."""
     settings = {name: value for name, value in os.environ.items() if name.startswith(HANDED_ON)}
     code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
     settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **OWN_END}
-    # Ray starts a worker by a line for the shell, in which it does not quote the path of Python.
+    # Ray starts a worker with a shell command and does not quote the path of Python in it.
     environment = {"env_vars": settings, "py_executable": shlex.quote(sys.executable)}
     options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
     if address == LOCAL:
@@ -93,7 +93,7 @@ def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
 
 
 def run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
-    """Send each stage as soon as those that it needs have ended: a task that waits takes up a process of a worker."""
+    """Submit each stage once its dependencies have finished: a waiting task would occupy a worker process."""
     import ray
 
     futures: dict[str, Any] = {}

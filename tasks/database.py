@@ -1,4 +1,4 @@
-"""The database of a served Prefect: PostgreSQL where DATABASE or DATABASE_FILE gives an address, SQLite otherwise."""
+"""Database of the served Prefect: PostgreSQL if DATABASE or DATABASE_FILE is set, otherwise SQLite."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 DRIVER = "postgresql+asyncpg"
-PATIENCE = 10.0  # seconds for an answer
+PATIENCE = 10.0  # seconds to wait for a connection
 
 
 def address() -> str:
-    """Take the address out of the environment: DATABASE, or the content of the file that DATABASE_FILE names.
+    """Remove the address from the environment and return it; return an empty string if none is set.
 
-    Empty without either. Raises ParameterError where both are set or others can read the file, InputMissingError where
-    there is no file.
+    The address is the value of DATABASE, or the content of the file that DATABASE_FILE names. Raises ParameterError if
+    both are set or other users can read the file, InputMissingError if the file is missing.
     """
     value, file = os.environ.pop("DATABASE", ""), os.environ.pop("DATABASE_FILE", "")
     if not file:
@@ -38,13 +38,16 @@ def address() -> str:
 
 
 def checked(address: str) -> str:
-    """`address`, which answers. Raises ParameterError or SourceUnavailableError, whose lines hold no password."""
+    """Test the connection to `address` and return `address`.
+
+    Raises ParameterError or SourceUnavailableError; their messages contain no password.
+    """
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
         url = make_url(address)
-    except (ArgumentError, ValueError):  # whose words may hold the password
+    except (ArgumentError, ValueError):  # the message may contain the password
         raise ParameterError(f"DATABASE is no address: {DRIVER}://user:password@host/name is allowed") from None
     if url.drivername != DRIVER:
         raise ParameterError(
@@ -66,7 +69,7 @@ async def _ask(url: URL, where: str) -> None:
         await engine.dispose()
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         raise ParameterError(f"DATABASE ({where}) is refused: {error}") from None
-    except (ArgumentError, TypeError, ValueError, OverflowError):  # of the driver, whose words may hold a password
+    except (ArgumentError, TypeError, ValueError, OverflowError):  # from the driver; the message may contain a password
         options = f", options {', '.join(map(shown, sorted(url.query)))}" if url.query else ""
         raise ParameterError(
             f"DATABASE ({where}{options}): an option is unknown, or it or the port has a value that is not allowed"

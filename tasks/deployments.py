@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml, in a work pool whose runs start in the repository itself."""
+"""Deployments of prefect.yaml, in a work pool whose runs start in the repository's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ FAULT = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # 
 
 
 def names(root: Path) -> list[str]:
-    """The names that prefect.yaml gives. Raises InputMissingError, ParameterError."""
+    """Return the names of the deployments in prefect.yaml.
+
+    Raises InputMissingError if the file is missing, ParameterError if a deployment has no name.
+    """
     try:
         return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
     except FileNotFoundError:
@@ -33,10 +36,10 @@ def names(root: Path) -> list[str]:
 
 
 def pool(root: Path) -> None:
-    """The work pool, made or brought up to date.
+    """Create or update the work pool.
 
-    With a command of its own a run stays in the worker's process group, and ends with it; Prefect's default puts it
-    in another one, which outlives a killed worker.
+    The pool sets its own command, so that a run stays in the worker's process group and ends with the worker. Prefect's
+    default starts the run in another process group, which survives a killed worker.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
@@ -57,7 +60,10 @@ def pool(root: Path) -> None:
 
 
 def deploy(root: Path, wanted: list[str]) -> None:
-    """Deploy `wanted`, all of prefect.yaml, and remove what an earlier one had. Raises ParameterError."""
+    """Deploy all of prefect.yaml (the names in `wanted`) and delete the pool's other deployments.
+
+    Raises ParameterError if one of them cannot be deployed.
+    """
     log = server.home() / "deploy.log"
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", FILE]
     with log.open("w") as file:
@@ -70,7 +76,7 @@ def deploy(root: Path, wanted: list[str]) -> None:
 
 
 def bury(*, stopped: bool) -> None:
-    """End the runs of the pool that are still said to run: there is no worker any more that could run them."""
+    """Mark the pool's unfinished runs as Cancelled if `stopped`, otherwise as Crashed: no worker executes them."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.objects import State
@@ -86,14 +92,14 @@ def bury(*, stopped: bool) -> None:
 
 
 def skip_missed() -> None:
-    """Remove the runs that were due while no service was there: a worker would start all of them at once."""
+    """Delete the runs that became due while the service was down: a worker would start all of them at once."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterNextScheduledStartTime
 
     due = FlowRunFilterNextScheduledStartTime.model_validate({"before_": datetime.now(UTC)})
     missed = FlowRunFilter(state=_types("SCHEDULED"), next_scheduled_start_time=due)
     with get_client(sync_client=True) as client:
-        while found := client.read_flow_runs(flow_run_filter=missed, work_pool_filter=_mine()):  # a page at a time
+        while found := client.read_flow_runs(flow_run_filter=missed, work_pool_filter=_mine()):  # one page per request
             for run in found:
                 client.delete_flow_run(run.id)
 
@@ -112,7 +118,7 @@ def _mine() -> WorkPoolFilter:
 
 
 def _settle(wanted: list[str], code: int, log: Path) -> None:
-    """Check what is deployed now, and remove what is no longer wanted."""
+    """Check that all of `wanted` is deployed, and delete other deployments."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:

@@ -1,7 +1,7 @@
-"""How the results of two git revisions differ: python -m tasks.diff REV [OTHER].
+"""Comparison of the results of two git revisions: python -m tasks.diff REV [OTHER].
 
-What `dvc metrics diff`, `dvc params diff` and `dvc plots diff` say, as one page that opens offline, runs/diff.html.
-Without OTHER, REV is compared with the tree as it stands. Results come from the cache, else from the DVC remote.
+The page runs/diff.html shows the output of `dvc metrics diff`, `dvc params diff` and `dvc plots diff`, and opens
+offline. Without OTHER, REV is compared with the working tree. The results come from DVC's cache, or else its remote.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pithy.evaluation.difference import Change, render_difference
 from pithy.files import write_text
 from tasks import git
 
-TREE = "workspace"  # DVC's name of the tree as it stands
+TREE = "workspace"  # DVC's name for the working tree
 PAGE = Path("runs/diff.html")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -44,7 +44,7 @@ def main(
 
 
 def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
-    """What `dvc WHAT diff` says. Raises InputMissingError with DVC's own words."""
+    """Return the output of `dvc WHAT diff`. Raises InputMissingError with DVC's message."""
     command = [sys.executable, "-m", "dvc", what, "diff", "--json", *revisions]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -54,7 +54,7 @@ def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
 
 
 def _plots(root: Path, revisions: list[str], said: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The Vega-Lite specification of every plot. Raises InputMissingError for a revision that has none."""
+    """Return the Vega-Lite specification of every plot. Raises InputMissingError for a revision without plots."""
     plots = {name: plot for name, drawn in said.get("data", {}).items() for plot in drawn if plot["type"] == "vega"}
     shown = {name for plot in plots.values() for label in plot["revisions"] for name in label.split(",")}
     for name in revisions:

@@ -1,4 +1,4 @@
-"""The texts that the champion knows, measured once when it is promoted, and new ones measured against them."""
+"""Reference statistics of the champion's texts, computed at its promotion, and the drift of new texts from them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pithy.corpus.source import Source
     from pithy.evaluation.drift import Measure
 
-MOST = 20_000  # training texts that are looked at
+MOST = 20_000  # maximum number of training texts in the reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What new texts look like to a champion; `labelled` of the texts have labels, and so could be learnt."""
+    """Result of a drift check; `labelled` is the number of texts with labels, which can be used for training."""
 
     champion: int
     texts: int
@@ -40,11 +40,11 @@ class Drift:
 
     @property
     def drifted(self) -> list[str]:
-        """The measures that have drifted."""
+        """Names of the measures that have drifted."""
         return [measure.name for measure in self.measures if measure.drifted]
 
     def as_json(self) -> dict[str, Any]:
-        """The content of a drift check's file: what is infinite is null there, as JSON has no number for it."""
+        """Return the content of a drift check's file. Infinite values become null, because JSON has no infinity."""
         chances = [None if math.isinf(each.chance) else each.chance for each in self.measures]
         measures = [asdict(each) | {"chance": chance} for each, chance in zip(self.measures, chances, strict=True)]
         return asdict(self) | {"measures": measures}
@@ -59,16 +59,17 @@ class Drift:
 
 @dataclass(frozen=True)
 class Texts:
-    """New texts, and the labels of each that has any."""
+    """New texts, and the label lists of those that have labels."""
 
     texts: list[str]
     labels: list[list[str]]
 
 
 def reference(model: Path, stages: Graph) -> str:
-    """What is kept of the texts that `model` knows, as JSON: training texts, and what it says of development texts.
+    """Return the reference statistics of the texts that `model` knows, as JSON.
 
-    A model is surer of training texts than it will be of any others, and knows all of their tokens.
+    Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
+    those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
     from pithy.evaluation.drift import Reference, classes, histogram, learnt, lengths, likeness
     from pithy.inference.predictor import Predictor
@@ -95,7 +96,10 @@ def reference(model: Path, stages: Graph) -> str:
 
 
 def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
-    """Measure new texts against the champion in `folder`."""
+    """Measure the drift of new texts from the reference of the champion in `folder`.
+
+    Raises DataError if the reference lacks a measure.
+    """
     from pithy.evaluation.drift import MEASURES, Reference, lengths, likeness
     from pithy.evaluation.drift import measure as compare
     from pithy.inference.predictor import Predictor
@@ -114,7 +118,7 @@ def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
 
 
 def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> Texts:
-    """The newest texts that wait to be taken in, or those of `file`. Raises DataError for what cannot be read."""
+    """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
     source = ingest.stream(root, dataset)
     with TemporaryDirectory() as scratch:
         files = [file] if file else _newest_first(root, settings.retrain, Path(scratch))
@@ -129,7 +133,7 @@ def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[
 
 
 def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
-    """The last texts of each file until there are `window`."""
+    """Return the last texts of each file, at most `window` in total."""
     from pithy.corpus.incoming import read_file, read_texts
 
     texts: list[str] = []
@@ -142,7 +146,7 @@ def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
             continue
         try:
             frame = read_file(file, source).tail(room)
-        except DataError:  # without labels, or broken, which reading it as texts alone says
+        except DataError:  # without labels, or broken: then read_texts raises an error
             texts += read_texts(file, source)[-room:]
         else:
             texts += frame["text"].to_list()
@@ -151,7 +155,7 @@ def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
 
 
 def _answers(predictor: Any, texts: list[str]) -> dict[str, Any]:
-    """unknown, predicted and confidence of each text."""
+    """Return the share of unknown tokens, the predicted class and the confidence of each text."""
     from pithy.evaluation.drift import unknown_share
 
     encoder, said = predictor.encoder, predictor.probabilities(texts)
@@ -164,7 +168,7 @@ def _answers(predictor: Any, texts: list[str]) -> dict[str, Any]:
 
 
 def _training_texts(validated: Path) -> pl.DataFrame:
-    """Training texts with their labels, evenly spaced where there are many."""
+    """Return the training texts with their labels, or an evenly spaced sample of at most MOST."""
     import polars as pl
 
     from pithy.corpus.keys import SPLITS
@@ -174,7 +178,7 @@ def _training_texts(validated: Path) -> pl.DataFrame:
 
 
 def _labels(frame: pl.DataFrame) -> list[list[str]]:
-    """The labels of each row that has any."""
+    """Return the label list of each row that has labels."""
     several = "labels" in frame.columns
     rows = frame["labels"].to_list() if several else [[label] for label in frame["label"].to_list()]
     kept = ([label for label in row or [] if label] for row in rows)
@@ -182,7 +186,7 @@ def _labels(frame: pl.DataFrame) -> list[list[str]]:
 
 
 def _codes(labels: list[list[str]], known: list[str]) -> Any:
-    """The numbers of the labels that the champion knows, of all rows together."""
+    """Return the class indices of all labels that the champion knows, concatenated over the rows."""
     import polars as pl
 
     codes = dict(zip(known, range(len(known)), strict=True))

@@ -1,9 +1,10 @@
-"""DVC's command line, with a lock file in which only the block of the stage that ended is written anew.
+"""DVC's command line with a faster dvc.lock update: only the block of the finished stage is rewritten.
 
-DVC itself parses all of dvc.lock with its comments and writes all of it whenever a stage ends: five seconds where 43
-systems stand in it. The block is what DVC's own dumper makes of the stage, so the file is DVC's to the byte.
+DVC itself parses and writes the whole of dvc.lock, with its comments, whenever a stage ends. This takes five seconds
+with 43 systems. DVC's own dumper writes the block, so the file is identical to DVC's, byte for byte.
 
-Run as a file with -P, as the workspace that DVC works in may lack this package: python -P tasks/dvc_repro.py repro …
+Run this as a file with -P, since the workspace in which DVC works may lack this package:
+python -P tasks/dvc_repro.py repro …
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from dvc.stage import serialize
 from dvc.utils.serialize import dumps_yaml
 
 HEAD = "schema: '2.0'\nstages:\n"
-BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line, and what is further in
+BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
 
-whole = dvcfile.Lockfile.dump_stages  # DVC's own
+whole = dvcfile.Lockfile.dump_stages  # the original method
 
 
 def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
-    """In the place of `Lockfile.dump_stages`, which does it where the file is not as DVC writes it."""
+    """Replace `Lockfile.dump_stages`; call the original if the file is not formatted as DVC writes it."""
     file = Path(self.path)
     before = file.read_text(encoding="utf-8") if self.exists() else HEAD
     blocks = blocks_of(before)
@@ -41,7 +42,7 @@ def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
 
 
 def blocks_of(text: str) -> dict[str, str] | None:
-    """The text of each stage by its first line, in their order; None where anything else stands in the file."""
+    """Return the text of each stage by its first line, in file order; None if the file contains anything else."""
     blocks = BLOCK.findall(text, len(HEAD))
     if not text.startswith(HEAD) or len(HEAD) + sum(map(len, blocks)) != len(text):
         return None

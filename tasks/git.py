@@ -1,4 +1,4 @@
-"""The few things asked of git. Nothing here touches the user's index, branches or files."""
+"""Helpers that run git. None of them touches the user's index, branches or files."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from pithy.errors import DataError, InputMissingError
 
-# The same tree gives the same commit, whoever asks and whenever.
+# Fixed author and date: the same tree always gives the same commit.
 AUTHOR = {
     f"GIT_{role}_{fact}": value
     for role in ("AUTHOR", "COMMITTER")
     for fact, value in (("NAME", "pithy"), ("EMAIL", "pithy@localhost"), ("DATE", "@0 +0000"))
 }
 
-WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in messages of git about files that it cannot write
-LITTLE = 1 << 16  # bytes of a full disk that may be left
-LARGEST = 1 << 26  # bytes of a file that is read from a commit
+WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
+LITTLE = 1 << 16  # a disk with fewer free bytes counts as full
+LARGEST = 1 << 26  # maximum size in bytes of a file read from a commit
 
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
-    """Run git in `folder` with none of the user's hooks, `text` as its input; its output.
+    """Run git in `folder` without the user's hooks, with `text` as standard input, and return its output.
 
-    Raises InputMissingError with git's own words, OSError where the disk is full or read-only.
+    Raises InputMissingError with git's message, OSError if the disk is full or read-only.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
@@ -40,7 +40,7 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
             input=text,
             capture_output=True,
             encoding="utf-8",
-            errors="surrogateescape",  # names of files may be any bytes
+            errors="surrogateescape",  # file names can contain any bytes
             check=False,
         )
     except FileNotFoundError:
@@ -54,18 +54,18 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
 
 
 def _disk_fault(folder: Path, said: str) -> int | None:
-    """The number of the system's fault behind a failure of git; a full disk is not named in all of its messages."""
+    """Return the errno of the disk error behind a failure of git, or None; git does not always name a full disk."""
     named = (fault for fault in (errno.ENOSPC, errno.EROFS) if os.strerror(fault) in said)
     return next(named, errno.ENOSPC if _is_full(folder, said) else None)
 
 
 def _is_full(folder: Path, said: str) -> bool:
-    places = (folder, Path(gettempdir()))  # the latter has the index
+    places = (folder, Path(gettempdir()))  # the latter contains the index
     return bool(WRITING.search(said)) and any(shutil.disk_usage(place).free < LITTLE for place in places)
 
 
 def head(folder: Path) -> str | None:
-    """The current commit, or None where there is none yet."""
+    """Return the current commit, or None if there is none yet."""
     try:
         return git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     except InputMissingError:
@@ -73,7 +73,7 @@ def head(folder: Path) -> str | None:
 
 
 def revision(folder: Path) -> str:
-    """The current commit, `-dirty` where the tree differs from it; "unknown" without git."""
+    """Return the current commit, with `-dirty` if the tree differs from it; "unknown" without git."""
     commit = head(folder)
     try:
         dirty = git(folder, "status", "--porcelain")
@@ -83,7 +83,7 @@ def revision(folder: Path) -> str:
 
 
 def resolve(folder: Path, name: str) -> str:
-    """The commit that `name` stands for. Raises InputMissingError."""
+    """Return the commit that `name` refers to. Raises InputMissingError if there is none."""
     try:
         return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except InputMissingError:
@@ -91,11 +91,14 @@ def resolve(folder: Path, name: str) -> str:
 
 
 def snapshot(folder: Path) -> str:
-    """A commit, on no branch, of the tree as it stands: uncommitted and untracked files too, ignored ones not."""
+    """Commit the working tree, on no branch, with uncommitted and untracked files but without ignored ones.
+
+    Returns the commit.
+    """
     index = folder / git(folder, "rev-parse", "--git-path", "index")
     with TemporaryDirectory() as temporary:
         env = {**AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
-        if index.exists():  # what git knows of unchanged files spares reading them again
+        if index.exists():  # with the cached file states, git does not read unchanged files again
             shutil.copy2(index, env["GIT_INDEX_FILE"])
         git(folder, "add", "--all", env=env)
         tree = git(folder, "write-tree", env=env)
@@ -107,7 +110,7 @@ def snapshot(folder: Path) -> str:
 def text_of(folder: Path, commit: str, name: str) -> str:
     """Return the text of the file `name` at `commit`.
 
-    Raises InputMissingError where there is none, DataError for one that is too large or not UTF-8.
+    Raises InputMissingError if the file does not exist, DataError if it is too large or not UTF-8.
     """
     spec = f"{commit}:{name}"
     if int(git(folder, "cat-file", "-s", spec)) <= LARGEST:
@@ -120,7 +123,7 @@ def text_of(folder: Path, commit: str, name: str) -> str:
 
 
 def check_out(folder: Path, workspace: Path, commit: str) -> None:
-    """Make `workspace` a worktree of `folder` at `commit`; files that git ignores stay."""
+    """Make `workspace` a worktree of `folder` at `commit`; in an existing worktree, ignored files are kept."""
     if _belongs(folder, workspace):
         git(workspace, "reset", "--quiet", "--hard", commit)
         return
@@ -129,7 +132,7 @@ def check_out(folder: Path, workspace: Path, commit: str) -> None:
 
 
 def _belongs(folder: Path, workspace: Path) -> bool:
-    """Whether `workspace` is a worktree of `folder`, and not of the repository that both were copied from."""
+    """Return whether `workspace` is a worktree of `folder`, not of a repository that both were copied from."""
     if not (workspace / ".git").exists() or not head(workspace):
         return False
     here, there = ((each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace))

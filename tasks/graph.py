@@ -1,4 +1,4 @@
-"""The pipeline's graph as DVC reads it from dvc.yaml, and which part of it is up to date."""
+"""The pipeline's graph as DVC reads it from dvc.yaml, and the stages that are up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.mend import mend_records
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: DVC's name of it, the stages that it needs, and the paths that it writes."""
+    """One stage: its name in DVC, the stages that it depends on, and the paths that it writes."""
 
     name: str
     needs: frozenset[str]
@@ -22,29 +22,29 @@ class Stage:
 
 @dataclass(frozen=True)
 class Graph:
-    """Every stage of a workspace in the order of `dvc repro`; `current` are those that DVC need not look at."""
+    """All stages of a workspace in the order of `dvc repro`; the stages in `current` need not run."""
 
     stages: dict[str, Stage]
     current: frozenset[str] = field(default_factory=frozenset)
 
     def __iter__(self) -> Iterator[Stage]:
-        """The stages, needed ones first."""
+        """Iterate over the stages, dependencies first."""
         return iter(self.stages.values())
 
     def __len__(self) -> int:
         return len(self.stages)
 
     def find(self, name: str) -> Path | None:
-        """The file `name` in the output folder of the first stage that wrote one, or None."""
+        """Return the file `name` in the output folder of the first stage that wrote one, or None."""
         files = (out / name for stage in self for out in stage.outs)
         return next((file for file in files if file.is_file()), None)
 
 
 def read(root: Path) -> Graph:
-    """The graph of the workspace `root`, checked against the disk once.
+    """Read the graph of the workspace `root`, and compare it with the disk once. Repairs damaged DVC records first.
 
-    Raises InputMissingError where there is no pipeline, ParameterError for a dvc.yaml that cannot be read,
-    TryAgainError where another process holds DVC's lock.
+    Raises InputMissingError if there is no pipeline, ParameterError if dvc.yaml is invalid, TryAgainError if another
+    process holds DVC's lock.
     """
     from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.lock import LockError
@@ -56,7 +56,7 @@ def read(root: Path) -> Graph:
     try:
         mend_records(root)
         with Repo(str(root), _wait_for_lock=True) as repo:
-            edges = get_active_graph(repo.index.graph)  # an edge points from a stage to one that it needs
+            edges = get_active_graph(repo.index.graph)  # an edge points from a stage to a dependency
             stages = {
                 _name(stage): Stage(
                     name=_name(stage),
@@ -77,7 +77,7 @@ def read(root: Path) -> Graph:
 
 
 def _name(stage: Any) -> str:
-    """What `dvc repro` in the root calls the stage; DVC's own `addressing` changes with the current folder."""
+    """Return the stage's name for `dvc repro` in the root; DVC's own `addressing` depends on the current folder."""
     path, name = str(stage.path_in_repo), getattr(stage, "name", "")  # a .dvc file has no name
     if path == "dvc.yaml":
         return str(name)
@@ -85,7 +85,7 @@ def _name(stage: Any) -> str:
 
 
 def _current(stages: dict[str, Stage], changed: set[str]) -> frozenset[str]:
-    """The stages that are unchanged, as is everything before them."""
+    """Return the stages that are unchanged, with all of their dependencies unchanged."""
     current: set[str] = set()
     for stage in stages.values():
         if stage.name not in changed and stage.needs <= current:

@@ -1,6 +1,6 @@
-"""A run's sign of life: the event that Prefect's own thread gives, from one that stops at once.
+"""Heartbeat events of a flow run, from a thread that stops at once.
 
-Prefect's sleeps for a second at a time, and a flow waits for it at its end.
+Prefect's own heartbeat thread sleeps for a second at a time, and a flow waits for it at its end.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ EVERY = 30.0  # seconds
 
 @contextmanager
 def given() -> Iterator[None]:
-    """Tell the server, while the context is open, that this flow's run is alive; where Prefect does, leave it to it."""
+    """Send heartbeat events for this flow run while the context is open, unless Prefect sends its own."""
     if PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() is not None:
         yield
         return
     stop = threading.Event()
-    # A thread begins without the settings and the run of its parent.
+    # A new thread does not inherit the context of its parent (settings and flow run).
     threading.Thread(target=contextvars.copy_context().run, args=(_beat, stop), daemon=True).start()
     try:
         yield

@@ -1,7 +1,7 @@
-"""New labelled rows: from the folder or the database where they arrive into the data set that grows.
+"""Ingestion of new labelled rows, from a folder or a database, into the growing data set.
 
-Whatever happens in between, a row is neither lost nor taken twice: the data set is replaced in one step, a text that it
-has is not taken again, and a file is archived only if it is still the one whose rows are in.
+No row is lost or added twice, whatever happens meanwhile. The data set is replaced atomically, texts that it already
+contains are skipped, and a file is archived only if it is still the file whose rows were added.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from pithy.corpus.incoming import NewRows
     from pithy.corpus.source import Source
 
-SUFFIX = "_live"  # of the data set that grows
-TABLE = "rows.parquet"  # the answer of a database
+SUFFIX = "_live"  # of the growing data set's name
+TABLE = "rows.parquet"  # the result of the database query
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """What one look at the stream brought: the rows added (of them to dev), those known already, the files taken.
+    """Result of an ingestion.
 
-    `left` says of every other file why it was left where it is.
+    `rows` counts the added rows and `dev` those of them in the development split. `known` counts the skipped rows whose
+    text was already known. `files` are the archived files; `left` says why each other file was left in place.
     """
 
     dataset: str
@@ -50,10 +51,10 @@ class Arrival:
 
 
 def take(root: Path, dataset: str, settings: Settings) -> Arrival:
-    """Add what waits to the data set that grows out of `dataset`, which is made where there is none.
+    """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
-    A file without rows, a link and a file that changes meanwhile are left, and other files are taken. Raises DataError,
-    with all faults and nothing changed, for a file that cannot be read or a row that breaks a rule.
+    Files without rows, links, and files that change meanwhile are left in place, and the other files are ingested.
+    Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
     rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
@@ -74,13 +75,13 @@ def _changed(file: Path) -> str:
 
 
 def grown_name(dataset: str) -> str:
-    """The data set that grows out of `dataset`. Raises ParameterError for what is not a name."""
+    """Return the name of the growing data set of `dataset`. Raises ParameterError if `dataset` is no valid name."""
     check_name("dataset", dataset)
     return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
 
 
 def stream(root: Path, name: str) -> Source:
-    """New rows of the data set `name`: they have the columns of the base, and the labels that are known by now."""
+    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
     from pithy.corpus.source import load_source
 
     folder = root / "data" / "sources"
@@ -88,20 +89,20 @@ def stream(root: Path, name: str) -> Source:
 
 
 def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    """The table that the database answers with, written to `scratch`; nothing where it has no rows."""
+    """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
     if settings.database is None:
         return []
     from pithy.corpus.queries import write_table
 
     try:
         write_table(settings.database.url, settings.database.query, scratch / TABLE, root)
-    except DataError:  # an empty answer
+    except DataError:  # an empty result
         return []
     return [scratch / TABLE]
 
 
 def _begin(root: Path, base: str, rows: Path, described: Path, settings: Settings) -> None:
-    """Make the growing data set of the base as it stands, the rows first: without a description they are not used."""
+    """Create the growing data set from the base, rows first: without a description, rows are not used."""
     if described.exists() and not rows.exists():
         raise InputMissingError(
             f"{rows} is missing, which {described.name} describes: bring it back (dvc get . data/raw/{rows.name} "
@@ -123,7 +124,7 @@ def _begin(root: Path, base: str, rows: Path, described: Path, settings: Setting
 
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
-    """The base, fetched and judged as the pipeline does it."""
+    """Download and validate the base as the pipeline does."""
     from pithy.corpus.fetch import Fetcher
     from pithy.corpus.readers import spool_corpus
     from pithy.corpus.validation import validate

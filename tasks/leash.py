@@ -1,8 +1,9 @@
-"""A command that cannot outlive whoever started it.
+"""Child processes that cannot outlive their parent.
 
-`start` runs this file as a small process between the two. It holds one end of a pipe; when the other end closes,
-because the parent lets go or is gone (killed included), the command and all that it started are interrupted and,
-after a grace, killed. This file imports nothing of ours: it starts in a few milliseconds.
+`start` runs this file as a small supervisor between the parent and the command. The supervisor holds one end of a pipe.
+The other end closes when the parent closes it, exits or is killed. Then the supervisor interrupts the command and all
+processes of its group, and kills them after a grace period. This file imports no project code, so it starts in a few
+milliseconds.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ GRACE = 10.0  # seconds between the interrupt and the kill
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """Run `command` on a leash; `options` are Popen's. The exit code of a killed command is 128 + the signal."""
+    """Start `command` under supervision; `options` are Popen's. A killed command exits with 128 + the signal."""
     leash = [sys.executable, "-I", "-S", __file__, *command]
     return subprocess.Popen(leash, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
 
 
 def let_go(child: subprocess.Popen[str]) -> None:
-    """Ask for the end of the command and of all that it started; `child.wait()` tells when they are gone."""
+    """Request the end of the command and all processes of its group; `child.wait()` returns when they have ended."""
     if child.stdin:
         child.stdin.close()
 
 
 class Pack:
-    """Leashed children that end together; after `stop` none starts any more. Safe from any thread."""
+    """Supervised child processes that are terminated together. Thread-safe; after `stop`, no new process starts."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -41,7 +42,7 @@ class Pack:
         self._children: set[subprocess.Popen[str]] = set()
 
     def start(self, begin: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str] | None:
-        """The child that `begin` starts, or None after `stop`."""
+        """Start a child with `begin` and return it; return None after `stop`."""
         with self._lock:
             if self.stopped:
                 return None
@@ -54,7 +55,7 @@ class Pack:
         self._children.discard(child)
 
     def stop(self) -> None:
-        """Let go of every child."""
+        """Terminate all children and start no new ones."""
         with self._lock:
             self.stopped = True
             for child in self._children:
@@ -75,13 +76,13 @@ def _end_with_parent(group: int) -> None:
 
 
 def main(command: Sequence[str]) -> None:
-    """Run the command in a group of its own and exit with its code."""
-    # A background job of a shell ignores SIGINT, and would hand that down.
+    """Run the command in its own process group and exit with its exit code."""
+    # A background job of a shell ignores SIGINT, and child processes would inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     threading.Thread(target=_end_with_parent, args=(child.pid,), daemon=True).start()
     code = child.wait()
-    _signal(child.pid, signal.SIGKILL)  # what the command left behind
+    _signal(child.pid, signal.SIGKILL)  # processes that the command left running
     os._exit(code if code >= 0 else 128 - code)
 
 

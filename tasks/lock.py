@@ -1,4 +1,4 @@
-"""dvc.lock in the order in which `dvc repro` writes it, whatever the order in which stages side by side ended."""
+"""Order of dvc.lock: as `dvc repro` writes it, in whatever order parallel stages have finished."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.graph import Graph
 
 @contextmanager
 def in_order(root: Path, graph: Graph) -> Iterator[None]:
-    """Put the entries that are new at the end of the context behind the older ones, in the order of `graph`."""
+    """On exit, move the new entries of dvc.lock behind the older ones, in the order of `graph`."""
     path = root / "dvc.lock"
     before = _names(path)
     yield

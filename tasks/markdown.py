@@ -1,6 +1,7 @@
-"""What Prefect's dashboard shows of a run, as Markdown. Its pages are narrow: tables have few columns.
+"""Markdown artifacts of a run for Prefect's dashboard.
 
-Names, labels and notes come from the data: they are escaped.
+The dashboard's pages are narrow, so tables have few columns. Names, labels and notes come from the data, so they are
+escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def comparison(summary: Summary, pictures: Sequence[str]) -> str:
-    """The verdict, a row a system, the notes, the pictures."""
+    """Return the comparison as a page: verdict, one table row per system, notes and charts."""
     from pithy.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
     from pithy.evaluation.markdown import MARK
 
@@ -37,7 +38,7 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
 
 
 def corpus(about: dict[str, Any]) -> str:
-    """The data set's labels, the rows of its splits, what was found in them."""
+    """Return the data set as a page: its labels, the rows of its splits, and the notes of its validation."""
     labels = escape_markdown(", ".join(map(str, about["labels"][:50])))
     rows = [[escape_markdown(split), f"{number:,}"] for split, number in about["rows"].items()]
     table = _table(["split", "rows"], "lr", rows)
@@ -45,13 +46,13 @@ def corpus(about: dict[str, Any]) -> str:
 
 
 def sweep(head: Sequence[str], rows: Sequence[Sequence[str]], verdicts: Iterable[str]) -> str:
-    """The runs of a sweep, and the best on dev of each data set."""
+    """Return the sweep as a page: its runs, and the best run on the development set for each data set."""
     cells = [list(map(escape_markdown, row)) for row in rows]
     return _page("sweep", _table(list(map(escape_markdown, head)), "l" * (len(head) - 1) + "r", cells), _list(verdicts))
 
 
 def report(name: str, verdict: str, folder: Path) -> str:
-    """Where the report is, as text: a browser follows no link from a page that came by HTTP to a file."""
+    """Return a page with the report's path as text: browsers do not follow links from HTTP pages to local files."""
     page, model = f"    {folder / 'report.html'}", f"    {folder / 'model'}"
     return _page(
         name,
@@ -64,7 +65,7 @@ def report(name: str, verdict: str, folder: Path) -> str:
 
 
 def picture(title: str, svg: str) -> str:
-    """An SVG inside the text, so that no other server has to hand it out; on white, since the page may be dark."""
+    """Embed an SVG in the text, so that no other server has to deliver it; on white, since the page may be dark."""
     from base64 import b64encode
 
     white = svg.replace("<svg ", '<svg style="background:white" ', 1)

@@ -1,7 +1,7 @@
-"""What a fault can leave in DVC's own files, and how it is put right: python -m tasks.mend, or make mend.
+"""Repair of damaged files of DVC: python -m tasks.mend, or make mend.
 
-DVC writes dvc.lock and its table of locks in place, so a full disk cuts them off, and it trusts what lies in its cache.
-A run through the flow mends the first two as it begins, and looks at everything that it takes from the cache.
+DVC writes dvc.lock and its table of locks in place, so a full disk truncates them. DVC also trusts the files in its
+cache. A run through the flow repairs the first two at its start, and verifies everything that it takes from the cache.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 from pithy.display import echo
 from pithy.values import is_inner_path
 
-OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a file of the cache, its folder's included
+OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder
 KEPT = Path(".pithy/dvc.lock.damaged")
 
 
 def mend_records(root: Path) -> list[str]:
-    """Set aside a dvc.lock that cannot be read, and remove such a table of locks; what was done.
+    """Move an unreadable dvc.lock aside, delete an unreadable table of locks, and return a message for each repair.
 
-    Nothing has to be computed again for that: DVC finds by its run cache what it has run.
+    Nothing has to be computed again: DVC finds the finished stages in its run cache.
     """
     return [line for line in (_mend_locks(root), _mend_lock_file(root)) if line]
 
 
 def damaged(root: Path, stages: Iterable[str]) -> list[str]:
-    """Remove the files of DVC's cache that the stages' outputs need and that are not what their names say.
+    """Delete damaged cache files of the stages' outputs, and these outputs, so that the stages run again.
 
-    Outputs that were made of them go too, so that the stages run again. Returns the paths of these outputs.
+    A cache file is damaged if its MD5 differs from its name. Returns the paths of the affected outputs.
     """
     cache, entries, found = cache_of(root), _entries(root), []
     for stage in stages:
@@ -47,7 +47,7 @@ def damaged(root: Path, stages: Iterable[str]) -> list[str]:
 
 
 def cache_of(root: Path) -> Path:
-    """The folder of the cache's files."""
+    """Return the folder that contains the cache's files."""
     from dvc.repo import Repo
 
     with Repo(str(root)) as repo:
@@ -55,7 +55,7 @@ def cache_of(root: Path) -> Path:
 
 
 def main() -> None:
-    """Mend the repository in the current folder and say what was done."""
+    """Repair the repository in the current folder and print what was done."""
     root = Path.cwd()
     done = mend_records(root)
     done += [f"{out}: its copy in DVC's cache was damaged, both are removed" for out in damaged(root, _entries(root))]
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _mend_locks(root: Path) -> str:
-    """DVC's table of locks, while nobody changes it."""
+    """Delete DVC's table of locks if it is unreadable, while no other process changes it."""
     from dvc.lock import LockError, make_lock
 
     folder = root / ".dvc" / "tmp"
@@ -88,7 +88,7 @@ def _mend_lock_file(root: Path) -> str:
     if not (root / "dvc.lock").exists() or _is_whole(root / "dvc.lock"):
         return ""
     with contextlib.suppress(LockError), Repo(str(root), _wait_for_lock=True) as repo, repo.lock:
-        if not _is_whole(root / "dvc.lock"):  # nobody is writing it now
+        if not _is_whole(root / "dvc.lock"):  # checked again under DVC's lock
             (root / KEPT).parent.mkdir(exist_ok=True)
             shutil.move(root / "dvc.lock", root / KEPT)
             return f"dvc.lock was cut off: set aside as {KEPT}, DVC writes it anew from its run cache"
@@ -115,16 +115,13 @@ def _entries(root: Path) -> dict[str, Any]:
 
 
 def _files(cache: Path, name: str) -> Iterator[Path]:
-    """The file of the cache, and those that it lists where it stands for a folder.
-
-    Names that are none of the cache's, as anybody may write them into dvc.lock, are left out: they may be paths.
-    """
+    """Yield a cache file and the files that it lists; skip invalid names: dvc.lock is untrusted."""
     if not OBJECT.fullmatch(name):
         return
     path = cache / name[:2] / name[2:]
     yield path
     if name.endswith(".dir") and path.exists():
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # it is damaged itself
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # the listing is damaged
             for each in json.loads(path.read_bytes()):
                 if OBJECT.fullmatch(each["md5"]):
                     yield cache / each["md5"][:2] / each["md5"][2:]
@@ -149,7 +146,7 @@ def _digest(path: Path) -> str:
 
 
 def _is_inside(root: Path, path: str) -> bool:
-    """Whether an output of dvc.lock lies in the repository, and not in a folder that a link leads to."""
+    """Return whether an output of dvc.lock is in the repository, and not in a folder that a link points to."""
     return is_inner_path(path) and (root / path).parent.resolve().is_relative_to(root.resolve())
 
 

@@ -1,7 +1,7 @@
-"""Notices to the address in PITHY_WEBHOOK, through a door on this machine.
+"""Failure notices to the address in PITHY_WEBHOOK, through a relay on this machine.
 
-The address is a secret. Prefect would keep it in its database and tell it to whoever asks its API, so Prefect is told
-of the door alone; only the process that serves knows what is behind it.
+The address is a secret. Prefect would store it in its database and return it to every client of its API. Prefect
+therefore gets only the relay's URL; only the process that runs the service knows the address behind it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pithy.display import echo
 from pithy.errors import ParameterError
 from pithy.values import is_web_address
 
-LONGEST = 4_000  # bytes of a notice
-DIGITS = 10  # of its length
+LONGEST = 4_000  # maximum size of a notice in bytes
+DIGITS = 10  # digits of Content-Length that are read
 DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
 TIMEOUT = 10.0
 
 
 @contextmanager
 def door(address: str) -> Iterator[str]:
-    """An address on this machine that passes on the text of a POST to `address`, as `{"text": …}`.
+    """Run a relay on this machine that forwards the text of a POST to `address`, as `{"text": …}`.
 
-    Raises ParameterError where `address` is none of http or https.
+    Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
     """
     if not is_web_address(address):
         raise ParameterError("PITHY_WEBHOOK is no address: http://… or https://… is allowed")
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # below, it writes every address that it asks
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels, httpx logs every URL
     path = f"/{secrets.token_urlsafe()}"
 
     class Door(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ def door(address: str) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the path is as good as a password."""
+            """Log nothing: the path is a secret."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as opened:
         Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
@@ -59,7 +59,7 @@ def door(address: str) -> Iterator[str]:
 
 
 def _send(address: str, text: str) -> None:
-    """Post the notice; what goes wrong is said without the address."""
+    """Post the notice, with retries; print a failure without the address."""
     import httpx
 
     why = ""
@@ -67,7 +67,7 @@ def _send(address: str, text: str) -> None:
         time.sleep(delay)
         try:
             answer = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last one: a host that is no name
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid host name
             why = type(error).__name__
             continue
         if answer.is_success:

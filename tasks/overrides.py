@@ -1,4 +1,4 @@
-"""A run's overrides: checked before anything runs, and written into params.yaml, whose comments stay."""
+"""Overrides of a run: checked before anything runs, and written into params.yaml, whose comments are kept."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ VIEWS: dict[str, dict[str, Any]] = {
     "wordpiece": {"tokenizer": "wordpiece"},
     "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
 }
-SECTIONS = {  # of params.yaml, and how parts of them are chosen or changed
+SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
     "systems": "--systems textcnn chooses, --set systems.textcnn.train.epochs=2 changes",
     "views": "--set views.wordpiece.pretrain={} changes one",
 }
 
 
 def check(request: Request) -> None:
-    """Refuse overrides that cannot run: ParameterError for an unknown data set, system or setting.
+    """Raise ParameterError if the overrides cannot run: for an unknown data set, system or setting.
 
-    A run of another revision is judged by that revision's own code, when it runs.
+    A run of another revision is checked by that revision's own code when it runs.
     """
     if request.revision:
         return
@@ -48,7 +48,7 @@ def check(request: Request) -> None:
 
 
 def check_systems(params: Path) -> None:
-    """Refuse systems whose parts do not know their settings: ParameterError. Imports everything that trains."""
+    """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
     from pithy.training.check import check
 
     settings = load(params)
@@ -63,13 +63,13 @@ def write(path: Path, request: Request) -> None:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    read_params(path)  # which says what is wrong with a file that cannot be read
+    read_params(path)  # raises a clear error if the file cannot be read
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 1_000
     try:
         params = yaml.load(path)
-    except YAMLError as error:  # such as a key that stands there twice
+    except YAMLError as error:  # for example a duplicate key
         raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
     apply(params, request)
     check_names(params)
@@ -78,7 +78,7 @@ def write(path: Path, request: Request) -> None:
 
 
 def apply(params: Params, request: Request) -> None:
-    """Change `params` in place: data set, systems with their views, seeds, then single keys."""
+    """Change `params` in place: data set, seeds, systems, single keys, then the views that the systems read."""
     if request.dataset:
         params["dataset"] = request.dataset
     if request.seeds:
@@ -105,7 +105,7 @@ def _source(name: str, root: Path) -> None:
 
 def _select_systems(params: Params, request: Request) -> None:
     own, names = params["systems"], request.systems
-    if set(names) <= set(own):  # nothing to look up: the recipes' parts take a second to import
+    if set(names) <= set(own):  # no registry needed: importing the recipes' parts takes a second
         params["systems"] = {name: own[name] for name in names}
         return
     from pithy.systems.registry import RECIPES
@@ -119,7 +119,7 @@ def _select_systems(params: Params, request: Request) -> None:
 
 
 def _every_system(params: Params, request: Request) -> list[str]:
-    """The registered systems that can be trained on the run's data set."""
+    """Return the registered systems that can be trained on the run's data set."""
     from pithy.systems.registry import RECIPES
     from pithy.training.check import suits
 
@@ -129,9 +129,10 @@ def _every_system(params: Params, request: Request) -> list[str]:
 
 
 def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
-    """The systems of `params` that need other data than its data set, such as labels of words.
+    """Return the systems of `params` that need other data than its data set has, such as token labels.
 
-    A system that would fit no data at all is none of them: `check_systems` says what is wrong with it.
+    A system that fits no data set is not included: `check_systems` reports it. The list is empty if it would contain
+    all systems.
     """
     _source(params["dataset"], root)
     source = load_source(params["dataset"], root / "data" / "sources")
@@ -146,7 +147,7 @@ def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
-    """Whether the system `name` of `params` can be trained on such data."""
+    """Return whether the system `name` of `params` can be trained on such data."""
     from pithy.systems.registry import recipe_of
     from pithy.training.check import suits
 
@@ -169,15 +170,12 @@ def _set(params: Params, key: str, value: Any) -> None:
 
 
 def _usual(path: list[str]) -> dict[str, Any]:
-    """What a section that params.yaml lacks starts from: a view from that of its name, another from nothing."""
+    """Return the initial content of a section that params.yaml lacks: the view of that name, otherwise nothing."""
     return dict(VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
 
 
 def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
-    """Keep the views that a system reads, and add those that are missing. Raises ParameterError for a change of others.
-
-    What is no name of a view is told when the settings are read.
-    """
+    """Keep the views that a system reads and add missing ones. Raises ParameterError for a change of another view."""
     systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
     used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
     for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
@@ -186,4 +184,5 @@ def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
                 f"params.yaml: {section}.{shown(name)} is read by no system of this run: {nearest(name, list(used))}"
             )
     known = {**VIEWS, **params["views"]}
+    # Unknown view names are reported when the settings are read.
     params["views"] = {view: known[view] for view in used if view in known}

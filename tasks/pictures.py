@@ -1,4 +1,4 @@
-"""The pictures of a run, as SVG: the curves of its trainings and the chosen system's confusion matrix."""
+"""Charts of a run, as SVG: the training curves and the chosen system's confusion matrix."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from pithy.files import read_json
 from tasks.graph import Graph
 
-MOST_LABELS = 50  # of a confusion matrix; beyond, its picture weighs a megabyte
+MOST_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
 
 LOSSES = {"loss in training": "loss", "loss on dev": "dev_loss"}
 
-History = list[dict[str, float]]  # a line an evaluation
+History = list[dict[str, float]]  # one entry per evaluation
 
 
 def of_run(graph: Graph, chosen: str) -> dict[str, str]:
-    """The pictures by title; none of what the run does not have."""
+    """Return the run's charts by title, without those for which it has no data."""
     from pithy.evaluation import pictures
     from pithy.evaluation.record import Metrics, from_json
 
@@ -31,7 +31,7 @@ def of_run(graph: Graph, chosen: str) -> dict[str, str]:
 
 
 def curves(histories: Mapping[tuple[str, str], History]) -> str:
-    """Loss (left) and development score (right) at each evaluation; a line a system and seed."""
+    """Draw loss (left) and development score (right) at each evaluation, with one line per system and seed."""
     from pithy.evaluation.pictures import FONT, LINE, MUTED, mark, name, number, svg
 
     points = [
@@ -56,7 +56,7 @@ def curves(histories: Mapping[tuple[str, str], History]) -> str:
 
 
 def _histories(graph: Graph) -> dict[tuple[str, str], History]:
-    """What each training has left, by system and seed: the first stage's where a later one hands it on."""
+    """Return the history of each training by system and seed; if a later stage copies it, that of the first stage."""
     histories: dict[tuple[str, str], History] = {}
     for out in (out for stage in graph for out in stage.outs):
         for file in sorted(out.glob("seed-*/history.json")):
@@ -65,6 +65,6 @@ def _histories(graph: Graph) -> dict[tuple[str, str], History]:
 
 
 def _output(graph: Graph, name: str, file: str) -> Path | None:
-    """`file` in the first output folder that is called `name`."""
+    """Return `file` in the first output folder that is named `name` and contains it, or None."""
     found = (out / file for stage in graph for out in stage.outs if out.name == name)
     return next((path for path in found if path.is_file()), None)

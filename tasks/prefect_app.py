@@ -1,6 +1,7 @@
-"""Prefect's server, which answers only to its own address: another site's page in the same browser cannot use it.
+"""Prefect's server, restricted to requests for its own address.
 
-uvicorn starts it: uvicorn --factory tasks.prefect_app:create_app.
+A page of another site in the same browser cannot use the server. Start it with uvicorn:
+uvicorn --factory tasks.prefect_app:create_app.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-PROXIED = "PREFECT_UI_API_URL"  # the address that browsers use: behind a reverse proxy it is the proxy's
+PROXIED = "PREFECT_UI_API_URL"  # the URL that browsers use; behind a reverse proxy, the proxy's URL
 
 Scope = dict[str, Any]
 
@@ -23,18 +24,18 @@ def create_app() -> Any:
 
 
 class OwnOrigin:
-    """Refuse requests with a foreign Host or Origin header by 403, before any code of Prefect runs.
+    """ASGI middleware that rejects requests with a foreign Host or Origin header (403) before Prefect's code runs.
 
-    A foreign Origin is a page of another site (CSRF, and any WebSocket); a foreign Host is a name of another site that
+    A foreign Origin is a page of another site (CSRF, and any WebSocket). A foreign Host is a name of another site that
     resolves to this machine (DNS rebinding). Allowed are this machine's loopback names with the server's own port, and
-    the host of the address `proxied`.
+    the host of the URL `proxied`.
     """
 
     def __init__(self, app: Any, proxied: str = "") -> None:
         self.app, self.proxied = app, urlsplit(proxied).netloc.lower()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Answer one request, or hand it on."""
+        """Reject a request, or pass it to the application."""
         if scope["type"] in {"http", "websocket"} and not self._allowed(scope):
             await _refuse(scope["type"], send)
         else:

@@ -1,4 +1,4 @@
-"""How far a stage has come, as an artifact of its task run in Prefect's dashboard."""
+"""Progress of a stage, as an artifact of its task run in Prefect's dashboard."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 from typing import cast
 from uuid import UUID
 
-BAR = re.compile(r"\[(?=[#-])(#*)(-*)\]")  # as a training draws it: [####------]
+BAR = re.compile(r"\[(?=[#-])(#*)(-*)\]")  # the progress bar of a training: [####------]
 
 log = logging.getLogger(__name__)
 
 
 def percent(line: str) -> float | None:
-    """How much of the bar in `line` is filled, in percent; None where there is no bar."""
+    """Return how much of the progress bar in `line` is filled, in percent; None if there is no bar."""
     bar = BAR.search(line)
     return 100 * len(bar[1]) / (len(bar[1]) + len(bar[2])) if bar else None
 
 
 class Gauge:
-    """A progress artifact with a stage's last progress line as its description; there is none until there is a line.
+    """Progress artifact that shows a stage's last progress line; it is created with the first line.
 
-    Its key is the stage's own, so that the dashboard lists the progress of the same stage over the runs. A server that
-    cannot be reached ends the gauge, never the stage.
+    Its key depends only on the stage, so the dashboard lists the progress of the same stage over all runs. If the
+    server cannot be reached, the artifact is no longer updated, and the stage continues.
     """
 
     def __init__(self, stage: str) -> None:
@@ -31,12 +31,12 @@ class Gauge:
         self._broken = False
 
     def show(self, line: str) -> None:
-        """Show `line`, where it has a bar. Call it from the stage's task, every few seconds at most."""
+        """Show `line` if it contains a progress bar. Call it from the stage's task, at most every few seconds."""
         if (done := percent(line)) is not None:
             self._write(done, line)
 
     def finish(self) -> None:
-        """The stage has ended well: a training that stopped early did not come to the end of its bar."""
+        """Show 100 % for a successful stage: after early stopping, the last bar of a training is not full."""
         if self._artifact:
             self._write(100.0, "done")
 
@@ -51,6 +51,6 @@ class Gauge:
                 self._artifact = cast(UUID, create_progress_artifact(done, key=self.key, description=f"`{plain}`"))
             else:
                 update_progress_artifact(self._artifact, done, description=f"`{plain}`")
-        except Exception as error:  # whatever a server in trouble answers
+        except Exception as error:  # any error of the server
             self._broken = True
             log.warning("no more progress of %s in the dashboard: %s", self.key, error)

@@ -1,4 +1,4 @@
-"""What a run leaves behind: runs/NAME/ in the main tree, and artifacts in Prefect."""
+"""Results of a run: runs/NAME/ in the main tree, and artifacts in Prefect."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tasks.workspace import Place
 if TYPE_CHECKING:
     from pithy.evaluation.summary import Summary
 
-SPEED = Path("data/speed")  # measured times: no output of DVC's, whose lock is the same on every machine
+SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
 EXECUTED = {"Completed", "Failed", "Cancelled"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """How one stage ended, after how many seconds of work."""
+    """Final state of a stage, and its working time in seconds."""
 
     state: str
     seconds: float
@@ -33,7 +33,10 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A finished run. `code` is 0 or the exit code of the stage that failed first, `message` what it said."""
+    """A finished run.
+
+    `code` is 0 or the exit code of the stage that failed first; `message` is that stage's error message.
+    """
 
     name: str
     dataset: str
@@ -42,22 +45,22 @@ class Run:
     stages: dict[str, Record]
     code: int = 0
     message: str = ""
-    comparison: dict[str, Any] = field(default_factory=dict)  # empty where nothing was compared
+    comparison: dict[str, Any] = field(default_factory=dict)  # empty if nothing was compared
 
     @property
     def executed(self) -> int:
-        """How many stages ran; what was cached or restored did not."""
+        """Number of stages that ran, without cached and restored ones."""
         return sum(record.state in EXECUTED and record.seconds > 0 for record in self.stages.values())
 
     @property
     def summary(self) -> Summary | None:
-        """The comparison, typed."""
+        """The comparison as a Summary, or None."""
         from pithy.evaluation.summary import Summary
 
         return typed(Summary, self.comparison) if self.comparison else None
 
     def as_json(self) -> dict[str, Any]:
-        """The content of summary.json."""
+        """Return the content of summary.json."""
         return {
             "name": self.name,
             "dataset": self.dataset,
@@ -73,7 +76,7 @@ class Run:
 
 
 class RunFailedError(PithyError):
-    """A stage of the run failed."""
+    """Error for a run in which a stage failed."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.message)
@@ -81,7 +84,7 @@ class RunFailedError(PithyError):
 
 
 def comparison(graph: Graph, place: Place) -> dict[str, Any]:
-    """The comparison that the pipeline wrote, with the speeds measured on this machine; empty where there is none."""
+    """Return the pipeline's comparison, with the speeds measured on this machine; empty if there is none."""
     file = graph.find("summary.json")
     if file is None:
         return {}
@@ -90,7 +93,10 @@ def comparison(graph: Graph, place: Place) -> dict[str, Any]:
 
 
 def write_run(run: Run, graph: Graph, place: Place) -> Path:
-    """Write runs/NAME/: summary.json, report.html and model/, the chosen model; a run without fault is runs/latest."""
+    """Write runs/NAME/ with summary.json, report.html and model/ (the chosen model), and return the folder.
+
+    If the run succeeded, runs/latest points to it.
+    """
     folder, compared = place.main / "runs" / run.name, graph.find("summary.json")
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json())
@@ -105,7 +111,7 @@ def write_run(run: Run, graph: Graph, place: Place) -> Path:
 
 
 def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
-    """What Prefect's dashboard shows beside the run; each key lists the same artifact of the runs before."""
+    """Create the run's artifacts in Prefect's dashboard; each key also lists the artifacts of earlier runs."""
     from prefect.artifacts import create_markdown_artifact
 
     for key, text in _artifacts(run, graph, folder).items():
@@ -126,7 +132,7 @@ def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
 
 
 def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
-    """What was measured of the row's model; nothing where the file is of another model."""
+    """Return the measured speed of the row's model; empty if the measurement belongs to another model."""
     file, manifest = workspace / SPEED / f"{row['system']}.json", _manifest(graph, row["system"], row["seeds"][0])
     if manifest is None or not file.exists():
         return {}
@@ -135,16 +141,16 @@ def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]
 
 
 def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
-    """The manifest of a system's final model: what the last stage that wrote one made of it."""
+    """Return the manifest of a system's final model, which the last stage with a manifest wrote; None if missing."""
     outs = [out for stage in graph for out in stage.outs if out.name == system]
     files = [out / f"seed-{seed}" / "manifest.json" for out in reversed(outs)]
     return next((file for file in files if file.is_file()), None)
 
 
 def point(link: Path, name: str) -> None:
-    """Let the symbolic link point to `name`, at no moment to nothing. What a killed process left is removed.
+    """Atomically point the symbolic link to `name`, and delete temporary links of killed processes.
 
-    Raises ParameterError where something else is in its place.
+    Raises ParameterError if something else is in its place.
     """
     refuse_other(link)
     for left in link.parent.glob(f".{link.name}.*"):
@@ -156,14 +162,14 @@ def point(link: Path, name: str) -> None:
 
 
 def refuse_other(link: Path) -> None:
-    """Raise ParameterError where a file or folder is in the place of a link of ours."""
+    """Raise ParameterError if a file or folder is in the place of the link."""
     if os.path.lexists(link) and not link.is_symlink():
         raise ParameterError(f"{link} is no link, and pithy keeps one there: move it away, and start again")
 
 
 def _runs(process: int) -> bool:
-    """Whether another process of this number runs."""
-    with suppress(PermissionError):  # it is another user's
+    """Return whether another process with this id is running."""
+    with suppress(PermissionError):  # the process belongs to another user
         try:
             os.kill(process, 0)
         except (ProcessLookupError, OverflowError):

@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""Request for a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tasks.run_names import check_run_name
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A run of the pipeline of the repository `root`, with what it overrides of params.yaml.
+    """A run of the pipeline of the repository `root`, with its overrides of params.yaml.
 
-    `changes` maps dotted keys to values. `revision` names the commit to run instead of the tree as it stands.
-    Any override, and any revision, runs in a workspace of its own.
+    `changes` maps dotted keys to values. `revision` is the commit to run instead of the working tree. A run with an
+    override or a revision works in its own workspace.
     """
 
     root: Path
@@ -29,11 +29,11 @@ class Request:
     changes: Mapping[str, Any] = field(default_factory=dict)
     revision: str | None = None
     name: str | None = None
-    max_parallel: int | None = None  # stages at a time; as many as there are processors where None
-    ray: str | None = None  # the Ray cluster whose workers run the stages: see tasks.cluster; this machine where None
+    max_parallel: int | None = None  # parallel stages; None: the number of processors
+    ray: str | None = None  # Ray cluster whose workers run the stages, see tasks.cluster; None: this machine
 
     def __post_init__(self) -> None:
-        """Refuse what would be more than a name in a path or in a command line, before anything is done with it."""
+        """Raise ParameterError for values that are unsafe in a path or a command line, before they are used."""
         check_names({"dataset": self.dataset, "systems": dict.fromkeys(self.systems)})
         if self.name is not None:
             check_run_name(self.name)
@@ -42,7 +42,7 @@ class Request:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The overrides that are given."""
+        """The overrides that are set."""
         values = {"dataset": self.dataset, "systems": self.systems, "seeds": self.seeds, "changes": dict(self.changes)}
         return {key: value for key, value in values.items() if value}
 
@@ -53,6 +53,6 @@ class Request:
 
     @property
     def key(self) -> str:
-        """The same for the same overrides and revision name: it names the workspace."""
+        """Hash of the overrides and the revision name; it is part of the workspace's name."""
         facts = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
         return hashlib.sha256(bytes(facts, "utf-8")).hexdigest()[:10]

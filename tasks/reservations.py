@@ -1,4 +1,4 @@
-"""Reserved names of runs: no two runs work under one name, and no run replaces one that something points to."""
+"""Reservation of run names: no two runs work under one name, and no run replaces one that something points to."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pithy.errors import ParameterError, PithyError, TryAgainError
 from tasks import champion
 from tasks.run_names import check_run_name
 
-LONGEST = 70  # characters of the data set in a name that is made here
+LONGEST = 70  # maximum length of the data set's part in a generated name
 TRIES = 1_000
-_held: dict[Path, IO[str]] = {}  # the lock files of the names that this process has reserved
+_held: dict[Path, IO[str]] = {}  # lock files of the names that this process has reserved
 
 
 def reserve(main: Path, name: str | None, dataset: str) -> str:
-    """Reserve a run's name until `release`, or until this process ends: `name`, or the data set and the time.
+    """Reserve `name`, or a name made of the data set and the time, until `release` or the end of this process.
 
-    Raises ParameterError for a name that no run can have and for that of a run that something points to, TryAgainError
-    for one that is reserved.
+    Returns the name. Raises ParameterError if the name is invalid or something points to the run of that name,
+    TryAgainError if another run has reserved it.
     """
     if name is None:
         base = f"{dataset[:LONGEST]}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -44,7 +44,7 @@ def reserve(main: Path, name: str | None, dataset: str) -> str:
 
 
 def release(main: Path, name: str) -> None:
-    """Let other runs have the name; nothing happens where this process has not reserved it."""
+    """Release the name; do nothing if this process has not reserved it."""
     if lock := _held.pop(_file(main, name), None):
         _file(main, name).unlink(missing_ok=True)
         lock.close()
@@ -60,7 +60,7 @@ def until_end(main: Path, name: str) -> Iterator[None]:
 
 
 def refuse_pointed(main: Path, names: Sequence[str]) -> None:
-    """Raise ParameterError for the name of a run that something points to: a link in runs/, or the champions in git."""
+    """Raise ParameterError for the name of a run to which a link in runs/ or a champion in git points."""
     pointers = _pointers(main) if names else {}
     for name in names:
         if name in pointers:
@@ -68,11 +68,11 @@ def refuse_pointed(main: Path, names: Sequence[str]) -> None:
 
 
 def _pointers(main: Path) -> dict[str, str]:
-    """What points to runs, by their names."""
+    """Return what points to runs, by the names of the runs."""
     runs = (main / "runs").resolve()
     links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
     found: dict[str, str] = {}
-    with suppress(PithyError):  # a branch of the user's own, or a broken one: no rollback can go back to its runs
+    with suppress(PithyError):  # the user's own branch, or a broken one: no rollback can restore its runs
         found = {each.run: f"champion {each.number}" for each in champion.history(main)}
     for link in links:
         target = link.resolve()
@@ -82,7 +82,7 @@ def _pointers(main: Path) -> dict[str, str]:
 
 
 def _reserve_new(main: Path, name: str) -> bool:
-    """Reserve a name that no run has, nor, as the first part of its own, a run of a sweep."""
+    """Reserve a name unless a run has it, or a run of a sweep has it as its prefix; return whether it is reserved."""
     if not _lock(_file(main, name)):
         return False
     runs = main / "runs"
@@ -97,7 +97,7 @@ def _file(main: Path, name: str) -> Path:
 
 
 def _lock(path: Path) -> bool:
-    """Lock a file that its owner removes at the end; False where another run has it locked."""
+    """Lock a file that its owner deletes at the end; return False if another run holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         file = path.open("a")
@@ -110,5 +110,5 @@ def _lock(path: Path) -> bool:
             file.close()
             return False
         except FileNotFoundError:
-            pass  # removed by its owner in between
+            pass  # its owner removed it meanwhile
         file.close()

@@ -1,4 +1,4 @@
-"""Names of runs: each is a folder of runs/."""
+"""Names of runs; each is a folder in runs/."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RunName = Annotated[str, Checked(_is_run_name, f"{NAME_RULE}, and none of {', '.
 
 
 def check_run_name(name: object) -> None:
-    """Raise ParameterError for a name that no run can have."""
+    """Raise ParameterError if no run can have the name."""
     check_name("--name", name)
     if name in OWN:
         raise ParameterError(f"--name was {name!r}: runs/{name} is pithy's own, take another name")

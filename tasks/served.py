@@ -1,7 +1,7 @@
-"""The note of who serves this repository: its process and its address.
+"""Record of the process that serves this repository, and of the server's address.
 
-The process holds the note's lock as long as it lives, and the system lets go of it however it ends: a note that
-nobody holds says nothing, whatever process may have got its id since.
+The process locks the record file as long as it lives, and the operating system releases the lock however the process
+ends. A record that is not locked is invalid, even if another process has the same id by now.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import TextIO
 
 from pithy.errors import TryAgainError
 
-PAUSE = 0.05  # seconds between two looks
-LOOKS = 20  # at a note that another process is reading or writing
-PATIENCE = 120.0  # seconds for everything to end
+PAUSE = 0.05  # seconds between two checks
+LOOKS = 20  # number of checks while another process reads or writes the record
+PATIENCE = 120.0  # seconds to wait until everything has ended
 
-_claimed: list[TextIO] = []  # open, and so locked, until the system closes it
+_claimed: list[TextIO] = []  # open, and therefore locked, until the process ends
 
 
 @dataclass(frozen=True)
 class Served:
-    """The process that serves, and the server's address; empty while it starts."""
+    """The serving process and the server's address, which is empty during startup."""
 
     process: int
     url: str = ""
 
 
 def claim() -> Callable[[str], None]:
-    """Be the one process that serves here, to its end; what is returned notes the server's address.
+    """Register this process as the serving one until it ends; return a function that records the server's address.
 
-    Raises TryAgainError where another one does.
+    Raises TryAgainError if another process serves this repository.
     """
     note = _note()
     note.parent.mkdir(parents=True, exist_ok=True)
@@ -57,14 +57,14 @@ def _lock(descriptor: int) -> None:
     for _ in range(LOOKS):
         if _granted(descriptor, fcntl.LOCK_EX):
             return
-        time.sleep(PAUSE)  # another process may only be looking
+        time.sleep(PAUSE)  # another process may hold a shared lock for a moment
     found = holder() or Served(0)
     where = f" at {found.url}" if found.url else ""
     raise TryAgainError(f"process {found.process} serves here already{where}: use it, or end it with make stop")
 
 
 def holder() -> Served | None:
-    """Who serves this repository; None where nobody does."""
+    """Return the process that serves this repository, or None. Raises TryAgainError if it is just starting."""
     note = _note()
     if not note.exists():
         return None
@@ -80,7 +80,10 @@ def holder() -> Served | None:
 
 
 def stop() -> Served | None:
-    """End what is served here, and return when it is gone; None where nobody serves. Raises TryAgainError."""
+    """Terminate the serving process, wait for its end and return it; return None if there is none.
+
+    Raises TryAgainError if it does not end in time.
+    """
     found = holder()
     if found is None:
         return None

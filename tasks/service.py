@@ -1,4 +1,4 @@
-"""What `make serve` brings up: server, work pool, worker, deployments and automations, every process on a leash."""
+"""Processes behind `make serve`: server, work pool, worker, deployments and automations, all supervised."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pithy.display import echo
 from pithy.errors import TryAgainError
 from tasks import database, deployments, leash, notice, server
 
-SHORT = 60.0  # seconds: a process that lives longer was well
-ACCIDENTS = 3  # short lives in a row that are mended
-PAUSE = 0.5  # seconds between two looks at the processes
+SHORT = 60.0  # seconds; a process that runs longer counts as healthy
+ACCIDENTS = 3  # consecutive early exits after which a process is still restarted
+PAUSE = 0.5  # seconds between two checks of the processes
 
 
 @dataclass
 class Kept:
-    """A process that is started again when it ends by itself."""
+    """A process that is restarted when it exits by itself."""
 
     name: str
     start: Callable[[], subprocess.Popen[str]]
     child: subprocess.Popen[str]
     began: float = field(default_factory=time.monotonic)
-    short: int = 0  # lives in a row
+    short: int = 0  # consecutive early exits
 
     def look(self) -> None:
-        """Start the process again if it has ended. Raises TryAgainError where that has not helped."""
+        """Restart the process if it has exited. Raises TryAgainError after too many early exits in a row."""
         code = self.child.poll()
         if code is None:
             return
@@ -46,15 +46,16 @@ class Kept:
         self.child, self.began = self.start(), time.monotonic()
 
     def end(self) -> None:
-        """End the process with all that it started, and wait for it."""
+        """Terminate the process and all that it started, and wait for it."""
         leash.let_go(self.child)
         self.child.wait()
 
 
 def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
-    """Serve the repository `root` until interrupted; the server's address is announced once it answers.
+    """Serve the repository `root` until interrupted; call `announce` with the server's URL once it responds.
 
-    DATABASE, DATABASE_FILE and PITHY_WEBHOOK leave the environment here: they hold secrets that no other process needs.
+    DATABASE, DATABASE_FILE and PITHY_WEBHOOK are removed from the environment, because they contain secrets that no
+    other process needs.
     """
     address, webhook = database.address(), os.environ.pop("PITHY_WEBHOOK", "")
     wanted = deployments.names(root)
@@ -63,7 +64,7 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     with ExitStack() as stack:
         door = stack.enter_context(notice.door(webhook)) if webhook else None
         api = _keep(stack, "server", lambda: server.start_dashboard(port, address))
-        from tasks import automations  # it imports Prefect, while the server starts
+        from tasks import automations  # imports Prefect while the server starts
 
         server.Server(server.local(port), api.child).wait()
         announce(server.local(port))
@@ -93,14 +94,14 @@ def _worker() -> subprocess.Popen[str]:
 
 
 def _tidy_up(root: Path) -> None:
-    """What a worker must find done: it would start at once whatever is overdue."""
+    """Prepare the work pool before a worker starts: a worker starts all overdue runs at once."""
     deployments.pool(root)
     deployments.bury(stopped=False)
     deployments.skip_missed()
 
 
 def _bury() -> None:
-    """Between the end of the worker and that of the server, which may be the one that is gone."""
+    """Cancel unfinished runs after the worker and before the server ends; ignore errors if the server has failed."""
     with suppress(httpx.HTTPError):
         deployments.bury(stopped=True)
 

@@ -1,4 +1,4 @@
-"""How many stages run at a time: each takes as many slots as it has CPU threads."""
+"""Limit of parallel stages: each stage takes as many slots as it has CPU threads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pithy.settings import load
 
 
 class Slots:
-    """`total` slots; a stage waits until all that it needs are free, so that two large stages never block each other.
+    """Pool of `total` slots.
 
-    `needed` has the slots of the systems that need more than one; a stage `train@bert` belongs to the system `bert`.
+    A stage waits until all slots that it needs are free at once, so two large stages never block each other. `needed`
+    maps each system that needs more than one slot to its number of slots; a stage `train@bert` belongs to the system
+    `bert`.
     """
 
     def __init__(self, total: int, needed: Mapping[str, int] | None = None) -> None:
@@ -22,12 +24,12 @@ class Slots:
         self._changed = threading.Condition()
 
     def of(self, stage: str) -> int:
-        """Return the slots that `stage` takes: at least 1 and at most all."""
+        """Return the number of slots that `stage` takes: at least 1, at most `total`."""
         return min(self.total, self.needed.get(stage.partition("@")[2], 1))
 
     @contextmanager
     def taken(self, stage: str) -> Iterator[None]:
-        """Wait for the slots of `stage` and hold them while the block runs."""
+        """Wait for the slots of `stage` and hold them while the context is open."""
         count = self.of(stage)
         with self._changed:
             self._changed.wait_for(lambda: self.free >= count)
@@ -41,9 +43,9 @@ class Slots:
 
 
 def needed(params: Path) -> dict[str, int]:
-    """Return the slots of each system of `params` (a params.yaml): its threads, by its own settings or its recipe.
+    """Return the slots (CPU threads) of each system in a params.yaml, from its own settings or its recipe.
 
-    Empty where the file is of a revision that this code cannot read: each of its stages then takes one slot.
+    Empty if the file belongs to a revision that this code cannot read: each of its stages then takes one slot.
     """
     from pithy.systems.registry import recipe_of
     from pithy.training.config import configure

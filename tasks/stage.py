@@ -1,4 +1,4 @@
-"""One stage as a Prefect task: `dvc repro --single-item` in a process of its own, its outcome as the task's state."""
+"""Stage as a Prefect task: `dvc repro --single-item` in a child process, with its outcome as the task's state."""
 
 from __future__ import annotations
 
@@ -36,46 +36,49 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a stage ended: the state's name, the stage's own exit code, its last lines where it failed."""
+    """Outcome of a stage: the state's name, the stage's own exit code and, if it failed, its last lines."""
 
     state: str
     code: int = 0
     message: str = ""
 
     def as_state(self) -> State[Outcome]:
-        """The task run's final state."""
+        """Return the task run's final state."""
         if self.state == "Failed":
-            return Failed(message=told(self.message)[0], data=self)  # the log has the rest
+            return Failed(message=told(self.message)[0], data=self)  # the log contains the rest
         if self.state == "Cancelled":
             return Cancelled(message=self.message, data=self)
         return Completed(name=self.state, data=self)
 
 
 class Work(Protocol):
-    """What the task of a stage works with."""
+    """Interface through which a stage's task runs the stage."""
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
         """Run the stage to its end."""
 
     def again(self, name: str, line: str) -> None:
-        """A try has failed; another follows."""
+        """Report that a try has failed and another one follows."""
 
     def ended(self, name: str, outcome: Outcome) -> None:
-        """The stage has come to its end."""
+        """Report that the stage has finished."""
 
 
 class Runner:
-    """Runs the stages of one workspace in its `slots`; after `stop` nothing runs and nothing starts."""
+    """Runner for the stages of one workspace, limited by `slots`; after `stop`, nothing runs and nothing starts."""
 
     def __init__(self, root: Path, board: Board, slots: Slots) -> None:
         self.root, self.board = root, board
-        self.outcomes: dict[str, Outcome] = {}  # final ones, in the order in which they came
+        self.outcomes: dict[str, Outcome] = {}  # final outcomes, in order of completion
         self._slots = slots
         self._looking = threading.Lock()
         self._pack = leash.Pack()
 
     def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
-        """Run one stage to its end; what it prints goes to `log` and to the board, its progress to `report` as well."""
+        """Run one stage to its end; send its output to `log` and the status table, and its progress also to `report`.
+
+        If a cache file of its outputs is damaged, the stage runs again.
+        """
         with self._slots.taken(name):
             outcome = self._run(name, log, report)
             if not outcome.code and self._removed_damaged(name):
@@ -95,25 +98,25 @@ class Runner:
         return self._outcome(transcript, child.returncode)
 
     def _removed_damaged(self, name: str) -> bool:
-        """DVC trusts its cache: what it took from there or put there is looked at here, and removed if damaged."""
-        with self._looking:  # DVC's own objects are not made for several threads
+        """Delete damaged cache files of the stage, since DVC does not verify them; return whether any were found."""
+        with self._looking:  # DVC's objects are not thread-safe
             return bool(mend.damaged(self.root, [name]))
 
     def stop(self) -> None:
-        """End every running stage with all that it started, and start none any more."""
+        """Terminate all running stages with all that they started, and start no new ones."""
         self._pack.stop()
 
     def again(self, name: str, line: str) -> None:
-        """A try has failed; another follows."""
+        """Show that a try has failed and another one follows."""
         self.board.end(name, RETRYING, line)
 
     def ended(self, name: str, outcome: Outcome) -> None:
-        """The stage has come to its end."""
+        """Record the stage's final outcome."""
         self.outcomes[name] = outcome
         self.board.end(name, outcome.state, outcome.message.rpartition("\n")[2])
 
     def take_over(self, name: str, state: State[Any]) -> None:
-        """What became of a task that told nothing here: it ran elsewhere, it broke, or one before it failed."""
+        """Record the state of a task that did not report here: it ran remotely, it crashed, or a dependency failed."""
         outcome = state.result(raise_on_failure=False) if state.is_final() else None
         if isinstance(outcome, Outcome):
             self.ended(name, outcome)
@@ -133,9 +136,9 @@ class Runner:
 
 
 def stage_task(work: Work, name: str, *, current: bool, delays: Sequence[float] = DELAYS) -> Task[[], State[Any]]:
-    """The Prefect task of one stage. A `current` one ends Cached without a process.
+    """Return the Prefect task of one stage. A `current` stage ends as Cached without a process.
 
-    Exit codes that trying again can mend are retried after each of `delays`, in seconds.
+    A stage with a retryable exit code is retried after each of `delays`, in seconds.
     """
     tries = 0
 
@@ -145,7 +148,7 @@ def stage_task(work: Work, name: str, *, current: bool, delays: Sequence[float] 
         retries=len(delays),
         retry_delay_seconds=list(delays),
         retry_condition_fn=_can_be_mended,
-        cache_policy=NO_CACHE,  # DVC alone knows what is cached
+        cache_policy=NO_CACHE,  # DVC decides what is cached
         persist_result=False,
     )
     def stage() -> State[Any]:
@@ -175,7 +178,7 @@ def _can_be_mended(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 
 
 def reproduce(root: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`dvc repro` with `arguments` on a leash; it waits for DVC's lock, and what it says comes as one stream."""
+    """Start a supervised `dvc repro` with `arguments`; it waits for DVC's lock and writes all output to one stream."""
     return leash.start(
         [sys.executable, "-P", str(DVC), "--wait-for-lock", "repro", *arguments],
         cwd=root,
@@ -188,7 +191,7 @@ def reproduce(root: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """What a stage's process sees: this interpreter first, the workspace's own code, progress as marked lines."""
+    """Return the environment of a stage's process: this interpreter, the workspace's code, progress as marked lines."""
     code = [str(root / "src"), os.environ.get("PYTHONPATH", "")]
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -207,7 +210,7 @@ def _listen(
     show: Callable[[str], None],
     report: Callable[[str], None],
 ) -> None:
-    """Pass on each line as it comes: to the view and to the log; progress to the log and `report` now and then."""
+    """Pass each line on at once: to the table and the log; progress lines to the log and `report` only at intervals."""
     logged = -PROGRESS_EVERY
     for raw in child.stdout or ():
         line = transcript.read(raw)[:LONGEST_LINE]

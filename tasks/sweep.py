@@ -1,4 +1,4 @@
-"""A grid of runs: what differs between them, each a command of its own, and what came of them."""
+"""Grid of runs: the combinations of settings, one command per run, and the results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LARGEST = 1_000  # runs
-RUNS = leash.Pack()  # those of this process, which may be a worker far away
+RUNS = leash.Pack()  # runs of this process, which may be a remote worker
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep: its request, and the values of what differs."""
+    """One run of a sweep: its request, and its values of the varied keys."""
 
     request: Request
     values: dict[str, Any]
@@ -38,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of a trial: the system that it chose and that one's scores, or the exit code and why."""
+    """Result of a trial: the chosen system with its scores, or the exit code and the error message."""
 
     run: str
     values: dict[str, Any]
@@ -48,10 +48,10 @@ class Result:
     score: str = ""
     system: str = ""
     dev: float | None = None
-    test: tuple[float, float, float] = (0.0, 0.0, 0.0)  # and its interval
+    test: tuple[float, float, float] = (0.0, 0.0, 0.0)  # score, then its interval
 
     def told(self) -> str:
-        """The run's choice with its score on test."""
+        """Return the run's chosen system with its scores on the development and test sets, as one line."""
         from pithy.evaluation.formats import SCORE_NAMES, percent, spread
 
         of = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {spread(*self.test)} on test"
@@ -59,7 +59,7 @@ class Result:
 
 
 def trials(base: Request, grid: Mapping[str, Sequence[Any]], name: str) -> list[Trial]:
-    """The request of every combination. Raises ParameterError for more of them than anyone wants."""
+    """Return a trial for every combination. Raises ParameterError if there are more than LARGEST."""
     combinations = list(product(*grid.values()))
     if len(combinations) > LARGEST:
         raise ParameterError(f"--over asks for {len(combinations):,} runs: {LARGEST:,} are allowed")
@@ -78,7 +78,7 @@ def _trial(base: Request, values: dict[str, Any], name: str) -> Trial:
 
 @task(name="run", task_run_name="{trial.request.name}", cache_policy=NO_CACHE, persist_result=False)
 def run(trial: Trial) -> State[Any]:
-    """One run of the pipeline as a process of its own, one stage at a time; the state's data is its Result."""
+    """Run the pipeline in a child process, one stage at a time; the state's data is the Result."""
     result = _result(trial, *_executed(trial.request))
     if result.code:
         return Failed(message=result.message, data=result)
@@ -86,7 +86,7 @@ def run(trial: Trial) -> State[Any]:
 
 
 def _executed(request: Request) -> tuple[int, str]:
-    """The exit code of the run, and its first line of an error."""
+    """Run the request; return its exit code and the first error line that it printed."""
     log, error = get_run_logger(), ""
     command = [sys.executable, "-m", "flows.pipeline", *_arguments(request)]
     options = {"cwd": request.root, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -102,7 +102,7 @@ def _executed(request: Request) -> tuple[int, str]:
 
 
 def _arguments(request: Request) -> list[str]:
-    """The request as options of `flows.pipeline`."""
+    """Return the request as command-line options of `flows.pipeline`."""
     options = {
         "name": request.name,
         "dataset": request.dataset,
@@ -136,7 +136,7 @@ def _result(trial: Trial, code: int, error: str) -> Result:
 
 
 def taken_over(trial: Trial, state: State[Any]) -> Result:
-    """The result that a task ended with; where it broke, what broke it."""
+    """Return the result that a task ended with; if the task crashed, a result with the reason."""
     result = state.result(raise_on_failure=False)
     if isinstance(result, Result):
         return result
@@ -145,12 +145,12 @@ def taken_over(trial: Trial, state: State[Any]) -> Result:
 
 
 def ranked(results: Sequence[Result]) -> list[Result]:
-    """By data set, the best on dev first; what failed last."""
+    """Sort the results by data set, best development score first; failed runs are last."""
     return sorted(results, key=lambda result: (bool(result.code), result.dataset, -(result.dev or 0.0)))
 
 
 def best(results: Sequence[Result]) -> list[Result]:
-    """The best on dev of each data set: the only ones whose test scores are told."""
+    """Return the best result on the development set for each data set; only their test scores are shown."""
     found: dict[str, Result] = {}
     for result in ranked(results):
         if not result.code:
@@ -159,7 +159,7 @@ def best(results: Sequence[Result]) -> list[Result]:
 
 
 def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """The heads and the rows of the table of runs."""
+    """Return the header and the rows of the table of runs."""
     from pithy.evaluation.formats import percent
 
     keys = list(results[0].values)
@@ -171,7 +171,7 @@ def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """The runs for the terminal, the best on dev highlighted."""
+    """Return the table of runs for the terminal, with the best ones on the development set highlighted."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

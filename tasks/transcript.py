@@ -1,4 +1,4 @@
-"""What a stage printed, told apart from what DVC printed around it."""
+"""Output of a stage, separated from DVC's output around it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import deque
 from pithy.display import printable
 from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
 
-PROGRESS = "\x1e"  # a line that starts with it replaces the one before
-ERROR = "error: "  # how a stage's own error begins
-KILLED = 137  # 128 + SIGKILL: most often the kernel, out of memory
+PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
+ERROR = "error: "  # prefix of a stage's own error
+KILLED = 137  # 128 + SIGKILL: in most cases, the kernel killed it when out of memory
 LAST_LINES = 30
 
-# Advice of DVC's that would hide a stage's own last lines.
+# Messages of DVC that would push out a stage's own last lines.
 CHATTER = re.compile(
     r"Running stage '|> |Generating lock file|Updating lock file|To track the changes with git|\tgit add"
     r"|To enable auto staging|\tdvc config core\.autostage|Use `dvc push`|Data and pipelines are up to date"
@@ -24,14 +24,15 @@ LOCK_BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock"
 FAULTS: list[tuple[re.Pattern[str], int]] = [
     (LOCK_BUSY, TryAgainError.code),
     (re.compile(r"\[Errno 2\]|missing data '"), InputMissingError.code),
-    (re.compile(r"\[Errno (5|28|30)\]|disk is full|disk I/O error"), DiskError.code),  # the latter in SQLite's words
+    (re.compile(r"\[Errno (5|28|30)\]|disk is full|disk I/O error"), DiskError.code),  # the last is SQLite's message
 ]
 
 
 def told(said: str) -> tuple[str, list[str]]:
-    """The one line of a failed stage's `last_lines` that says what is wrong, and the details of it.
+    """Split a failed stage's `last_lines` into the line that says what is wrong, and its details.
 
-    These are what follows a stage's own error; what came before where nothing follows, or where there is no such error.
+    The line is the stage's first error, or the last line if there is none. The details are the lines after it, or the
+    lines before it if none follow.
     """
     lines = said.splitlines()
     place = next((place for place, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
@@ -39,7 +40,7 @@ def told(said: str) -> tuple[str, list[str]]:
 
 
 class Transcript:
-    """Reads the output of `dvc repro --single-item` line by line."""
+    """Parser of the output of `dvc repro --single-item`, line by line."""
 
     def __init__(self, stage: str) -> None:
         self._began = f"Running stage '{stage}':"
@@ -50,7 +51,7 @@ class Transcript:
         self.state = "Cached"
 
     def read(self, line: str) -> str:
-        """Take in one line; what of it is worth showing, or the empty string."""
+        """Process one line; return the text to show, or an empty string."""
         mark = PROGRESS if line.startswith(PROGRESS) else ""
         line = f"{mark}{printable(line.removeprefix(PROGRESS))}".rstrip()
         if self.state == "Cached":
@@ -68,17 +69,20 @@ class Transcript:
         return line
 
     def exit_code(self, dvc_code: int) -> int:
-        """The stage's own exit code; DVC's is 255 whatever the stage returned. 70 where DVC itself failed."""
+        """Return the stage's own exit code, because DVC's is 255 for every failure; 70 if DVC itself failed.
+
+        For some errors of DVC, such as a full disk or a busy lock, the code is that of the error.
+        """
         if dvc_code in {0, KILLED}:
             return dvc_code
         text = "\n".join(self._faults)
         for line in reversed(self._faults):
             if found := STAGE_EXIT.match(line):
                 code = int(found[1])
-                return code if code >= 0 else 128 - code  # the shell's number for a signal
+                return code if code >= 0 else 128 - code  # the shell's exit code for a signal
         return next((code for pattern, code in FAULTS if pattern.search(text)), PithyError.code)
 
     def last_lines(self) -> str:
-        """The end of what the stage said, never without its first error; DVC's own errors where it said nothing."""
+        """Return the last lines of the stage, always including its first error; DVC's errors if it printed nothing."""
         lost = [self._error, "…"] if self._error and self._error not in self._lines else []
         return "\n".join([*lost, *self._lines] or self._faults)

@@ -1,4 +1,4 @@
-"""Where a run works: the user's tree, or for overrides and revisions an isolated worktree that shares its DVC cache."""
+"""Tree of a run: the user's tree or, for overrides and revisions, a git worktree that shares its DVC cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pithy.values import shown
 from tasks import git, overrides
 from tasks.request import Request
 
-WRITTEN = ("data", ".dvc")  # folders of a workspace in which files are made and replaced
-KEPT = "dvc.lock"  # what the workspace itself has run, not what the tree it comes from has
+WRITTEN = ("data", ".dvc")  # folders of a workspace in which files are created and replaced
+KEPT = "dvc.lock"  # records the workspace's own runs, not those of the main tree
 
 
 @dataclass(frozen=True)
 class Place:
-    """The main tree, the tree in which the stages run (the same one, or a workspace), and what is run there."""
+    """The main tree, the tree in which the stages run (the same one, or a workspace), and the revision that is run."""
 
     main: Path
     path: Path
@@ -30,13 +30,13 @@ class Place:
 
     @property
     def dataset(self) -> str:
-        """The data set of this place's params.yaml."""
+        """The data set in this tree's params.yaml."""
         return dataset_of(self.path / "params.yaml")
 
 
 @contextmanager
 def opened(request: Request) -> Iterator[Place]:
-    """Prepare the place of a run and hold it: raises TryAgainError while another run works there."""
+    """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
     main, hidden = request.root, request.root / ".pithy"
     if not request.isolated:
         with held(hidden / "tree.lock", main):
@@ -52,14 +52,14 @@ def opened(request: Request) -> Iterator[Place]:
 
 
 def held(lock: Path, place: Path) -> AbstractContextManager[None]:
-    """Hold `place` by the file `lock`: raises TryAgainError while another run works there."""
+    """Lock `place` with the file `lock`. Raises TryAgainError while another run works there."""
     return alone(lock, lambda process: f"another run (process {process}) works in {place}: try again when it has ended")
 
 
 def _lay_out(main: Path, path: Path, commit: str) -> None:
-    """Bring the workspace to `commit`; outputs and what DVC knows of them stay."""
+    """Check out `commit` in the workspace; keep the outputs and dvc.lock."""
     lock = path / KEPT
-    kept = lock.read_bytes() if lock.exists() else None  # it may be damaged, which is mended when it is used
+    kept = lock.read_bytes() if lock.exists() else None  # it may be damaged; it is repaired when it is used
     try:
         git.check_out(main, path, commit)
     finally:
@@ -72,7 +72,7 @@ def _lay_out(main: Path, path: Path, commit: str) -> None:
 
 
 def _refuse_links(path: Path) -> None:
-    """Raise ParameterError for a link in the place of a folder: the files that it leads to are not the workspace's."""
+    """Raise ParameterError if a folder is a link: files behind the link do not belong to the workspace."""
     for name in WRITTEN:
         if (path / name).is_symlink():
             target = shown(str((path / name).readlink()))
@@ -86,23 +86,23 @@ def _share_cache(main: Path, path: Path) -> None:
     from configobj import ConfigObj
     from dvc.repo import Repo
 
-    if (path / ".dvc" / "config.local").is_symlink():  # it is written here, wherever it leads
+    if (path / ".dvc" / "config.local").is_symlink():  # written below; a link could point to any file
         (path / ".dvc" / "config.local").unlink()
     config = main / ".dvc" / "config.local"
     if config.exists():
         with atomic_file(path / ".dvc" / "config.local") as temporary:
-            temporary.chmod(stat.S_IMODE(config.stat().st_mode) | stat.S_IWUSR)  # it may hold a remote's password
+            temporary.chmod(stat.S_IMODE(config.stat().st_mode) | stat.S_IWUSR)  # it may contain a remote's password
             shutil.copyfile(config, temporary)
     with Repo(str(main)) as repo:
         cache = str(Path(repo.cache.local_cache_dir).absolute())
-    # Not by DVC's own `config.edit`: that writes ASCII alone, and a folder may have any name.
+    # DVC's own `config.edit` writes only ASCII, but a folder can have any name.
     settings = ConfigObj(str(path / ".dvc" / "config.local"), encoding="utf-8")
     settings.setdefault("cache", {})["dir"] = cache
     settings.write()
 
 
 def _share_local(own: Path, shared: Path) -> None:
-    """The user's own files are not in git: link their folder."""
+    """Link the folder of the user's own files, which are not in git."""
     if not own.is_dir():
         return
     if shared.is_symlink():
