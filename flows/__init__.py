@@ -1,3 +1,3 @@
-"""Flows. Importing `tasks` first gives Prefect its settings."""
+"""Prefect flows. `tasks` is imported first, because it sets Prefect's settings."""
 
 import tasks as tasks

@@ -1,4 +1,4 @@
-"""The pipeline as a Prefect flow: the graph of dvc.yaml, one task a stage, independent stages side by side."""
+"""The pipeline as a Prefect flow: one task per stage of dvc.yaml, with independent stages in parallel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run_name() -> str:
 def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> State[Any]:
     """Run every stage that is not up to date and write runs/NAME/; the state's data is the Run, or a RunFailedError.
 
-    A stage whose exit code says that trying again can help is tried again after each of `retry_delays` (seconds).
+    A stage with a retryable exit code is retried after each of `retry_delays` (seconds).
     """
     began = time.monotonic()
     name = runtime.flow_run.name
@@ -65,7 +65,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
 
 
 def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, remote: bool) -> dict[str, Outcome]:
-    """Run the graph; the outcome of every stage that got its turn, in the order in which they ended."""
+    """Run the graph; return the outcomes of the stages that were started, in order of completion."""
     tasks = {
         stage.name: stage_task(
             cluster.Remote(runner.root) if remote else runner,
@@ -78,13 +78,13 @@ def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, rem
     with runner.board.live():
         try:
             (cluster.run if remote else _run)(stages, tasks, runner)
-        finally:  # whatever ends the flow ends its stages
+        finally:  # stages end with the flow, however it ends
             runner.stop()
     return runner.outcomes
 
 
 def _run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
-    """All tasks at once: each waits for those that it needs."""
+    """Submit all tasks at once; each waits for its dependencies."""
     futures: dict[str, PrefectFuture[Any]] = {}
     for stage in stages:
         needed = [futures[need] for need in sorted(stage.needs)]

@@ -1,6 +1,6 @@
-"""Have new texts drifted away from those that the champion knows? python -m flows.drift [--file texts.txt]
+"""Drift check of new texts against those of the champion: python -m flows.drift [--file texts.txt]
 
-Where they have, and rows with labels wait, a retraining is started. params.yaml: drift.
+If the texts have drifted and labelled rows wait, a retraining starts. Settings: `drift` in params.yaml.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @flow(name="drift_check")
 def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State[Any]:
-    """Measure the texts that wait, or those of `file`, write runs/drift/TIME.json, and retrain where they have drifted.
+    """Measure the waiting texts, or those of `file`, write runs/drift/TIME.json, and retrain if they have drifted.
 
-    The state's data is a Drift, or None where there is no champion yet.
+    Retraining needs waiting rows with labels and no `file`. The state's data is a Drift, or None if there is no
+    champion.
     """
     root = Path(root).resolve()
     settings, now = load(root / "params.yaml"), champion.current(root)
@@ -55,7 +56,7 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
 
 
 def table(found: Drift) -> str:
-    """The measures as a Markdown table."""
+    """Return the measures as a Markdown table."""
     head = ["| measure | index | by chance up to | drifted | |", "| --- | ---: | ---: | --- | --- |"]
     rows = [
         f"| {each.name} | {each.index:.3f} | {f'{each.chance:.3f}' if isfinite(each.chance) else 'any'} "
@@ -70,7 +71,7 @@ def table(found: Drift) -> str:
 def main(
     file: Annotated[Path | None, typer.Option(help="Texts to measure, instead of those that wait.")] = None,
 ) -> None:
-    """Measure new texts against those that the champion knows; retrain where they have drifted."""
+    """Measure the drift of new texts from those of the champion; retrain if they have drifted."""
     if file is not None and not file.is_file():
         raise InputMissingError(f"{file} is missing: --file names a file with texts")
     found: Drift | None = called(drift_check, Path.cwd(), file)

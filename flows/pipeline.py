@@ -1,8 +1,8 @@
-"""Run the pipeline: python -m flows.pipeline, or make run.
+"""Run of the pipeline: python -m flows.pipeline, or make run.
 
     python -m flows.pipeline --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2 --set seeds=[0,1]
 
-Any of --dataset, --systems, --seeds and --set runs in a workspace of its own, under .pithy/workspaces.
+A run with --dataset, --systems, --seeds or --set works in its own workspace, in .pithy/workspaces.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tasks.server import Server
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-DIGITS = 10  # of a whole number on the command line
-WIDTH = 120  # characters of the comparison where it does not go to a terminal
-IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # by Prefect and DVC, at the flow's first step
+DIGITS = 10  # maximum digits of an integer option
+WIDTH = 120  # width of the comparison table if stdout is no terminal
+IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -64,12 +64,12 @@ def main(
 
 
 def execute(request: Request) -> Run:
-    """Check the request, run it through Prefect, return the run. Raises what the run raised."""
+    """Check the request, run it through Prefect, and return the run. Raises the error that ended the run."""
     overrides.check(request)
     _report_unsuited(request)
     reservations.refuse_pointed(request.root, [request.name] if request.name else [])
     address.knock(request.ray)
-    api = server.start()  # it starts while this process imports what the flow needs
+    api = server.start()  # starts while this process imports the flow's modules
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.dag import pipeline
@@ -78,7 +78,7 @@ def execute(request: Request) -> Run:
     for module in IMPORTED_LATE:
         importlib.import_module(module)
     api.wait()
-    own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # to stop Prefect's heartbeat costs a second
+    own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
     with own, cluster.joined(request.ray, request.root, request.max_parallel) as workers:
         result = ended(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
     if isinstance(result, RunFailedError):
@@ -89,7 +89,7 @@ def execute(request: Request) -> Run:
 
 
 def _report_unsuited(request: Request) -> None:
-    """Name on stderr the systems of params.yaml that the chosen data set leaves out."""
+    """Print to stderr which systems of params.yaml are left out for the chosen data set."""
     if request.dataset and not request.systems and not request.revision:
         params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
         for name in overrides.unsuited(params, request.root):
@@ -97,9 +97,10 @@ def _report_unsuited(request: Request) -> None:
 
 
 def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
-    """The data of the state that `flow` ends in; RunFailedError, where a stage failed, is one.
+    """Run `flow` and return the data of its final state, which is a RunFailedError if a stage failed.
 
-    Raises TryAgainError where the server is gone, ParameterError where it asks for a password, what the flow raised.
+    Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
+    flow's own error.
     """
     try:
         result = flow().result(raise_on_failure=False)
@@ -119,14 +120,14 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
 
 
 def _unauthorized(error: BaseException) -> bool:
-    """Whether Prefect's server refused to answer without another name and password."""
+    """Return whether Prefect's server rejected the credentials."""
     import httpx
 
     return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
 
 
 def _unanswered(error: BaseException) -> bool:
-    """Whether Prefect's server did not answer, or gave back the final state without its result."""
+    """Return whether Prefect's server did not respond, or returned the final state without its result."""
     import httpx
     from prefect.exceptions import MissingResult
 
@@ -134,7 +135,7 @@ def _unanswered(error: BaseException) -> bool:
 
 
 def report(run: Run, root: Path) -> int:
-    """Print the comparison and where the report is, or what failed; the exit code."""
+    """Print the comparison and the report's path, or the failure; return the exit code."""
     folder = (root / "runs" / run.name).relative_to(root)
     if run.code:
         echo(_failure(run), file=sys.stderr)
@@ -152,19 +153,19 @@ def report(run: Run, root: Path) -> int:
 
 
 def _failure(run: Run) -> str:
-    """One clear line, then the details that the stage gave after it, or what it had said before."""
+    """Return the error line, followed by the details that the stage printed after or before it."""
     stage, _, said = run.message.partition(": ")
     line, details = transcript.told(said)
     return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 
 def listed(text: str) -> list[str]:
-    """What stands between the commas of an option."""
+    """Return the parts of a comma-separated option."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def number(option: str, text: str) -> int:
-    """A whole number of an option. Raises ParameterError."""
+    """Parse a whole number of an option. Raises ParameterError if it is invalid."""
     if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
         said = shown(repr(text))
         raise ParameterError(f"{option} had {said}: whole numbers with commas between are allowed, as in 0,1,2")
@@ -172,7 +173,7 @@ def number(option: str, text: str) -> int:
 
 
 def unique(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The keys and values that an option gives. Raises ParameterError for a repeated key."""
+    """Return the keys and values of an option as a dictionary. Raises ParameterError for a repeated key."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -182,7 +183,7 @@ def unique(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def change(text: str) -> tuple[str, Any]:
-    """A key of params.yaml and its new value. Raises ParameterError."""
+    """Parse KEY=VALUE, with a key of params.yaml. Raises ParameterError if it is invalid."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")

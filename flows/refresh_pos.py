@@ -1,7 +1,7 @@
-"""Make one stage anew although its inputs are the same, and then whatever follows from a change.
+"""Forced rerun of one stage with unchanged inputs; if its output changes, the pipeline runs as well.
 
-DVC sees every file that a stage reads, but no dictionary or tagger that comes with an installed package: the table of
-parts of speech can be out of date without a trace. This flow looks.
+DVC tracks every file that a stage reads, but not the dictionaries and taggers of installed packages. The part-of-speech
+table can therefore be outdated although DVC considers it up to date. This flow checks it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tasks.request import Request
 
 @flow(name="refresh_pos")
 def refresh_pos(root: Path, stage: str, revision: str = "HEAD") -> State[Any]:
-    """Make `stage` anew in the workspace of `revision`; where its output changed, run the pipeline there.
+    """Rerun `stage` in the workspace of `revision`; if its output has changed, run the pipeline there.
 
-    Raises ParameterError for an unknown stage, and what its command raised.
+    Raises ParameterError for an unknown stage, PithyError if the stage fails.
     """
     request = Request(root=root, revision=revision)
     with workspace.opened(request) as place:

@@ -1,9 +1,9 @@
-"""Learn from new rows, and put a better model in the champion's place: python -m flows.retrain.
+"""Retraining on new rows, and promotion of a better model to champion: python -m flows.retrain.
 
     python -m flows.retrain --show
     python -m flows.retrain --rollback
 
-params.yaml: retrain says where new rows arrive and what a challenger must be; docs/retraining.md tells the whole story.
+`retrain` in params.yaml defines where new rows arrive and what a challenger must achieve; see docs/retraining.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @dataclass(frozen=True, kw_only=True)
 class Retraining:
-    """What came of a retraining: the champion is the new one, or still the old one, and `reason` says why."""
+    """Result of a retraining: the champion, which is the new or still the old one, and the reason."""
 
     promoted: bool
     reason: str
@@ -47,10 +47,10 @@ class Retraining:
 
 @flow(name="retrain")
 def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
-    """Take in new rows, run the pipeline on all of them, and promote what it chose if it beats the champion.
+    """Ingest new rows, run the pipeline on all rows, and promote the chosen model if it beats the champion.
 
-    `dataset` is the base data set: the champion's, or that of params.yaml, where None. The state's data is a
-    Retraining. Raises TryAgainError where another retraining is at work, DataError for new rows that break a rule.
+    `dataset` is the base data set; if None, that of the champion or of params.yaml. The state's data is a Retraining.
+    Raises TryAgainError if another retraining is running, DataError for new rows that break a rule.
     """
     root = Path(root).resolve()
     settings = load(root / "params.yaml")
@@ -72,12 +72,12 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
 
 
 def _step(name: str) -> Any:
-    """A Prefect task that is never skipped: what is up to date is DVC's to say."""
+    """Return a decorator for a Prefect task without caching: DVC decides what is up to date."""
     return task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
 
 
 def _learn(request: Request) -> Run:
-    """Run the pipeline. Raises what the run raised."""
+    """Run the pipeline and return the run. Raises the error that ended it."""
     overrides.check(request)
     result: Any = pipeline(request, return_state=True).result(raise_on_failure=False)
     if isinstance(result, BaseException):
@@ -88,7 +88,7 @@ def _learn(request: Request) -> Run:
 
 
 def _challenge(request: Request, run: Run, arrival: Arrival) -> Retraining:
-    """Judge what the run chose, in the place where it was made, and promote it if it may be."""
+    """Compare the run's model with the champion in the run's tree, and promote it if it qualifies."""
     root, settings = request.root, load(request.root / "params.yaml")
     with workspace.opened(request) as place:
         stages = graph.read(place.path)
@@ -114,9 +114,9 @@ def _page(result: Retraining) -> str:
 
 
 def called(this: Any, root: Path, *arguments: Any) -> Any:
-    """Run a flow against the server that is here, or one for this run alone; the data of its state.
+    """Run a flow on the existing Prefect server, or on one for this run alone, and return the data of its state.
 
-    Ends the process, with the stage's own exit code, where a run of the pipeline failed. Raises what the flow raised.
+    Exits with the stage's own exit code if a run of the pipeline failed. Raises the flow's own error.
     """
     api = server.start()
     api.wait()
@@ -133,7 +133,7 @@ def main(
     rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the champion before.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the champion and those before it.")] = False,
 ) -> None:
-    """Learn from new rows; promote the new model if it beats the champion, else say why not."""
+    """Retrain on new rows; promote the new model if it beats the champion, otherwise print the reason."""
     root = Path.cwd()
     if rollback and show:
         raise ParameterError("--rollback and --show were given: one of them is allowed")

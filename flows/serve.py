@@ -1,7 +1,9 @@
-"""Serve the repository: python -m flows.serve, or make serve; python -m flows.serve --stop, or make stop, ends it.
+"""Service for the repository: python -m flows.serve, or make serve.
 
-What is scheduled, and when, stands in prefect.yaml. A scheduled run takes the last commit, in a workspace of its own,
-whatever the tree looks like at that hour.
+To end it: python -m flows.serve --stop, or make stop.
+
+prefect.yaml defines what is scheduled, and when. A scheduled run uses the last commit, in its own workspace, whatever
+the state of the working tree.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ def main(
         ended = served.stop()
         echo(f"process {ended.process} has ended" if ended else "nothing is served here")
         return
-    for number in (signal.SIGINT, signal.SIGTERM):  # one way to stop; a shell's background has Ctrl-C switched off
+    for number in (signal.SIGINT, signal.SIGTERM):  # one handler for both; background jobs of a shell ignore SIGINT
         signal.signal(number, signal.default_int_handler)
     code = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are processes of their own
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
     note = served.claim()
     with contextlib.suppress(KeyboardInterrupt):
         service.serve(Path.cwd(), port, lambda url: _announce(url, note))

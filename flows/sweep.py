@@ -1,8 +1,8 @@
-"""Run the pipeline over a grid of settings: python -m flows.sweep.
+"""Runs of the pipeline over a grid of settings: python -m flows.sweep.
 
     python -m flows.sweep --systems textcnn --over dataset=mr,ced --over seeds=[0],[1]
 
-Each combination is a run of its own in a workspace of its own; docs/scale.md spreads them over several machines.
+Each combination is a separate run in its own workspace. docs/scale.md explains how to use several machines.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @flow(name="sweep")
 def sweep(asked: list[Trial]) -> State[Any]:
-    """Run every trial; the state's data is the list of their results, failed ones too."""
+    """Run every trial; the state's data is the list of results, including failed ones."""
     try:
         futures = [run.submit(trial) for trial in asked]
         wait(futures)
-    finally:  # whatever ends the sweep ends its runs
+    finally:  # runs end with the sweep, however it ends
         RUNS.stop()
     results = [taken_over(trial, future.state) for trial, future in zip(asked, futures, strict=True)]
     create_markdown_artifact(markdown.sweep(*cells(results), [each.told() for each in best(results)]), key="sweep")
@@ -74,7 +74,11 @@ def main(
 
 
 def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | None = None) -> list[Result]:
-    """Check every trial, then run them. Raises ParameterError, TryAgainError."""
+    """Check every trial, then run all of them.
+
+    Raises ParameterError if a trial is invalid, TryAgainError if the Prefect server or the Ray cluster does not
+    respond.
+    """
     reservations.refuse_pointed(root, [str(trial.request.name) for trial in asked])
     for trial in asked:
         overrides.check(trial.request)
@@ -89,7 +93,7 @@ def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | 
 
 
 def _report(results: list[Result]) -> int:
-    """Print the runs and the best of each data set; the exit code of the first that failed."""
+    """Print the runs and the best of each data set; return the exit code of the first failed run."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table(results))
