@@ -1,6 +1,6 @@
 """Prefect server of a run: an existing one, or a child process that ends with this process.
 
-This module does not import Prefect first, so the server starts while Prefect is being imported.
+The server is started before this process imports Prefect, so that both load at the same time.
 """
 
 from __future__ import annotations
