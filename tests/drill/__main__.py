@@ -1,7 +1,9 @@
-"""Run the drill: python -m tests.drill --faults 100 --seed 0 1 2 3 4 [--only NAME] [--minutes M] [--write]
+"""Run the fault injection tests.
 
-It needs mounts of its own for full disks and read-only folders: as root, or where users may have name spaces. Results
-go to .pithy/drill.jsonl: the same command goes on where the last one of the same commit was cut off.
+python -m tests.drill --faults 100 --seed 0 1 2 3 4 [--only NAME] [--minutes M] [--write]
+
+Full disks and read-only folders need private mounts: run it as root, or where users may create namespaces. The results
+are written to .pithy/drill.jsonl. If a run is interrupted, the same command on the same commit continues it.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from tests.drill.report import about, table, write
 from tests.drill.results import Results
 from tests.drill.server import serving
 
-INSIDE = "PITHY_DRILL_MOUNTS"  # 1 in a name space of our own, 0 where there can be none
+INSIDE = "PITHY_DRILL_MOUNTS"  # 1 in a private mount namespace, 0 if none can be created
 
 
 def main() -> int:
-    """Inject the faults that have no result yet, print a line a trial and the table; 1 where anything was lost."""
+    """Inject the faults without a result, and print a line per trial and the table; return 1 if anything was lost."""
     options = _options()
     _own_mounts()
     mounted = os.environ[INSIDE] == "1"
@@ -64,7 +66,7 @@ def _options() -> argparse.Namespace:
 
 
 def _own_mounts() -> None:
-    """Start again in a name space whose mounts end with the drill, however it ends."""
+    """Restart in a private mount namespace, whose mounts disappear with the process."""
     if INSIDE in os.environ:
         return
     wrapper = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
@@ -76,7 +78,7 @@ def _own_mounts() -> None:
 
 
 def _left_out(known: list[Fault], *, mounted: bool) -> list[str]:
-    """The faults that cannot be injected here, and why."""
+    """Return the faults that cannot be injected here, and the reasons."""
     return [f"{fault.name} ({why})" for fault in known if (why := fault.left_out(mounted=mounted))]
 
 

@@ -1,4 +1,4 @@
-"""A copy of the reference repository into which one fault after another is injected."""
+"""Copy of the reference repository, into which faults are injected one after another."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import yaml
 from tests.drill.place import Place, Running
 from tests.drill.reference import Reference, cache_files, lock_of
 
-STAGE = "pithy.stages."  # in the command of a stage
+STAGE = "pithy.stages."  # part of the command of every stage
 
 
 class Bench(Place):
-    """A place whose repository is that of the reference run."""
+    """Place whose repository is a copy of the reference run's."""
 
     def __init__(self, folder: Path, reference: Reference, server: str, *, mounted: bool) -> None:
         super().__init__(folder, server, mounted=mounted)
@@ -24,7 +24,7 @@ class Bench(Place):
         self.forgotten: frozenset[str] = frozenset()
 
     def restore(self, mark: str) -> None:
-        """Begin a trial: the repository as the reference left it."""
+        """Begin a trial: restore the repository to its state after the reference run."""
         self.clear(mark)
         self.mirror = str(self.reference.mirror)
         shutil.copytree(self.reference.repo, self.repo, symlinks=True)
@@ -32,11 +32,11 @@ class Bench(Place):
         (self.room / "site").mkdir()
 
     def settings(self) -> dict[str, str]:
-        """What the environment of a trial's commands has besides a user's."""
+        """Return the environment variables of a trial's commands that a user does not have."""
         return super().settings() | {"PITHY_MIRROR": self.mirror}
 
     def forget(self, stages: set[str], *, thoroughly: bool = False) -> None:
-        """Undo stages: their outputs and entries in dvc.lock; `thoroughly`, also what DVC's cache has of them."""
+        """Delete the stages' outputs and dvc.lock entries, and the run cache; `thoroughly`: their cache files too."""
         self.forgotten = frozenset(stages)
         lock = lock_of(self.repo)
         kept = {name: entry for name, entry in lock.items() if name not in stages}
@@ -52,17 +52,17 @@ class Bench(Place):
                 path.unlink(missing_ok=True)
 
     def remove(self, stage: str) -> None:
-        """Delete what a stage has written, behind DVC's back."""
+        """Delete the outputs of a stage without informing DVC."""
         for out in self.reference.outs(stage):
             shutil.rmtree(self.repo / out)
 
     @property
     def cache(self) -> Path:
-        """DVC's content-addressed files."""
+        """Folder of DVC's content-addressed files."""
         return self.repo / ".dvc/cache/files/md5"
 
     def stage(self, name: str, *wrapper: str, **env: str) -> Running:
-        """Start a stage as DVC does, with no DVC around it."""
+        """Start a stage with the command that DVC uses, but without DVC."""
         words = shlex.split(self.reference.lock[name]["cmd"])
         return self.start(*wrapper, sys.executable, *words[1:], DVC_STAGE=name, **env)
 
@@ -71,10 +71,10 @@ class Bench(Place):
         return self.start(sys.executable, "-m", "dvc", "repro", *arguments, **env)
 
     def flow(self, *arguments: str, own_server: bool = False, **env: str) -> Running:
-        """Start the flow, with the drill's Prefect server or with one of its own."""
+        """Start the flow, with the shared Prefect server or one of its own."""
         there = {} if own_server else {"PREFECT_API_URL": self.server}
         return self.start(sys.executable, "-m", "flows.pipeline", *arguments, **there, **env)
 
     def mend(self) -> Running:
-        """Start what `make mend` runs."""
+        """Start the command behind `make mend`."""
         return self.start(sys.executable, "-m", "tasks.mend")

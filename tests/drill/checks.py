@@ -1,4 +1,7 @@
-"""What must hold after a fault, and after the run that follows it."""
+"""Checks after a fault, and after the run that follows it.
+
+A loss is a message about one violation, such as a changed output, an orphan process or an unclear error message.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from tests.drill.reference import digests, lock_of
 
 TRACEBACK = "Traceback (most recent call last)"
 PARTIAL = re.compile(r"^\..+\.[a-z0-9_]{8}$|\.part$|\.tmp$")
-TAIL = 700  # characters of what a command said that a loss quotes
+TAIL = 700  # maximum characters of a command's output in a loss
 
 
 def after_fault(place: Place, ended: Ended | None, codes: set[int] | None) -> list[str]:
-    """Losses right after the fault: a wrong exit code, a traceback, a hang, a process that is left."""
+    """Return the losses right after the fault: wrong exit code, traceback, hang, or orphan processes."""
     losses = []
     if ended is not None:
         if ended.hung:
@@ -32,7 +35,7 @@ def after_fault(place: Place, ended: Ended | None, codes: set[int] | None) -> li
 
 
 def after_recovery(bench: Bench, ended: Ended) -> list[str]:
-    """Losses after the run that follows."""
+    """Return the losses after the run that follows the fault."""
     if ended.code or ended.hung:
         return [f"the next run ended with {ended.code}: {tail(ended)}", *_orphans(bench)]
     reference = bench.reference
@@ -51,12 +54,12 @@ def after_recovery(bench: Bench, ended: Ended) -> list[str]:
 
 
 def tail(ended: Ended) -> str:
-    """The end of what a command said, on one line."""
+    """Return the end of a command's output on one line."""
     return " / ".join(ended.said[-TAIL:].strip().splitlines())
 
 
 def _said(entry: dict[str, Any]) -> dict[str, Any]:
-    """What an entry of dvc.lock says, but for sizes, which DVC does not write anew where Ctrl-C has cut them off."""
+    """Return an entry of dvc.lock without file sizes: if Ctrl-C prevented DVC from writing them, it never adds them."""
     files = {key: {each["path"]: each.get("md5") for each in entry.get(key, [])} for key in ("deps", "outs")}
     return {**entry, **files}
 
@@ -70,21 +73,21 @@ def _outs(bench: Bench) -> list[str]:
 
 
 def _differing(what: str, wanted: dict[str, str], found: dict[str, str], *, more: bool = False) -> list[str]:
-    """`more`: there may be other files beside those that are wanted; `latest` points to the last run."""
+    """Return a loss if digests differ; with `more`, additional files are allowed. `latest` may change."""
     names = wanted if more else wanted.keys() | found.keys()
     bad = sorted(name for name in names if wanted.get(name) != found.get(name) and Path(name).name != "latest")
     return [f"{what} differs: {', '.join(bad[:4])}{f' and {len(bad) - 4} more' if len(bad) > 4 else ''}"] if bad else []
 
 
 def partial_files(place: Place) -> list[str]:
-    """Temporary files that nothing will ever clear."""
+    """Return a loss for every temporary file that nothing will delete."""
     folders = [place.repo / part for part in ("data", "runs", ".pithy")]
     left = [str(path.relative_to(place.repo)) for folder in folders for path in folder.rglob("*")]
     return [f"partial file: {name}" for name in left if PARTIAL.search(Path(name).name)]
 
 
 def _cache(bench: Bench) -> list[str]:
-    """Every file of DVC's cache has the content that its name promises."""
+    """Return a loss for every file of DVC's cache whose MD5 differs from its name."""
     losses = []
     for path in bench.cache.rglob("*"):
         name = f"{path.parent.name}{path.name}".removesuffix(".dir")
@@ -106,7 +109,7 @@ def held_locks(place: Place) -> list[str]:
 
 
 def _tree(bench: Bench) -> list[str]:
-    """Nothing that git knows has changed but the order in dvc.lock."""
+    """Return a loss for every change that git reports, except changes of dvc.lock."""
     done = subprocess.run(["git", "status", "--porcelain"], cwd=bench.repo, capture_output=True, text=True, check=False)
     changed = [line for line in done.stdout.splitlines() if line[3:] != "dvc.lock"]
     return [f"git: {line}" for line in [*changed, *done.stderr.splitlines()]]

@@ -1,4 +1,4 @@
-"""Faults of files: truncated, or with one bit that is another."""
+"""File faults: truncated files and flipped bits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.drill.reference import cache_files
 
 
 def spoil(path: Path, rng: random.Random) -> tuple[str, bool]:
-    """Truncate a file or flip one of its bits; what was done, and whether the file on the disk differs now.
+    """Truncate a file or flip one of its bits; return what was done, and whether the file on disk differs now.
 
-    Its access time is set to `NEVER`: a read changes it (`was_read`).
+    The access time is set to `NEVER`; a read changes it (see `was_read`).
     """
     before, mode = path.read_bytes(), path.stat().st_mode
     content = bytearray(before)
@@ -36,12 +36,12 @@ def spoil(path: Path, rng: random.Random) -> tuple[str, bool]:
 
 
 def was_read(path: Path) -> bool:
-    """Whether somebody has read, or replaced, a file since it was spoiled."""
+    """Return whether the file was read or replaced after it was damaged."""
     return not path.exists() or path.stat().st_atime_ns != NEVER
 
 
 def newest(state: Path) -> list[Path]:
-    """The files of `state` that the next run reads: no locks, and of the checkpoints of a training the newest."""
+    """Return the files of `state` that the next run reads: no locks, and only each training's newest checkpoint."""
     files = [path for path in state.rglob("*") if path.is_file() and path.stat().st_size and path.suffix != ".lock"]
     steps = {path.parent for path in files if path.parent.name.lstrip(".").startswith("step-")}
     whole = [step for step in steps if not step.name.startswith(".")]
@@ -50,7 +50,7 @@ def newest(state: Path) -> list[Path]:
 
 
 def _file(bench: Bench, rng: random.Random, *stages: str) -> Path:
-    """A file of the outputs of one of the stages; models, tables and arrays before the rest."""
+    """Return a random output file of the stages; models, tables and arrays are preferred."""
     outs = [bench.repo / out for stage in stages for out in bench.reference.outs(stage)]
     files = sorted(path for out in outs for path in out.rglob("*") if path.is_file() and path.stat().st_size)
     binary = [path for path in files if path.suffix in {".safetensors", ".parquet", ".npy"}]
@@ -66,7 +66,7 @@ def output_damaged(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("a damaged input of a stage", 16)
 def input_damaged(bench: Bench, rng: random.Random) -> Injection:
-    """The stage refuses it in one clear line, or, where the fault cannot be seen, DVC runs it again."""
+    """Damage an input of a stage: the stage must report it in one clear line, or succeed, and DVC runs it again."""
     needs = bench.reference.needs
     name = rng.choice(sorted(stage for stage in needs if needs[stage]))
     path = _file(bench, rng, *sorted(needs[name]))
@@ -78,7 +78,7 @@ def input_damaged(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("a damaged file of DVC's cache", 12)
 def cache_damaged(bench: Bench, rng: random.Random) -> Injection:
-    """The output is removed too: DVC restores it from the cache, which the flow or `make mend` checks."""
+    """Damage a cache file and delete its output, which DVC restores; the flow or `make mend` checks the cache."""
     name = any_stage(bench, rng)
     path = rng.choice(sorted(cache_files(bench.reference.lock, bench.cache)[name]))
     what, changed = spoil(path, rng)
@@ -104,7 +104,7 @@ def state_damaged(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("a file of DVC's that is lost", 6)
 def lost_file(bench: Bench, rng: random.Random) -> Injection:
-    """dvc.lock, an output, or a file of the cache is removed."""
+    """Delete dvc.lock, an output file or a cache file."""
     name = any_stage(bench, rng)
     files = sorted(cache_files(bench.reference.lock, bench.cache)[name])
     path = rng.choice([bench.repo / "dvc.lock", _file(bench, rng, name), rng.choice(files)])
@@ -114,7 +114,7 @@ def lost_file(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("times of files that jump", 6)
 def times_changed(bench: Bench, rng: random.Random) -> Injection:
-    """A clock that was wrong: every file is from another time, up to ten years off."""
+    """Shift the modification times of about 70 % of the files by up to ten years, as a wrong clock does."""
     offset, changed = rng.uniform(-3e8, 3e8), False
     for path in bench.repo.rglob("*"):
         if ".git" not in path.parts and path.is_file() and not path.is_symlink() and rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""Faults of the disk: full at a random byte, read-only at a random folder."""
+"""Disk faults: a full disk with a random number of bytes left, and a read-only folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = (".", "data", "data/models", "data/encoded", ".dvc", ".dvc/cache", ".dv
 
 
 def _room(rng: random.Random) -> int:
-    """Bytes left on the disk, small amounts as likely as large ones."""
+    """Return a random number of free bytes, uniform on a logarithmic scale."""
     return int(4096 * 2 ** rng.uniform(0, 11))
 
 
@@ -65,6 +65,6 @@ def read_only_under_dvc(bench: Bench, rng: random.Random) -> Injection:
 
 
 def unclear(ended: Ended, words: tuple[str, ...]) -> list[str]:
-    """A loss unless a line that begins with "error: " names the fault."""
+    """Return a loss unless a line that starts with "error: " names the fault."""
     lines = [line for line in ended.said.splitlines() if line.startswith("error: ")]
     return [] if any(word in line for line in lines for word in words) else [f"no clear line: {ended.said[-300:]}"]

@@ -1,4 +1,4 @@
-"""Evidence that an injected fault hit the command that it was meant for."""
+"""Evidence that an injected fault hit the command for which it was meant."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ KILLED = ("killed, most often because", "exited with -9", "exited with 137")
 INTERRUPTED = ("error: interrupted", "stopped by SIGTERM", "interrupted by the user")
 OUT_OF_MEMORY = ("memory ran out", "out of memory")
 BUSY = ("is busy", "Unable to acquire lock", "another run", "another process")
-NEVER = 1  # ns since 1970: an access time that no read leaves
+NEVER = 1  # ns since 1970: an access time that no read sets
 
 
 def mentions(ended: Ended, words: tuple[str, ...]) -> bool:
-    """Whether the command printed one of the words."""
+    """Return whether the command printed one of the words."""
     return any(word in ended.said for word in words)
 
 
 def answered(sent: bool, ended: Ended, codes: set[int]) -> bool:
-    """Whether a signal hit: it was sent to a live command, which died by it or handled it (`codes`, without 0)."""
+    """Return whether a signal hit: it was sent to a live command, which exited with one of `codes` other than 0."""
     return sent and ended.code in codes - {0}
 
 
 def overlapped(first: Running, second: Running) -> bool:
-    """Whether two commands ran at once: the first was still alive when the second had printed something."""
+    """Return whether two commands ran at once: the first was alive after the second had printed something."""
     return second.until(bool) and first.child.poll() is None
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and has not ended; a zombie has."""
+    """Return whether a process exists and has not ended; a zombie has ended."""
     return _state(pid) not in {"", "Z", "X"}
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, as by SIGSTOP."""
+    """Return whether a process is stopped, for example by SIGSTOP."""
     return _state(pid) == "T"
 
 
 def _state(pid: int) -> str:
-    """The letter of a process's state; empty where there is no such process."""
+    """Return the letter of a process's state; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -51,7 +51,7 @@ def _state(pid: int) -> str:
 
 
 def has_ended(pid: int, seconds: float = 5.0) -> bool:
-    """Whether a process ends within so many seconds."""
+    """Return whether a process ends within `seconds`."""
     end = time.monotonic() + seconds
     while (running := is_running(pid)) and time.monotonic() < end:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The register of faults. Each fault is injected into a bench that has just been restored, and reports what it did."""
+"""Registry of faults. Each fault is injected into a newly restored bench and reports what it did."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tests.drill.progress import Reached
 
 @dataclass(frozen=True)
 class Injection:
-    """One injected fault: `ended` is the command that it was meant for, `codes` its allowed exit codes (None: any).
+    """One injected fault.
 
-    `observed` is True only where there is evidence that the fault hit: an exit code, a message, a changed file, a
-    request. `losses` are those that the fault itself found; `reached` is how far a training came before kill -9.
-    `recovery` is what is done after the fault in the place of another run of the pipeline: it returns the losses found.
+    `ended` is the command for which the fault was meant; `codes` are its allowed exit codes (None: any). `observed` is
+    True only if there is evidence that the fault hit: an exit code, a message, a changed file or a request. `losses`
+    are those that the fault itself found. `reached` is the progress of a training before kill -9. `recovery` replaces
+    the next run of the pipeline and returns the losses that it found.
     """
 
     detail: str
@@ -26,20 +27,21 @@ class Injection:
     ended: Ended | None = None
     codes: set[int] | None = None
     losses: list[str] = field(default_factory=list)
-    by: str = "dvc"  # what the next run is: dvc, flow, or mend (`make mend`, then dvc)
+    by: str = "dvc"  # the next run: dvc, flow, or mend (`make mend`, then dvc)
     reached: Reached | None = None
     recovery: Callable[[], list[str]] | None = None
 
 
-Inject = Callable[[Any, random.Random], Injection]  # the place is a Bench or a ShopBench
+Inject = Callable[[Any, random.Random], Injection]  # the first argument is a Bench or a ShopBench
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault. A greater `weight` is drawn more often; `mounts` needs file systems of its own.
+    """A kind of fault.
 
-    `missing` names a package that the fault needs and that is not installed. Of 100 faults at least `percent` are of
-    this kind. `shop`: it is injected into a ShopBench, and not into a Bench.
+    A fault with a higher `weight` is drawn more often; one with `mounts` needs file systems of its own. `missing` names
+    a required package that is not installed. Of 100 faults, at least `percent` are of this kind. A `shop` fault is
+    injected into a ShopBench instead of a Bench.
     """
 
     name: str
@@ -57,14 +59,14 @@ class Fault:
         return "nothing can be mounted here" if self.mounts and not mounted else ""
 
 
-CHAIN = 3  # stages that a fault under DVC or the flow finds undone
-ALL = 0.1  # how often these are all that need the first one
+CHAIN = 3  # stages that are undone before a fault under DVC or the flow
+ALL = 0.1  # probability that instead all dependent stages are undone
 
 FAULTS: dict[str, Fault] = {}
 
 
 def fault(name: str, weight: int = 2, *, mounts: bool = False, missing: str = "") -> Callable[[Inject], Inject]:
-    """Register a fault."""
+    """Return a decorator that registers a fault."""
 
     def register(inject: Inject) -> Inject:
         FAULTS[name] = Fault(name, inject, weight, mounts, missing)
@@ -74,7 +76,7 @@ def fault(name: str, weight: int = 2, *, mounts: bool = False, missing: str = ""
 
 
 def shop_fault(name: str, percent: int, *, mounts: bool = False) -> Callable[[Inject], Inject]:
-    """Register a fault of retraining: so many of 100 faults are of this kind, and no more."""
+    """Return a decorator that registers a fault of retraining: exactly `percent` of 100 faults are of this kind."""
 
     def register(inject: Inject) -> Inject:
         FAULTS[name] = Fault(name, inject, 0, mounts, "", percent, shop=True)
@@ -84,14 +86,14 @@ def shop_fault(name: str, percent: int, *, mounts: bool = False) -> Callable[[In
 
 
 def any_stage(bench: Bench, rng: random.Random) -> str:
-    """A stage of the pipeline."""
+    """Return a random stage of the pipeline."""
     return rng.choice(sorted(bench.reference.lock))
 
 
 def undone(bench: Bench, rng: random.Random) -> str:
-    """Forget a stage and the next ones that need it, now and then all of them; the stage.
+    """Undo a random stage and the next stages that depend on it, sometimes all of them; return the stage.
 
-    The others stay: once what they read is the same again, they are up to date.
+    The other stages are kept: they are up to date once their inputs are the same again.
     """
     name, needing = any_stage(bench, rng), bench.reference.after
     chain = [each for each in bench.reference.needs if each in needing(name)]
@@ -101,10 +103,10 @@ def undone(bench: Bench, rng: random.Random) -> str:
 
 
 def span(bench: Bench) -> float:
-    """Seconds that the stages take which were forgotten."""
+    """Return the run time in seconds of the undone stages."""
     return sum(bench.reference.seconds[each] for each in bench.forgotten)
 
 
 def alone(bench: Bench, name: str) -> float:
-    """Seconds that a stage takes without DVC, about."""
+    """Return the approximate run time in seconds of a stage without DVC."""
     return 0.7 * bench.reference.seconds[name]

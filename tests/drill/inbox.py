@@ -1,4 +1,4 @@
-"""Faults of the inbox of retraining: files that change, and kill -9, while rows are taken in."""
+"""Faults of the retraining inbox: files that change, and kill -9, during the ingestion of rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from tests.drill.standing import lost, settled
 from tests.pipeline.shop import reviews
 
 NAME = "batch.csv"
-# A file that changes while it is read may wait for the next retraining.
+# A file that changes while it is read may be left for the next retraining.
 AGAIN = re.compile(rf"^error: .*{re.escape(NAME)} changed .* next retraining", re.MULTILINE)
 
 
 @shop_fault("a file renamed onto a waiting file of the inbox", 5)
 def renamed(bench: ShopBench, rng: random.Random) -> Injection:
-    """While the first file is not archived. Where it still has its name, its rows are lost by whoever replaced it."""
+    """Rename a second file to the name of a first one that is not archived yet.
+
+    If the first file still has its name, it is overwritten, so its rows need not be in the data set.
+    """
     bench.begin(CROWNED)
     first, second = (_batch(rng) for _ in range(2))
     waiting = bench.arrive(NAME, first)
@@ -40,9 +43,10 @@ def renamed(bench: ShopBench, rng: random.Random) -> Injection:
 
 @shop_fault("rows appended to a file of the inbox", 6)
 def appended(bench: ShopBench, rng: random.Random) -> Injection:
-    """By a process that has the file open, wherever it is moved meanwhile. Once it is archived, that is no fault.
+    """Append rows by a process that has the file open, wherever the file is moved meanwhile.
 
-    It is not archived before it is read for the last time.
+    Appending to an archived file is not counted as a fault. A file is archived only after it was read for the last
+    time.
     """
     bench.begin(CROWNED)
     first, second = (_batch(rng) for _ in range(2))
@@ -72,12 +76,12 @@ def killed(bench: ShopBench, rng: random.Random) -> Injection:
 
 
 def _batch(rng: random.Random) -> pl.DataFrame:
-    """New rows that no other batch has."""
+    """Return new rows that no other batch contains."""
     return reviews(20, "slang", seed=rng.randrange(1 << 30))
 
 
 def _taken(bench: ShopBench, batches: list[pl.DataFrame]) -> list[str]:
-    """Retrain again: every row that arrived is in the data set once, nothing waits, nothing that stood is lost."""
+    """Retrain again; return losses unless every row is in the data set once, no file waits and nothing is lost."""
     known = bench.known()
     ended = bench.retrain().wait()
     losses = [f"the next retraining: {loss}" for loss in after_fault(bench, ended, {0})]
@@ -87,7 +91,7 @@ def _taken(bench: ShopBench, batches: list[pl.DataFrame]) -> list[str]:
 
 
 def row_losses(known: list[str], sent: list[str], now: list[str]) -> list[str]:
-    """Every text that was known before or sent is there now, and none twice."""
+    """Return a loss if a text that was known or sent is missing, or if a text is there twice."""
     there = Counter(now)
     counts = {
         "rows that arrived are lost": sum(text not in there for text in sent),
@@ -98,7 +102,7 @@ def row_losses(known: list[str], sent: list[str], now: list[str]) -> list[str]:
 
 
 def waiting(bench: ShopBench) -> list[str]:
-    """The files of the inbox that are not archived."""
+    """Return the files of the inbox that are not archived."""
     folder = bench.repo / INBOX
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     return sorted(str(path) for path in files if path.parts[0] != "taken")

@@ -1,4 +1,4 @@
-"""Faults that end processes: kill -9, SIGTERM, Ctrl-C."""
+"""Faults that terminate processes: kill -9, SIGTERM and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.drill.place import Running, moment
 from tests.drill.progress import reached
 from tests.drill.reference import LEARNING
 
-RETRIED = ("Retrying",)  # what the flow prints when it runs a stage again
-ENDS = {130, 143, -2, -15, 252}  # by itself, by its parent, by the signal; 252 is what DVC makes of Ctrl-C
-FIRST_EPOCH = 60.0  # seconds in which a training ends its first epoch
+RETRIED = ("Retrying",)  # printed by the flow when it retries a stage
+ENDS = {130, 143, -2, -15, 252}  # handled by the process or killed by the signal; DVC exits with 252 after Ctrl-C
+FIRST_EPOCH = 60.0  # seconds within which a training ends its first epoch
 FAILED = {75, 255}  # exit codes of any failure: a message must name the signal
 
 
 def _kill(pid: int | None) -> bool:
-    """Kill a process; whether it was alive and ended."""
+    """Kill a process; return whether it was alive and has ended."""
     if pid is None or not is_running(pid):
         return False
     try:
@@ -32,7 +32,7 @@ def _kill(pid: int | None) -> bool:
 
 
 def _at_stage(bench: Bench, running: Running, rng: random.Random, name: str) -> int | None:
-    """The process of the first stage that runs, after a random part of its time."""
+    """Return the first stage's process id after a random part of the run time; None if no stage is running then."""
     pid = bench.find(STAGE, running)
     running.after(moment(rng, bench.reference.seconds[name]))
     return bench.find(STAGE, running, 1.0) and pid
@@ -143,7 +143,7 @@ def training_interrupted(bench: Bench, rng: random.Random) -> Injection:
 
 
 def _training(bench: Bench, rng: random.Random, number: signal.Signals, codes: set[int]) -> Injection:
-    """Send the signal once training has printed something; while Python ends, the signal has its default effect."""
+    """Send the signal once training has printed something; while Python exits, the signal has its default effect."""
     running, name = learning(bench, rng)
     at = moment(rng, bench.reference.seconds[name] / 4)
     running.after(at)
@@ -156,7 +156,7 @@ def _training(bench: Bench, rng: random.Random, number: signal.Signals, codes: s
 
 @fault("kill -9 in training", 12)
 def training_killed(bench: Bench, rng: random.Random) -> Injection:
-    """The next run resumes from a checkpoint that is at most a step old."""
+    """Kill a training: the next run must resume from a checkpoint that is at most one step old."""
     began = time.time()
     running, name = learning(bench, rng)
     at = moment(rng, bench.reference.seconds[name] / 4)
@@ -171,7 +171,7 @@ def training_killed(bench: Bench, rng: random.Random) -> Injection:
 
 
 def learning(bench: Bench, rng: random.Random) -> tuple[Running, str]:
-    """A stage that trains, as soon as it has ended its first epoch, and its name."""
+    """Start a stage that trains, wait until its first epoch has ended, and return it with its name."""
     name = rng.choice(LEARNING)
     bench.forget({name})
     running = bench.stage(name)
@@ -214,7 +214,7 @@ def flow_interrupted(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("two signals to a stage", 4)
 def signalled_twice(bench: Bench, rng: random.Random) -> Injection:
-    """An impatient user: Ctrl-C again, while the first is still being handled."""
+    """Send a second signal while the first is still being handled, as an impatient user does."""
     running, name = learning(bench, rng)
     running.after(moment(rng, bench.reference.seconds[name] / 4))
     first, second = rng.choice([signal.SIGINT, signal.SIGTERM]), rng.choice([signal.SIGINT, signal.SIGTERM])

@@ -1,4 +1,4 @@
-"""Faults side by side: a lane has a place for each kind of repository and takes one fault at a time."""
+"""Parallel injection of faults: a lane has a place for each kind of repository and takes one fault at a time."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ SIDE_BY_SIDE = 2
 
 @dataclass
 class Lane:
-    """The places of a lane; None where no fault needs it."""
+    """The places of a lane; a place that no fault needs is None."""
 
     bench: Bench | None
     shop: ShopBench | None
 
     def run(self, planned: Planned) -> Trial:
-        """Inject one fault."""
+        """Inject one fault and return the trial."""
         place = self.shop if planned.fault.shop else self.bench
         assert place is not None
         return run(place, planned.number, planned.fault, f"{planned.seed}-{planned.number}", planned.turn)
 
     def close(self) -> None:
-        """Give the file systems back."""
+        """Unmount the file systems."""
         for place in (self.bench, self.shop):
             if place:
                 place.close()
@@ -44,7 +44,7 @@ class Lane:
 
 @contextmanager
 def lanes(folder: Path, server: str, faults: list[Fault], *, mounted: bool) -> Iterator[list[Lane]]:
-    """Prepare the repositories that the faults need, both at once, and the lanes."""
+    """Prepare the repositories that the faults need, both in parallel, and yield the lanes."""
     began, kinds = time.monotonic(), {fault.shop for fault in faults}
     with ThreadPoolExecutor(2) as pool:
         reference = pool.submit(prepare, folder, server) if False in kinds else None
@@ -67,7 +67,7 @@ def lanes(folder: Path, server: str, faults: list[Fault], *, mounted: bool) -> I
 
 
 def inject(planned: list[Planned], ready: list[Lane], results: Results, minutes: float) -> None:
-    """Inject every fault on whichever lane is free, until the time is over or Ctrl-C comes; keep results at once."""
+    """Inject every fault on the next free lane until the time is over or Ctrl-C; store each result at once."""
     free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
     for lane in ready:
         free.put(lane)

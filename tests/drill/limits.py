@@ -1,4 +1,4 @@
-"""Faults of the machine and of the numbers: memory, clock, losses that are NaN or infinite."""
+"""Faults of memory, clock and numbers (losses that are NaN or infinite)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOCK = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 @fault("out of memory in a stage", 12)
 def out_of_memory(bench: Bench, rng: random.Random) -> Injection:
-    """From a random moment on the stage may not take more address space than it has."""
+    """At a random moment, limit the stage's address space to its current size plus up to 32 MB."""
     name = rng.choice([any_stage(bench, rng), f"train@{NEURAL}"])
     bench.forget({name})
     running = bench.stage(name)
@@ -35,7 +35,7 @@ def out_of_memory(bench: Bench, rng: random.Random) -> Injection:
 
 
 def _limit(pid: int, more: int) -> bool:
-    """Let the process take `more` bytes than it has; False where it has just ended."""
+    """Limit the address space to its current size plus `more` bytes; return False if the process has just ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
         size = pages * os.sysconf("SC_PAGESIZE") + more
@@ -47,7 +47,7 @@ def _limit(pid: int, more: int) -> bool:
 
 @fault("a loss that is NaN or infinite", 6)
 def not_finite(bench: Bench, rng: random.Random) -> Injection:
-    """A learning rate that no model survives; then the right one."""
+    """Train with a learning rate that makes the loss NaN or infinite, then restore the right one."""
     name, path = f"train@{NEURAL}", bench.repo / "params.yaml"
     bench.forget({name})
     before = path.read_text()
@@ -63,7 +63,7 @@ def not_finite(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("a clock that goes back", 6, missing="" if CLOCK else "libfaketime")
 def clock_back(bench: Bench, rng: random.Random) -> Injection:
-    """The second of two runs, cut off at different places, happens days before the first."""
+    """Run DVC with a clock that is set back by days, so that it runs before the reference run."""
     name, days = undone(bench, rng), rng.randint(1, 4000)
     env = {"LD_PRELOAD": str(CLOCK), "FAKETIME": f"-{days}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     shown = bench.start(sys.executable, "-c", "import time; print(time.time())", **env).wait()
@@ -72,7 +72,7 @@ def clock_back(bench: Bench, rng: random.Random) -> Injection:
 
 
 def is_behind(shown: str, days: int) -> bool:
-    """Whether a clock showed a time that is so many days ago."""
+    """Return whether the printed time is `days` days ago, within an hour."""
     try:
         return abs(time.time() - float(shown) - days * 86400) < 3600
     except ValueError:

@@ -1,4 +1,4 @@
-"""Faults of the names of runs: two runs in one second, a run that is named as that of the champion."""
+"""Faults of run names: two runs in the same second, and a run with the name of the champion's run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.drill.shop_bench import ShopBench
 from tests.drill.standing import lost, model_hash, settled
 
 REPORT = re.compile(r"report: runs/(\S+)/report\.html")
-STARTED = re.compile(r"\d{8}-\d{6}")  # in the name of a run: when it began
+STARTED = re.compile(r"\d{8}-\d{6}")  # start time in the name of a run
 TRIES = 4
-PAUSE = 0.05  # seconds into the second in which both runs go on
+PAUSE = 0.05  # seconds after the start of a second at which both runs continue
 
 
 @shop_fault("two runs in one second", 6)
 def same_second(bench: ShopBench, rng: random.Random) -> Injection:
-    """Again, some times, where the second has passed before both had their names."""
+    """Start two runs in the same second; try again if the second has passed before both had their names."""
     bench.begin(CROWNED)
     names, losses = [], []
     while len(names) < TRIES and not (losses or _hit(names)):
@@ -34,13 +34,13 @@ def same_second(bench: ShopBench, rng: random.Random) -> Injection:
 
 
 def _hit(names: list[list[str]]) -> bool:
-    """Whether the last two runs were named in one second."""
+    """Return whether the last two runs were named in the same second."""
     seconds = [found[0] for name in (names or [[]])[-1] if (found := STARTED.search(name))]
     return len(seconds) == 2 and len(set(seconds)) == 1
 
 
 def _two_runs(bench: ShopBench, rng: random.Random, losses: list[str]) -> list[str]:
-    """Two runs wait before their first request to the server and go on as a second begins; the names they get."""
+    """Stop two runs before their first server request, continue both as a second begins, and return their names."""
     runs = [bench.stop(NAMING, *override) for override in rng.sample(OVERRIDES, 2)]
     until_next_second()
     for run in runs:
@@ -62,12 +62,12 @@ def failed_as_champion(bench: ShopBench, rng: random.Random) -> Injection:
 
 
 def until_next_second() -> None:
-    """Wait for the beginning of a second."""
+    """Wait until a second begins."""
     time.sleep(1 - time.time() % 1 + PAUSE)
 
 
 def _named(bench: ShopBench, arguments: tuple[str, ...], rng: random.Random) -> Injection:
-    """The run is refused in one line that names the champion's run, before anything changes."""
+    """Start a run with the champion's run name: it must be refused in one line with that name, before any change."""
     state = rng.choice([CROWNED, PROMOTED])
     bench.begin(state)
     name = str((bench.repo / "runs/champion").readlink())
@@ -86,7 +86,7 @@ def _failed(ended: Ended) -> list[str]:
 
 
 def _runs(bench: ShopBench, names: list[str]) -> list[str]:
-    """Each run has a name and a whole folder of its own."""
+    """Return a loss unless each run has its own name and a complete folder."""
     if len(set(names)) < 2:
         return [f"two runs with one name: {', '.join(names)}"]
     folders = [bench.repo / "runs" / name for name in names]
@@ -100,5 +100,5 @@ def _whole(run: Path) -> bool:
 
 
 def _kept(bench: ShopBench) -> list[str]:
-    """Nothing that stood is lost."""
+    """Return everything that was lost since the trial began."""
     return lost(bench.repo, bench.before) + settled(bench.repo) + partial_files(bench) + held_locks(bench)

@@ -1,4 +1,4 @@
-"""A folder in which commands run and faults are injected, one trial at a time: processes, signals, full disks."""
+"""Folder in which commands run and faults are injected, one trial at a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from tests.drill.reference import environment
 
 MARK = "PITHY_DRILL"  # in the environment of every process of a trial
-SIZE = 256  # MB of the file system of a place
-GRACE = 20.0  # seconds until what a command started must be gone
-LIMIT = 240.0  # seconds after which a command hangs
+SIZE = 256  # MB of a place's file system
+GRACE = 20.0  # seconds after a command within which its child processes must have ended
+LIMIT = 240.0  # seconds after which a command counts as hung
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command did: exit code (negative for a signal), what it said, whether it had to be stopped."""
+    """Result of a command: exit code (negative for a signal), output, and whether it had to be killed."""
 
     code: int
     said: str
@@ -39,19 +39,19 @@ class Process:
 
 
 class Place:
-    """A place for trials, one at a time; `mounted` says whether it is a small file system of its own."""
+    """Folder for trials, one at a time; `mounted` says whether it is a small file system of its own."""
 
     def __init__(self, folder: Path, server: str, *, mounted: bool) -> None:
         self.folder, self.server, self.mounted = folder, server, mounted
         self.repo, self.room = folder / "disk" / "repo", folder / "disk"
-        self.mark, self.turn = "", 0  # the turn of a fault among those of its kind
+        self.mark, self.turn = "", 0  # index of the fault among those of its kind
         self.outputs: list[Path] = []
         self.room.mkdir(parents=True)
         if mounted:
             mount("-t", "tmpfs", "-o", f"size={SIZE}m", "drill", str(self.room))
 
     def clear(self, mark: str) -> None:
-        """Begin a trial: nothing is left of the one before."""
+        """Begin a trial: delete everything that the previous one left."""
         self.mark = f"{self.folder}:{mark}"
         for old in self.room.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -60,11 +60,11 @@ class Place:
         self.outputs.clear()
 
     def settings(self) -> dict[str, str]:
-        """What the environment of a trial's commands has besides a user's."""
+        """Return the environment variables of a trial's commands that a user does not have."""
         return {MARK: self.mark, "TMPDIR": str(self.room / "tmp")}
 
     def start(self, *command: str, **env: str) -> Running:
-        """Start a command of the trial in a session of its own."""
+        """Start a command of the trial in its own session."""
         output = self.folder / f"output-{len(self.outputs)}.txt"
         self.outputs.append(output)
         with output.open("w") as file:
@@ -80,7 +80,7 @@ class Place:
         return Running(self, child, output)
 
     def processes(self) -> list[Process]:
-        """What runs of this trial."""
+        """Return the running processes of this trial."""
         wanted, found = f"{MARK}={self.mark}".encode(), []
         for folder in Path("/proc").iterdir():
             if folder.name.isdecimal():
@@ -91,10 +91,10 @@ class Place:
         return found
 
     def find(self, part: str, running: Running, seconds: float = 60.0) -> int | None:
-        """The process whose command contains `part`, as soon as there is one; None where the run ends before."""
+        """Return the id of the process whose command contains `part`, once it exists; None if the run ends before."""
         end = time.monotonic() + seconds
         while running.child.poll() is None and time.monotonic() < end:
-            # The shell, the leash and the stage's parent have the same words, and start first.
+            # The shell, the supervisor and the stage's parent contain the same words, and start first.
             pids = [each.pid for each in self.processes() if part in each.command and not _between(each.command)]
             if pids:
                 return pids[-1]
@@ -102,14 +102,14 @@ class Place:
         return None
 
     def wait_until_idle(self) -> list[Process]:
-        """Wait until no process of the trial runs; those that still do after some time."""
+        """Wait until no process of the trial is running; return those that still run after GRACE seconds."""
         end = time.monotonic() + GRACE
         while (left := self.processes()) and time.monotonic() < end:
             time.sleep(0.05)
         return left
 
     def orphans(self) -> list[Process]:
-        """What still runs some time after the trial's commands have ended; it is stopped."""
+        """Kill and return the processes that still run GRACE seconds after the trial's commands have ended."""
         left = self.wait_until_idle()
         for process in left:
             with contextlib.suppress(ProcessLookupError):
@@ -118,7 +118,7 @@ class Place:
 
     @contextlib.contextmanager
     def full(self, left: int) -> Iterator[None]:
-        """Leave `left` bytes on the file system."""
+        """Leave `left` bytes free on the file system while the context is open."""
         filler = self.room / "filler"
         free = os.statvfs(self.room)
         with filler.open("wb") as file:
@@ -130,7 +130,7 @@ class Place:
 
     @contextlib.contextmanager
     def read_only(self, folder: Path) -> Iterator[None]:
-        """Make a folder read-only."""
+        """Make a folder read-only while the context is open."""
         mount("--bind", str(folder), str(folder))
         mount("-o", "remount,bind,ro", str(folder))
         try:
@@ -139,7 +139,7 @@ class Place:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
     def close(self) -> None:
-        """Give the file system back."""
+        """Unmount the file system."""
         if self.mounted:
             subprocess.run(["umount", "--lazy", str(self.room)], check=False)
 
@@ -151,13 +151,13 @@ class Running:
         self.place, self.child, self.output = place, child, output
 
     def after(self, seconds: float) -> bool:
-        """Let the command work so long; whether it still does."""
+        """Wait `seconds` or until the command ends; return whether it is still running."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.child.wait(seconds)
         return self.child.poll() is None
 
     def until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> bool:
-        """Wait until what the command has said meets the condition; False where it ends before."""
+        """Wait until the command's output meets the condition; return False if the command ends before."""
         end = time.monotonic() + seconds
         while self.child.poll() is None and time.monotonic() < end:
             if condition(self.output.read_text(errors="replace")):
@@ -166,19 +166,19 @@ class Running:
         return False
 
     def send(self, number: signal.Signals, *, group: bool = False) -> bool:
-        """Send a signal to the command, or as a terminal does to its whole group; whether the command was alive."""
+        """Send a signal to the command or, as a terminal does, to its process group; return whether it was alive."""
         if self.child.poll() is not None:
             return False
-        (os.killpg if group else os.kill)(self.child.pid, number)  # not reaped: the process id is still its own
+        (os.killpg if group else os.kill)(self.child.pid, number)  # not reaped yet, so the process id is still valid
         return True
 
     def kill(self) -> None:
-        """Kill the command alone, and wait for it."""
+        """Kill only the command itself, and wait for it."""
         self.send(signal.SIGKILL)
         self.child.wait()
 
     def wait(self) -> Ended:
-        """Wait for the end; a command that hangs is stopped with all of its group."""
+        """Wait until the command ends; kill a hung command and its process group."""
         hung = self.after(LIMIT)
         if hung:
             self.send(signal.SIGKILL, group=True)
@@ -187,12 +187,12 @@ class Running:
 
 
 def mount(*arguments: str) -> None:
-    """Mount something, in the drill's own name space."""
+    """Run mount in the drill's own namespace."""
     subprocess.run(["mount", *arguments], check=True, capture_output=True)
 
 
 def moment(rng: random.Random, seconds: float) -> float:
-    """A random time within so many seconds."""
+    """Return a random time between 0 and `seconds`."""
     return rng.uniform(0.0, seconds)
 
 

@@ -1,4 +1,4 @@
-"""Which faults are injected, in which order: the same seed gives the same plan."""
+"""Plan of the faults and their order; the same seed gives the same plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.drill.faults import Fault
 
 @dataclass(frozen=True)
 class Planned:
-    """A fault of a plan. Its `turn` counts the faults of its kind, over the plans of the seeds 0, 1, 2 and so on."""
+    """A fault of a plan; `turn` counts the faults of its kind across the plans of the seeds 0, 1, 2 and so on."""
 
     seed: int
     number: int
@@ -22,9 +22,10 @@ class Planned:
 
 
 def plan(known: list[Fault], count: int, seed: int, *, mounted: bool) -> list[Planned]:
-    """So many faults in random order.
+    """Return `count` faults in random order.
 
-    Each kind has its percentage, or is there once before any is drawn again, by its weight.
+    Kinds with a percentage get their share. Of the kinds with a weight, each occurs once before any is drawn again by
+    weight.
     """
     rng, usable = random.Random(seed), [fault for fault in known if not fault.left_out(mounted=mounted)]
     fixed = [fault for fault in usable for _ in range(ceil(fault.percent * count / 100))]
@@ -41,7 +42,7 @@ def plan(known: list[Fault], count: int, seed: int, *, mounted: bool) -> list[Pl
 
 
 def _drawn(usable: list[Fault], count: int, rng: random.Random) -> list[Fault]:
-    """So many faults of those with a weight."""
+    """Return `count` faults of the kinds with a weight."""
     weighted = [fault for fault in usable if fault.weight]
     if not weighted:
         return []

@@ -1,4 +1,4 @@
-"""The progress that a training loses by kill -9: what it had done, less what the next run resumes from."""
+"""Training progress lost by kill -9: the steps that were done, minus those from which the next run resumes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LIMIT = 1  # steps; the drill asks for a checkpoint after every step (PITHY_CHECKPOINT_SECONDS=0)
-STEP = re.compile(r"^\.?step-(\d+)")  # with a dot in front: it is being written
+LIMIT = 1  # steps; the drill requests a checkpoint after every step (PITHY_CHECKPOINT_SECONDS=0)
+STEP = re.compile(r"^\.?step-(\d+)")  # with a leading dot: still being written
 RESUMED = re.compile(r"(?:goes on|resuming) from step ([\d,]+) of ([\d,]+)")
-EPOCH = re.compile(r"epoch (\d+)/(\d+) ")  # printed when the epoch ends: the drill's have fewer than 20 steps
+EPOCH = re.compile(r"epoch (\d+)/(\d+) ")  # printed at the end of an epoch; the drill's epochs have fewer than 20 steps
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a training had come when it was killed; times are in seconds since 1970."""
+    """Progress of a training when it was killed; times are in seconds since 1970."""
 
     began: float
     killed: float
     said: str
-    checkpoints: dict[int, float] = field(default_factory=dict)  # step → when its checkpoint was complete
+    checkpoints: dict[int, float] = field(default_factory=dict)  # step → time at which its checkpoint was complete
     writing: int = 0  # the step whose checkpoint was being written
-    finished: bool = False  # the weights were written: there was nothing left to train
+    finished: bool = False  # the weights were written: nothing was left to train
 
 
 @dataclass(frozen=True)
 class Lost:
-    """Steps and seconds of training that the next run had to do again."""
+    """Steps and seconds of training that the next run had to repeat."""
 
     steps: int
     seconds: float
@@ -34,7 +34,7 @@ class Lost:
 
 
 def reached(state: Path, outputs: list[Path], began: float, killed: float, said: str) -> Reached:
-    """Read what a killed training left in its `state` folder."""
+    """Read the progress that a killed training left in its `state` folder."""
     checkpoints, writing = {}, 0
     for path in state.rglob("*step-*"):
         note, step = path / "state.json", STEP.match(path.name)
@@ -47,7 +47,7 @@ def reached(state: Path, outputs: list[Path], began: float, killed: float, said:
 
 
 def measure(killed: Reached, said_next: str) -> Lost:
-    """Compare the steps done before the kill with the step that the next run says it resumes from."""
+    """Compare the steps done before the kill with the step from which the next run resumes."""
     if killed.finished:
         return Lost(0, 0.0)
     found = RESUMED.search(said_next)
@@ -58,7 +58,7 @@ def measure(killed: Reached, said_next: str) -> Lost:
 
 
 def _printed(said: str, total: int) -> int:
-    """The last step that the training printed."""
+    """Return the last step that the training printed."""
     epochs = EPOCH.findall(said)
     return int(epochs[-1][0]) * total // int(epochs[-1][1]) if epochs else 0
 

@@ -1,4 +1,4 @@
-"""Faults while one champion takes the place of another: kill -9 between two steps, a full disk."""
+"""Faults during the replacement of a champion: kill -9 between two steps, and a full disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.drill.shop import CHALLENGED, PROMOTED, PROMOTING, RESTORING, ROLLING
 from tests.drill.shop_bench import ShopBench, Stopped
 from tests.drill.standing import in_use, lost, record, settled
 
-PAGE = 4096  # bytes: tmpfs gives space away in pages
+PAGE = 4096  # bytes; tmpfs allocates whole pages
 
 
 @shop_fault("kill -9 between two steps of a promotion", 8)
@@ -24,7 +24,7 @@ def promotion_killed(bench: ShopBench, rng: random.Random) -> Injection:
 
 @shop_fault("kill -9 between two steps of a rollback", 8)
 def rollback_killed(bench: ShopBench, rng: random.Random) -> Injection:
-    """Every other time the model to go back to was deleted, and comes from DVC's cache."""
+    """Kill a rollback; every other time, the model to restore was deleted and is taken from DVC's cache."""
     bench.begin(PROMOTED)
     window = (ROLLING_BACK, RESTORING)[bench.turn % 2]
     if window == RESTORING:
@@ -39,7 +39,7 @@ def promotion_without_space(bench: ShopBench, rng: random.Random) -> Injection:
     with bench.full(room):
         ended = stopped.resume()
     between = _between(bench)
-    observed = bool(stopped.step and ended.code)  # it succeeds where there is space
+    observed = bool(stopped.step and ended.code)  # with enough space, it succeeds
     losses = unclear(ended, DISK_FULL) if ended.code else []
     detail = f"{stopped}, {room // 1024} KB left"
     recovery = lambda: _completed(bench, PROMOTING)  # noqa: E731
@@ -55,18 +55,16 @@ def _killed(bench: ShopBench, stopped: Stopped, window: Window) -> Injection:
 
 
 def _between(bench: ShopBench) -> list[str]:
-    """Right after the fault, a whole model is in use and all that stood before is there."""
+    """Return losses right after the fault unless a complete model is in use and everything earlier still exists."""
     losses = in_use(bench.repo, set(bench.shop.models.values())) + lost(bench.repo, bench.before)
     return [f"after the fault: {loss}" for loss in losses]
 
 
 def _completed(bench: ShopBench, window: Window) -> list[str]:
-    """Do again what the fault cut off, unless git says that it is done, and look whether the champion is the right one.
-
-    A rollback that is done is not done again: it would go back further.
-    """
+    """Repeat the interrupted command unless git shows that it finished; return losses unless the champion is right."""
     back = window != PROMOTING
     number = 3 if back else 2
+    # A finished rollback is not repeated: it would go back one more champion.
     again = ("--show",) if back and record(bench.repo).get("number") == number else window.arguments
     ended = bench.retrain(*again).wait()
     losses = [f"the next run: {loss}" for loss in after_fault(bench, ended, {0})]

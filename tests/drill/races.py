@@ -1,4 +1,4 @@
-"""Two runs at once."""
+"""Concurrency faults: two runs at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _both(
     codes: set[int],
     **again: str,
 ) -> Injection:
-    """The second run starts up to so many seconds after the first; `again` says what runs after them."""
+    """Start the second run up to `later` seconds after the first; `again` selects the run that follows."""
     name = undone(bench, rng)
     first = starts[0]()
     first.after(moment(rng, later))
@@ -46,7 +46,7 @@ def _both(
 
 @fault("two runs with overrides at once", 3)
 def workspaces(bench: Bench, rng: random.Random) -> Injection:
-    """Each works in a workspace of its own; the cache is shared."""
+    """Start two runs with overrides: each works in its own workspace, and they share the cache."""
     first, second = (
         bench.flow("--set", f"evaluate.resamples={100 + n}", "--systems", NEURAL, "--name", f"w{n}") for n in (1, 2)
     )
@@ -65,14 +65,14 @@ def stage_twice(bench: Bench, rng: random.Random) -> Injection:
 
 
 def _together(first: Running, second: Running) -> tuple[bool, list[Ended]]:
-    """Whether two runs met, one having refused or both having worked at once, and how they ended."""
+    """Return whether two runs overlapped or one refused because of the other, and how they ended."""
     both = overlapped(first, second)
     ended = [first.wait(), second.wait()]
     return both or any(mentions(each, BUSY) for each in ended if each.code), ended
 
 
 def _judged(runs: list[Ended], codes: set[int]) -> list[str]:
-    """Both end well, or one says that it is not its turn."""
+    """Return losses unless both succeed, or one succeeds and the other one reports that the first is running."""
     losses = [f"exit code {ended.code}: {tail(ended)}" for ended in runs if ended.code not in codes or ended.hung]
     losses += [f"a traceback: {tail(ended)}" for ended in runs if TRACEBACK in ended.said]
     if all(ended.code for ended in runs):

@@ -1,4 +1,4 @@
-"""The repository that every trial starts from: the project's code, a small corpus, two systems, all stages run."""
+"""Repository from which every trial starts: the project's code, a small corpus, two systems, all stages finished."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ PARAMS = {
     "download": {"tries": 2, "timeout": 1},
     "evaluate": {"resamples": 200, "timing_texts": 16},
 }
-EARLIER = "earlier"  # the name of a run that must still be there after every fault
+EARLIER = "earlier"  # name of a run that must still exist after every fault
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The finished repository, what it holds, and how long its stages took."""
+    """The finished repository, its content, and the run times of its stages."""
 
     repo: Path
-    tmp: Path  # what the run left in TMPDIR: a dictionary that is slow to read otherwise
+    tmp: Path  # TMPDIR after the run: contains a dictionary that is slow to read otherwise
     mirror: Path
     lock: dict[str, Any]  # dvc.lock's stages
     outputs: dict[str, str]  # digest of every file of every output
     runs: dict[str, str]  # of every file below runs/
-    needs: dict[str, frozenset[str]]  # stage → those that it reads from, by output path
-    seconds: dict[str, float]  # of each stage
+    needs: dict[str, frozenset[str]]  # stage → stages whose outputs it reads
+    seconds: dict[str, float]  # run time of each stage
 
     def outs(self, stage: str) -> list[str]:
-        """The paths that a stage writes."""
+        """Return the paths that a stage writes."""
         return [out["path"] for out in self.lock[stage]["outs"]]
 
     def after(self, stage: str) -> set[str]:
-        """The stage and all that need it."""
+        """Return the stage and all stages that depend on it."""
         found = {stage}
         for name, needs in self.needs.items():  # in the order of the pipeline
             if needs & found:
@@ -62,13 +62,13 @@ class Reference:
 
 
 def lock_of(repo: Path) -> dict[str, Any]:
-    """The stages of dvc.lock, in its order; none where there is no such file."""
+    """Return the stages of dvc.lock in file order; empty if the file is missing."""
     path = repo / "dvc.lock"
     return dict((yaml.safe_load(path.read_text()) or {}).get("stages", {})) if path.exists() else {}
 
 
 def digests(folder: Path, *parts: str) -> dict[str, str]:
-    """The digest of every file below the named parts of a folder; of a symbolic link, its target."""
+    """Return the MD5 of every file in the given parts of a folder; for a symbolic link, its target."""
     found = {}
     for part in parts:
         for path in sorted((folder / part).rglob("*")):
@@ -81,7 +81,7 @@ def digests(folder: Path, *parts: str) -> dict[str, str]:
 
 
 def environment(repo: Path, **more: str) -> dict[str, str]:
-    """A user's shell in the repository: this interpreter, the repository's code, DVC's state beside it."""
+    """Return a user's shell environment with this interpreter, the repository's code and DVC's state beside it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "GIT_", "PITHY_"))}
     return kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -97,7 +97,7 @@ def environment(repo: Path, **more: str) -> dict[str, str]:
 
 
 def prepare(folder: Path, server: str = "", systems: tuple[str, ...] = (SIMPLE, NEURAL)) -> Reference:
-    """Lay out the repository in `folder`, run it by DVC and, where there is a Prefect server, once through the flow."""
+    """Create the repository in `folder`, run it with DVC and, if there is a Prefect server, once through the flow."""
     repo, mirror = folder / "repo", folder / "mirror"
     _lay_out(repo, mirror, systems)
     (folder / "tmp").mkdir()
@@ -158,7 +158,7 @@ def _call(repo: Path, env: dict[str, str], *command: str) -> None:
 
 
 def _repro(repo: Path, env: dict[str, str]) -> dict[str, float]:
-    """`dvc repro`; the seconds of every stage."""
+    """Run `dvc repro`; return the run time of every stage in seconds."""
     command = [sys.executable, "-m", "dvc", "repro"]
     child = subprocess.Popen(command, cwd=repo, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said, marks = [], []
@@ -173,13 +173,13 @@ def _repro(repo: Path, env: dict[str, str]) -> dict[str, float]:
 
 
 def _needs(entry: dict[str, Any], outs: dict[str, str]) -> frozenset[str]:
-    """The stages whose outputs an entry of dvc.lock names, or contains, among its dependencies."""
+    """Return the stages whose outputs are dependencies of a dvc.lock entry, or inside of a dependency."""
     deps = [dep["path"] for dep in entry["deps"]]
     return frozenset(stage for out, stage in outs.items() if any(f"{out}/".startswith(f"{dep}/") for dep in deps))
 
 
 def cache_files(lock: dict[str, Any], cache: Path) -> dict[str, set[Path]]:
-    """Stage → the files of DVC's cache that its outputs consist of."""
+    """Return the files of DVC's cache that each stage's outputs consist of."""
     found: dict[str, set[Path]] = {}
     for stage, entry in lock.items():
         for out in entry["outs"]:

@@ -1,4 +1,4 @@
-"""The drill's table, and its place in docs/reliability.md."""
+"""Result table of the drill, and its place in docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGIN, END = "<!-- drill -->", "<!-- /drill -->"
 
 @dataclass(frozen=True)
 class About:
-    """Which code was tested, and where."""
+    """The tested code and the machine."""
 
     commit: str
     date: str
@@ -27,14 +27,14 @@ class About:
 
 
 def about(left_out: list[str]) -> About:
-    """The commit that is checked out, with its date; `-dirty` where a tracked file differs from it."""
+    """Return the checked-out commit, with `-dirty` if a tracked file differs from it, its date and the core count."""
     commit = _git("describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
     date = _git("show", "--no-patch", "--format=%cs", "HEAD")
     return About(commit, date, len(os.sched_getaffinity(0)), tuple(left_out))
 
 
 def table(results: list[Result], about: About) -> str:
-    """Markdown: how often each fault was injected and observed, what was lost, and how long one takes."""
+    """Return a Markdown table of each fault's trials, observed hits, repairs, losses and mean run time."""
     rows: dict[str, list[Trial]] = defaultdict(list)
     for result in results:
         rows[result.trial.fault].append(result.trial)
@@ -49,7 +49,7 @@ def table(results: list[Result], about: About) -> str:
 
 
 def write(text: str) -> None:
-    """Put the table between the two marks of the document."""
+    """Replace the text between the two markers of the document by the table."""
     document = DOCUMENT.read_text(encoding="utf-8")
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -83,7 +83,7 @@ def _row(fault: str, trials: list[Trial]) -> str:
 
 
 def _most(trials: list[Trial]) -> str:
-    """The most steps, and the most seconds, that a trial lost."""
+    """Return the most steps and the most seconds that a trial lost."""
     lost = [trial.lost for trial in trials if trial.lost]
     if not lost:
         return ""

@@ -1,4 +1,4 @@
-"""The results of the drill, one line a fault, appended at once: a drill that is cut off goes on later."""
+"""Results of the drill, one JSON line per fault, appended at once, so that an interrupted drill can be continued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRTY = "-dirty"
 
 @dataclass(frozen=True)
 class Result:
-    """A trial, the plan that it belongs to, and when it ended, in seconds since 1970."""
+    """A trial, the plan to which it belongs, and its end in seconds since 1970."""
 
     commit: str
     plan: str
@@ -31,33 +31,33 @@ class Result:
 
 
 class Results:
-    """The results of one commit in a file. Those of a tree with changes hold for this part alone."""
+    """Results of one commit in a file. For a tree with uncommitted changes, only those of this process are valid."""
 
     def __init__(self, commit: str, plan: str, file: Path = FILE) -> None:
         self.commit, self.plan, self.file = commit, plan, file
         self.part = f"{time.time():.3f}-{os.getpid()}"
 
     def append(self, seed: int, trial: Trial) -> None:
-        """Add a line, at once."""
+        """Append a result to the file at once."""
         result = Result(self.commit, self.plan, self.part, seed, time.time(), trial)
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("ab", buffering=0) as file:  # a line break first: the last line may have been cut off
+        with self.file.open("ab", buffering=0) as file:  # line break first: the last line may be incomplete
             file.write(("\n" + json.dumps(asdict(result), ensure_ascii=False)).encode())
 
     def read(self) -> list[Result]:
-        """All that there is of the commit; a line that was cut off is left out."""
+        """Return all results of the commit; incomplete lines are skipped."""
         lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
         found = [result for line in lines if (result := _parsed(line)) and result.commit == self.commit]
         return [each for each in found if each.part == self.part] if self.commit.endswith(DIRTY) else found
 
     def left(self, planned: list[Planned]) -> list[Planned]:
-        """The faults of the plan that have no result yet."""
+        """Return the faults of the plan that have no result yet."""
         done = {(each.seed, each.trial.number, each.trial.fault) for each in self.read() if each.plan == self.plan}
         return [each for each in planned if (each.seed, each.number, each.fault.name) not in done]
 
 
 def minutes(results: list[Result]) -> float:
-    """How long all parts took together, from their first fault to their last."""
+    """Return the time of all parts together in minutes, each from its first fault to its last."""
     parts: dict[str, list[Result]] = {}
     for result in results:
         parts.setdefault(result.part, []).append(result)

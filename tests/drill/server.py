@@ -1,4 +1,4 @@
-"""One Prefect server for every trial that does not kill its own."""
+"""Prefect server shared by all trials that do not kill their own one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks import server
 
 @contextmanager
 def serving(home: Path) -> Iterator[str]:
-    """A server whose database is in `home`; its API's address."""
+    """Run a server with its database in `home`; yield the URL of its API."""
     os.environ["PREFECT_HOME"] = str(home)
     os.environ.pop(server.ADDRESS, None)
     api = server.start()

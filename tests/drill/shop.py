@@ -1,4 +1,4 @@
-"""The repository of the faults of retraining: shop reviews, a quick pipeline, a champion.
+"""Repository for the faults of retraining: shop reviews, a quick pipeline and a champion.
 
 It is prepared once in three states; a trial copies one of them.
 """
@@ -14,20 +14,21 @@ from pathlib import Path
 from tests.drill.reference import ROOT, environment
 from tests.pipeline.shop import SOURCE, lay_out
 
-CROWNED = "crowned"  # there is a first champion, and nothing new
-CHALLENGED = "challenged"  # new rows are in, the pipeline has run on them, and its model is not promoted yet
+CROWNED = "crowned"  # a first champion, and no new rows
+CHALLENGED = "challenged"  # new rows are ingested and the pipeline has run on them, but its model is not promoted yet
 PROMOTED = "promoted"  # that model is the second champion
 CODE = ("src", "flows", "tasks")
-BROKEN = "broken"  # a data set whose file is missing: every run on it fails
-# Two runs with one of these work in folders of their own, which are prepared too.
+BROKEN = "broken"  # a data set whose file is missing, so every run on it fails
+# Runs with one of these overrides work in workspaces of their own, which are also prepared.
 OVERRIDES = tuple(("--set", f"evaluate.resamples={number}") for number in (201, 202))
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a command's work: its steps from the first that matches `begin` to one that matches `last`.
+    """Part of a command's steps.
 
-    That is the first such step, with `final` the last one; without `last`, the last step of all.
+    It starts at the first step that matches `begin`. It ends at the first later step that matches `last` or, if
+    `final`, at the last one that does. Without `last`, it ends at the last step of the command.
     """
 
     begin: str
@@ -38,7 +39,7 @@ class Window:
     variant: str = ""
 
     def count(self, steps: list[str]) -> int:
-        """The number of steps in the window, of all the steps of a command. Raises ValueError for a window without."""
+        """Return how many of a command's `steps` are in the window. Raises ValueError if no step matches."""
         first = next((place for place, step in enumerate(steps) if re.search(self.begin, step)), None)
         if first is None:
             raise ValueError(f"no step matches {self.begin}: {steps}")
@@ -50,16 +51,16 @@ class Window:
 
 TAKING = Window(
     r"local/incoming|_live\.parquet", last=r"local/incoming/(taken/|working$)", final=True
-)  # until it is archived
+)  # until the file is archived
 PROMOTING = Window(r"reference\.json|^git read-tree")
 ROLLING_BACK = Window(".", arguments=("--rollback",))
-RESTORING = replace(ROLLING_BACK, variant="from DVC's cache")  # the model to go back to was deleted
-NAMING = Window("^connect", "flows.pipeline")  # a run asks the server for the first time: it has no name yet
+RESTORING = replace(ROLLING_BACK, variant="from DVC's cache")  # the model to restore was deleted
+NAMING = Window("^connect", "flows.pipeline")  # a run's first request to the server: it has no name yet
 
 
 @dataclass(frozen=True)
 class Shop:
-    """The prepared states, each a folder of `folder`; `folder`/code has the project's code."""
+    """The prepared states, each a subfolder of `folder`; `folder`/code contains the project's code."""
 
     folder: Path
     steps: dict[Window, int] = field(default_factory=dict)
@@ -67,17 +68,17 @@ class Shop:
 
     @property
     def python_path(self) -> str:
-        """Where commands find the code."""
+        """PYTHONPATH of the commands."""
         return f"{self.folder / 'code'}:{self.folder / 'code' / 'src'}"
 
     @property
     def stepper(self) -> Path:
-        """The program that stops a command before a step."""
+        """Script that stops a command before a step."""
         return self.folder / "code" / "stepper.py"
 
 
 def lay_out_shop(folder: Path) -> Shop:
-    """Copy the project's code, and make the repository as it is before its first run: the state `new`."""
+    """Copy the project's code and create the repository before its first run, which is the state `new`."""
     for name in CODE:
         shutil.copytree(ROOT / name, folder / "code" / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).with_name("stepper.py"), folder / "code")
@@ -87,11 +88,11 @@ def lay_out_shop(folder: Path) -> Shop:
 
 
 def move_worktrees(repo: Path, old: Path) -> None:
-    """Let the worktrees of a copied repository know where they are: git notes absolute paths."""
+    """Update the absolute paths that git stores for the worktrees of a copied repository."""
     for note in [*(repo / ".git/worktrees").glob("*/gitdir"), *(repo / ".pithy/workspaces").glob("*/.git")]:
         note.write_text(note.read_text().replace(f"{old}/", f"{repo}/"))
 
 
 def steps_of(log: Iterable[str]) -> list[str]:
-    """The steps that a log names."""
+    """Return the steps in a log."""
     return [line.rstrip("\n").partition(" ")[2] for line in log]

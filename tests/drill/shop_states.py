@@ -1,4 +1,4 @@
-"""Make the states of the shop, and count the steps at which a fault may come."""
+"""Preparation of the shop's states, and count of the steps at which a fault can be injected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = "monday.csv"
 
 
 def prepare_shop(folder: Path, server: str) -> Shop:
-    """Make the three states."""
+    """Create the three states."""
     bench = ShopBench(folder / "making", lay_out_shop(folder), server, mounted=False)
     _crown(bench)
     _promote(bench)
@@ -37,7 +37,7 @@ def prepare_shop(folder: Path, server: str) -> Shop:
 
 
 def _crown(bench: ShopBench) -> None:
-    """A first champion, and the folders of runs with overrides."""
+    """Create the state with a first champion, and the workspaces of runs with overrides."""
     _fresh(bench, "new")
     _succeed(bench.retrain())
     for number, override in enumerate(OVERRIDES, 1):
@@ -47,7 +47,7 @@ def _crown(bench: ShopBench) -> None:
 
 
 def _promote(bench: ShopBench) -> None:
-    """A second champion."""
+    """Create the state with a second champion."""
     bench.arrive(BATCH, reviews(300, "slang", seed=1))
     steps = _steps(bench, Window("."))
     bench.keep(PROMOTED)
@@ -56,7 +56,7 @@ def _promote(bench: ShopBench) -> None:
 
 
 def _roll_back(bench: ShopBench) -> None:
-    """The steps of a rollback, with the first model in its place and without."""
+    """Count the steps of a rollback, once with the first model in its place and once without."""
     for window in (ROLLING_BACK, RESTORING):
         _fresh(bench, PROMOTED)
         if window == RESTORING:
@@ -65,7 +65,7 @@ def _roll_back(bench: ShopBench) -> None:
 
 
 def _challenge(bench: ShopBench) -> None:
-    """All but the promotion of the second champion."""
+    """Create the state right before the promotion of the second champion."""
     _fresh(bench, CROWNED)
     bench.arrive(BATCH, reviews(300, "slang", seed=1))
     stopped = bench.stop(PROMOTING, turn=0)
@@ -77,7 +77,7 @@ def _challenge(bench: ShopBench) -> None:
 
 
 def _steps(bench: ShopBench, window: Window) -> list[str]:
-    """All steps of the command of a window."""
+    """Run the command of a window and return all of its steps."""
     running, log = bench.stepped(window, 0)
     _succeed(running)
     return steps_of(log.read_text().splitlines())

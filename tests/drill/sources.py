@@ -1,4 +1,4 @@
-"""Faults of a source: it hangs, resets, answers 500, lies about its length, sends other bytes."""
+"""Faults of a download source: it hangs, resets, returns 500, sends a wrong length or other bytes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.drill.evidence import answered
 from tests.drill.faults import Injection, fault
 from tests.drill.place import moment
 
-PATIENCE = 1.5  # seconds that a hanging server stays silent; the stage waits for one
+PATIENCE = 1.5  # seconds of silence of a hanging server; the stage's timeout is one second
 
 
 class Source(ThreadingHTTPServer):
-    """Serves one file; its first `bad` answers are `manner`, the others right. Counts the bad ones in `misbehaved`."""
+    """HTTP server for one file; its first `bad` responses misbehave as `manner` and are counted in `misbehaved`."""
 
     daemon_threads = True
 
@@ -32,7 +32,7 @@ class Source(ThreadingHTTPServer):
         self.count, self.misbehaved = threading.Lock(), 0
 
     def manner_now(self) -> str:
-        """How this answer goes wrong, if it does."""
+        """Return how this response misbehaves, or "right"."""
         with self.count:
             if self.misbehaved == self.bad:
                 return "right"
@@ -40,16 +40,16 @@ class Source(ThreadingHTTPServer):
             return self.manner
 
     def handle_error(self, request: object, address: object) -> None:
-        """A client that hangs up is part of the drill."""
+        """Ignore clients that disconnect, which is part of the drill."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One answer."""
+    """Request handler of a Source."""
 
     server: Source
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         manner, content = self.server.manner_now(), self.server.content
@@ -117,7 +117,7 @@ MANNERS = {
 
 @contextmanager
 def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[Source]:
-    """A source that behaves so, while the context is open."""
+    """Run a source that misbehaves as given while the context is open."""
     source = Source(Path(bench.mirror) / "drill.jsonl", manner, bad, cut)
     threading.Thread(target=source.serve_forever, daemon=True).start()
     before, bench.mirror = bench.mirror, f"http://127.0.0.1:{source.server_address[1]}"
@@ -141,7 +141,7 @@ def misbehaving(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("kill -9 in a download", 4)
 def killed(bench: Bench, rng: random.Random) -> Injection:
-    """What has arrived is kept, and the next run goes on with it."""
+    """Kill a download: the received part is kept, and the next run continues from it."""
     bench.forget({"download"})
     with served(bench, "slow", 9, rng.uniform(0.0, 0.9)) as source:
         running = bench.stage("download")

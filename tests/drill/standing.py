@@ -1,4 +1,4 @@
-"""What stands in a repository with a champion: runs, tags, the branch and the link; and what was lost of it."""
+"""State of a repository with a champion (runs, tags, branch and link), and what was lost of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAG = "refs/tags/champion@v{}.0.0"
 
 @dataclass(frozen=True)
 class Standing:
-    """The digest of every file of every run, the commits of tags, and the user's own commit and changes."""
+    """Digests of all files of all runs, commits of the tags, and the user's own commit and changes."""
 
     runs: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Standing:
 
 
 def standing(repo: Path) -> Standing:
-    """What stands in `repo`."""
+    """Return the state of `repo`."""
     runs = {name: digest for name, digest in digests(repo, "runs").items() if Path(name).name not in LINKS}
     tags = dict(
         line.split(" ") for line in _git(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/tags")
@@ -35,7 +35,7 @@ def standing(repo: Path) -> Standing:
 
 
 def lost(repo: Path, before: Standing) -> list[str]:
-    """What of an earlier standing is lost or changed."""
+    """Return what is lost or changed since an earlier state."""
     now = standing(repo)
     losses = [f"run changed: {name}" for name, digest in before.runs.items() if now.runs.get(name) != digest]
     losses += [f"tag moved: {name}" for name, commit in before.tags.items() if now.tags.get(name) != commit]
@@ -45,13 +45,13 @@ def lost(repo: Path, before: Standing) -> list[str]:
 
 
 def record(repo: Path, name: str = BRANCH) -> dict[str, Any]:
-    """champion.json at a branch or tag; empty where there is none."""
+    """Return champion.json at a branch or tag; empty if there is none."""
     said = _git(repo, "show", f"{name}:champion.json")
     return dict(json.loads("\n".join(said))) if said else {}
 
 
 def model_hash(model: Path) -> str:
-    """SHA-256 of a model's manifest; empty unless every file that the manifest names is there with its hash."""
+    """Return the SHA-256 of a model's manifest; empty unless all files in the manifest exist with their hashes."""
     manifest = model / "manifest.json"
     if not manifest.is_file():
         return ""
@@ -61,7 +61,7 @@ def model_hash(model: Path) -> str:
 
 
 def in_use(repo: Path, models: set[str]) -> list[str]:
-    """At every moment runs/champion is a whole model: that of the champion before, or of the one after."""
+    """Return a loss unless runs/champion is one of `models`, complete: this must hold at every moment."""
     link = repo / "runs/champion"
     if not link.exists():
         return ["runs/champion leads nowhere"]
@@ -70,7 +70,10 @@ def in_use(repo: Path, models: set[str]) -> list[str]:
 
 
 def settled(repo: Path, number: int | None = None, model: str = "") -> list[str]:
-    """The branch, its tags and runs/champion agree; `number` and `model` are those that the champion must have."""
+    """Return losses unless the branch, its tags and runs/champion agree.
+
+    `number` and `model` are the expected number and model hash of the champion.
+    """
     now = record(repo)
     if not now:
         return ["the branch champion has no champion.json"]
@@ -84,7 +87,7 @@ def settled(repo: Path, number: int | None = None, model: str = "") -> list[str]
 
 
 def _history(repo: Path, number: int) -> list[str]:
-    """Every champion up to `number` has its tag; git's objects are whole."""
+    """Return losses unless every champion up to `number` has its tag and git's objects are complete."""
     numbers = range(1, number + 1)
     losses = [f"no champion {each}" for each in numbers if record(repo, TAG.format(each)).get("number") != each]
     if _git(repo, "rev-parse", f"{BRANCH}^{{commit}}") != _git(repo, "rev-parse", f"{TAG.format(number)}^{{commit}}"):
@@ -96,7 +99,7 @@ def _history(repo: Path, number: int) -> list[str]:
 
 
 def _git(repo: Path, *arguments: str) -> list[str]:
-    """The lines that a git command prints; none where it fails."""
+    """Return the lines that a git command prints; empty if it fails."""
     done = subprocess.run(["git", *arguments], cwd=repo, capture_output=True, text=True, check=False)
     return [] if done.returncode else done.stdout.splitlines()
 

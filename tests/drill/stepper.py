@@ -2,10 +2,10 @@
 
 python stepper.py LOG BEGIN AT MODULE [ARGUMENT ...]
 
-A step changes a file below the working folder, opens one of the inbox, starts a git command that changes something, or
-connects to a server. The steps from the first one that matches the regular expression BEGIN on are numbered and written
-to LOG, one a line. The process stops before step AT; 0 stops nowhere. The module is not changed and notices nothing:
-Python's audit events (PEP 578) tell the steps.
+A step changes a file below the working folder, opens a file of the inbox, starts a git command that changes something,
+or connects to a server. Steps are numbered from the first one that matches the regular expression BEGIN, and written to
+LOG, one per line. The process stops before step AT, or never if AT is 0. The module runs unchanged: Python's audit
+events (PEP 578) reveal the steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-# Event → how many paths it has.
+# Event → number of its paths.
 ON_PATHS = {
     "os.mkdir": 1,
     "os.remove": 1,
@@ -30,12 +30,12 @@ ON_PATHS = {
     "shutil.rmtree": 1,
 }
 READING = {"rev-parse", "show", "status", "ls-files", "config", "log", "cat-file", "for-each-ref", "rev-list", "diff"}
-UNSEEN = re.compile(r"(^|/)(__pycache__|\.pithy/prefect|\.dvc/tmp)(/|$)")  # caches and logs: no step of the work
+UNSEEN = re.compile(r"(^|/)(__pycache__|\.pithy/prefect|\.dvc/tmp)(/|$)")  # caches and logs: not counted as steps
 INBOX = "data/local/incoming"
 
 
 class Steps:
-    """The steps of this process: writes each to the log, and stops the process before one of them."""
+    """Audit hook that logs the steps of this process and stops the process before one of them."""
 
     def __init__(self, log: str, begin: str, at: int) -> None:
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -44,7 +44,7 @@ class Steps:
         self.connects = "connect" in begin
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Take one audit event."""
+        """Process one audit event."""
         step = self.of(event, arguments)
         if not step or not (self.number or self.begin.search(step)):
             return
@@ -54,7 +54,7 @@ class Steps:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def of(self, event: str, arguments: tuple[Any, ...]) -> str:
-        """The step that an event begins; empty where it is none."""
+        """Return the step that an event begins; empty if it is none."""
         if event in ON_PATHS:
             paths = arguments[: ON_PATHS[event]] if _effective(event, arguments) else ()
             return self._on(event.rpartition(".")[2], paths)
@@ -64,11 +64,11 @@ class Steps:
         if event == "subprocess.Popen" and not isinstance(arguments[1], str):
             return git_step([os.fsdecode(word) for word in arguments[1]])
         if event == "ctypes.dlsym" and arguments[1] == "renameat2":
-            return "renameat2"  # of which two paths, no event tells
+            return "renameat2"  # no event contains its two paths
         return f"connect {arguments[1]}" if self.connects and event == "socket.connect" else ""
 
     def _on(self, what: str, paths: tuple[Any, ...], below: str = "") -> str:
-        """A step on files of the working folder, or of its part `below`."""
+        """Return a step on files in the working folder, or in its part `below`; empty if there are none."""
         names = [os.path.normpath(Path(self.folder, os.fsdecode(path))) for path in paths if not isinstance(path, int)]
         if not any(name.startswith(self.folder + below) for name in names):
             return ""
@@ -77,17 +77,15 @@ class Steps:
 
 
 def _effective(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether an event can change something: no folder that is there is made, no file that is not there removed.
-
-    What is named by its place in an open folder is part of `shutil.rmtree`.
-    """
+    """Return whether an event changes anything: not if it creates an existing folder or deletes a missing file."""
     if event in {"os.remove", "os.rmdir"}:
+        # With a dir_fd, the event is part of `shutil.rmtree`.
         return arguments[1] == -1 and os.path.lexists(arguments[0])
     return event != "os.mkdir" or not os.path.lexists(arguments[0])
 
 
 def git_step(words: list[str]) -> str:
-    """What a git command changes; empty where it is no git command or changes nothing."""
+    """Return what a git command changes; empty if it is no git command or changes nothing."""
     if Path(words[0]).name != "git":
         return ""
     rest = iter(words[1:])

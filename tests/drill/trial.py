@@ -14,14 +14,14 @@ from tests.drill.place import Ended
 from tests.drill.progress import Lost, measure
 from tests.drill.shop_bench import ShopBench
 
-REFUSED = 255  # the exit code of DVC for every error
-# DVC's own words about the two files for which docs/reliability.md says `make mend`, or ours.
+REFUSED = 255  # DVC's exit code for every error
+# Messages about the two files for which docs/reliability.md recommends `make mend`: DVC's or this project's.
 NEEDS_MEND = re.compile(r"'(\./)?dvc\.lock' (is invalid|validation failed)|RWLock-file '\.dvc/tmp/rwlock'|make mend")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one trial found. `mended` says that `make mend` was run before the next run."""
+    """Result of one trial; `mended` says whether `make mend` was run before the next run."""
 
     number: int
     fault: str
@@ -42,7 +42,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The run after a fault, and what was lost before it ended."""
+    """The run after a fault, and the losses found before it ended."""
 
     ended: Ended
     losses: list[str]
@@ -69,7 +69,7 @@ def run(bench: Bench | ShopBench, number: int, fault: Fault, seed: str, turn: in
 
 
 def recover(bench: Bench, by: str) -> Recovery:
-    """Run again; where DVC refuses, `make mend` first. A refusal that does not call for that is a loss."""
+    """Run again; if DVC refuses, run `make mend` first. A refusal for any other reason is a loss."""
     if by == "flow":
         return Recovery(bench.flow().wait(), [])
     losses: list[str] = []
@@ -83,7 +83,7 @@ def recover(bench: Bench, by: str) -> Recovery:
 
 
 def refusal_losses(ended: Ended) -> list[str]:
-    """A refusal of `dvc repro` names, in one line, the file that `make mend` repairs."""
+    """Return a loss unless `dvc repro` named, in one line, a file that `make mend` repairs."""
     named = [line for line in ended.said.splitlines() if NEEDS_MEND.search(line)]
     return [] if len(named) == 1 else [f"dvc repro failed, and not for what `make mend` repairs: {tail(ended)}"]
 
