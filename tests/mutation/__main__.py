@@ -16,7 +16,7 @@ from tests.mutation.mutants import Mutant, handwritten, sample
 
 
 def main() -> None:
-    """Read the command line and do as it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("command", choices=["map", "run", "list", "report"])
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def chosen(only: list[str] | None, survivors: bool) -> list[Mutant]:
-    """The mutants to run: those that are named, the survivors, or those without a result."""
+    """Return the mutants to run: those named in `only`, the survivors, or those without a result."""
     mutants, known = [*handwritten(), *sample()], runner.results()
     if only:
         return [mutant for mutant in mutants if any(fnmatch(mutant.id, pattern) for pattern in only)]

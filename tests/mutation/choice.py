@@ -1,4 +1,4 @@
-"""Choose the tests that a mutant must pass, in batches: the fastest first."""
+"""Selection of the tests that a mutant must pass, in batches, fastest first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import ROOT, Mutant
 from tests.mutation.source import Source
 
-FIRST = 40  # tests of the first batch, from a few files: each file has to be imported
+FIRST = 40  # tests in the first batch, from a few files, because each file has to be imported
 FIRST_FILES = 6
 BATCH_SECONDS = 90.0
 
@@ -19,10 +19,10 @@ Batch = list[str]
 
 
 def covering(mutant: Mutant, found: CoverageMap, flaky: set[str]) -> set[str]:
-    """The tests that execute the changed statement.
+    """Return the tests that execute the changed statement, without `flaky` ones.
 
-    A statement outside of functions runs at import. Then the tests that execute a function of the file, or of a file
-    that imports it, stand for those that depend on it.
+    A statement outside of functions runs at import. For such a statement, these are the tests that execute a function
+    of the file, or of a file that imports it.
     """
     if mutant.function:
         tables = (found.lines[mutant.file], found.imported[mutant.file])
@@ -33,7 +33,10 @@ def covering(mutant: Mutant, found: CoverageMap, flaky: set[str]) -> set[str]:
 
 
 def batches(tests: set[str], alone: dict[str, float]) -> list[Batch]:
-    """Split the tests by the seconds of each one alone: first the fastest of a few files, then the others by file."""
+    """Split the tests into batches: first the fastest of a few files, then the others by file.
+
+    `alone` maps each test to its run time alone, in seconds.
+    """
     by_speed = sorted(tests, key=lambda test: (alone[test], test))
     first, files = Batch(), set[str]()
     for test in by_speed:
@@ -55,25 +58,25 @@ def batches(tests: set[str], alone: dict[str, float]) -> list[Batch]:
 
 
 def file_of(test: str) -> str:
-    """The file of a test."""
+    """Return the file of a test."""
     return test.partition("::")[0]
 
 
 def _of_functions(file: str, found: CoverageMap) -> set[str]:
-    """The tests that execute a line in the body of a function of `file`."""
+    """Return the tests that execute a line in the body of a function of `file`."""
     source = _parsed(file)
     return {test for line, tests in found.lines[file].items() if source.function(line) for test in tests}
 
 
 def importers(file: str) -> list[str]:
-    """The files that import `file`."""
+    """Return the files that import `file`."""
     module = ".".join(file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").split("/"))
     return [each for each, names in _imports().items() if module in names]
 
 
 @cache
 def _imports() -> dict[str, set[str]]:
-    """For each file of the project the modules and names that it imports."""
+    """Return the modules and names that each file of the project imports."""
     found = {}
     for part in ("src", "tasks", "flows"):
         for path in sorted((ROOT / part).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The coverage map: which tests execute which lines, one JSON file for each test file under .pithy/mutation/map."""
+"""Coverage map: which tests execute which lines, one JSON file per test file in .pithy/mutation/map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.mutation.tree import Tree
 STORE = ROOT / ".pithy" / "mutation"
 MAPS, SOURCES = STORE / "map", STORE / "sources"
 FOLDERS = ("unit", "parity", "contract", "scenarios", "resume", "fuzz", "pipeline", "mutation_tests")
-# These need a server, a cluster or minutes, or they test no code under src, tasks or flows.
+# They need a server, a cluster or minutes, or they test no code in src, tasks or flows.
 LEFT_OUT = {
     "tests/pipeline/test_cluster.py",
     "tests/pipeline/test_postgres.py",
@@ -37,18 +37,18 @@ LIMIT = 3600.0  # seconds for a test file
 
 
 def test_files() -> list[str]:
-    """The test files of the map."""
+    """Return the test files of the map."""
     found = [path for folder in FOLDERS for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))]
     return [name for path in found if (name := str(path.relative_to(ROOT))) not in LEFT_OUT]
 
 
 def stale(names: list[str]) -> list[str]:
-    """The files of `names` that have changed since they were mapped."""
+    """Return the files of `names` that are new or have changed since they were mapped."""
     return [name for name in names if not _map_of(name).exists() or _read(name)["digest"] != _digest(ROOT / name)]
 
 
 def refresh(workers: int) -> None:
-    """Map the test files that are new or changed."""
+    """Map the test files that are new or have changed."""
     changed = stale(test_files())
     if changed:
         with trees(workers) as places:
@@ -56,14 +56,14 @@ def refresh(workers: int) -> None:
 
 
 def _map(name: str, tree: Tree) -> Steps:
-    """Map one test file; say how long it took."""
+    """Map one test file and print how long it took."""
     started = time.monotonic()
     code = yield _job(tree, name)
     print(f"mapped {name}: exit code {code}, {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _job(tree: Tree, name: str) -> Job:
-    """A child that runs the test file `name` and writes its map."""
+    """Return a job that runs the test file `name` and writes its map."""
     folder = tree.work / "coverage"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -74,7 +74,7 @@ def _job(tree: Tree, name: str) -> Job:
 
 
 def _record(root: Path, name: str, folder: Path, out: Path) -> int:
-    """In the child: run the tests, collect the lines of all processes, write them."""
+    """Run the tests in the child, collect the executed lines of all processes, and write them."""
     import coverage
     import pytest
     from coverage import CoverageData
@@ -104,7 +104,7 @@ def _record(root: Path, name: str, folder: Path, out: Path) -> int:
 
 
 def _keep(path: Path) -> str:
-    """Store a source file as it was mapped; return its digest."""
+    """Store a copy of the source file that was mapped; return its digest."""
     digest = _digest(path)
     SOURCES.mkdir(parents=True, exist_ok=True)
     (SOURCES / digest).write_bytes(path.read_bytes())
@@ -112,10 +112,10 @@ def _keep(path: Path) -> str:
 
 
 class CoverageMap:
-    """All test files' maps, with the lines as they are numbered now.
+    """Maps of all test files, with the current line numbers.
 
-    `seconds` has the time of each test. `alone` has the time of each test that runs alone: the first test that uses a
-    shared fixture has waited for it.
+    `seconds` contains the measured time of each test. `alone` contains the time of each test when it runs alone: in a
+    full run, only the first test that uses a shared fixture waits for it.
     """
 
     def __init__(self) -> None:
@@ -157,14 +157,14 @@ class CoverageMap:
 
 @cache
 def _moved(digest: str, file: str) -> dict[int, int]:
-    """For each line of the stored file its number now."""
+    """Return for each line of the stored file its current number."""
     old = (SOURCES / digest).read_text().splitlines()
     new = (ROOT / file).read_text().splitlines() if (ROOT / file).exists() else []
     return moved_lines(old, new)
 
 
 def moved_lines(old: list[str], new: list[str]) -> dict[int, int]:
-    """Return for each line of `old`, from 1, its number in `new`; a replaced line gets that of its replacement."""
+    """Return for each line of `old`, from 1, its number in `new`; a replaced line maps to its replacement."""
     found: dict[int, int] = {}
     for _, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         found |= {a + index + 1: min(c + index, d - 1) + 1 for index in range(b - a) if d > c}

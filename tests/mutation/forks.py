@@ -1,4 +1,4 @@
-"""Run pytest in forked children of a process that has the heavy libraries imported already."""
+"""Pytest in children that are forked from a process with the heavy libraries already imported."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tests.mutation.plugins import ENVIRONMENT
 # Third-party modules only: the children import the project's own code from their tree.
 HEAVY = Path(__file__).parent / "heavy.txt"
 OURS = {"pithy", "tests", "tasks", "flows", "benchmarks"}
-LATE = -1  # the time limit is over
-BUSY = 10.0  # a child may take so many times its processor time: other programs run beside it
-BROKEN = 70  # the child has not run the tests of its tree
+LATE = -1  # exit code: the time limit was exceeded
+BUSY = 10.0  # a child's limit of wall-clock time, in multiples of its CPU limit: other programs use the CPU too
+BROKEN = 70  # exit code: the child did not run the tests of its tree
 
 
 def preload() -> None:
-    """Import what most tests need."""
+    """Import the libraries that most tests need."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for name in HEAVY.read_text().split():
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    gc.freeze()  # a child's garbage collector leaves the parent's objects alone, and their memory stays shared
+    gc.freeze()  # exclude the parent's objects from the children's garbage collection, so that memory stays shared
 
 
 @dataclass
 class Job:
-    """A child process that runs `main` in the folder `tree`, and may take `seconds` of processor time."""
+    """Child process that runs `main` in the folder `tree`, limited to `seconds` of CPU time."""
 
     main: Callable[[], int]
     tree: Path
@@ -48,7 +48,7 @@ class Job:
     started: float = 0.0
 
     def start(self) -> None:
-        """Fork."""
+        """Fork the child."""
         sys.stdout.flush()
         self.started = time.monotonic()
         self.pid = os.fork()
@@ -56,7 +56,7 @@ class Job:
             self._run()
 
     def poll(self) -> int | None:
-        """Return the exit code, LATE if the time was up, or None while the child runs."""
+        """Return the exit code, LATE if the time limit was exceeded, or None while the child runs."""
         late = time.monotonic() - self.started > BUSY * self.seconds
         if late:
             self.kill()
@@ -68,12 +68,12 @@ class Job:
         return LATE if late or code == -signal.SIGXCPU else code % 256
 
     def kill(self) -> None:
-        """End the child and all that it has started."""
+        """Kill the child and all processes that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def _run(self) -> None:
-        """In the child: run `main` and leave."""
+        """Run `main` in the child and exit."""
         code = BROKEN
         try:
             os.setsid()
@@ -85,10 +85,10 @@ class Job:
             sys.path[:] = paths + [each for each in sys.path if each and Path(each) not in {ROOT, ROOT / "src"}]
             for name in [each for each in sys.modules if each.split(".")[0] in OURS]:
                 del sys.modules[name]
-            Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: this process ends, and no other
+            Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: the kernel kills only this process
             code = self.main()
             code = code if _imported_from(self.tree) else BROKEN
-        except BaseException:  # whatever happens, the child must not return to the parent's code
+        except BaseException:  # the child must never return to the parent's code
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -97,14 +97,14 @@ class Job:
 
 
 def _imported_from(tree: Path) -> bool:
-    """Whether the project's modules in this process are those of `tree`."""
+    """Return whether the project's modules in this process are those of `tree`."""
     ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "pithy"]
     files = [file for module in ours if (file := getattr(module, "__file__", None))]
     return all(Path(file).is_relative_to(tree) for file in files)
 
 
 def _redirect(log: Path) -> None:
-    """Send standard output and error to `log`."""
+    """Redirect standard output and error to `log`, and standard input to the null device."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for target in (1, 2):
         os.dup2(file, target)

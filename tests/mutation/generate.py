@@ -1,4 +1,4 @@
-"""Generate all mutants of a file, and skip what is no behaviour: messages, annotations, logs."""
+"""Generator of all mutants of a file, without messages, annotations and logs, which are no behavior."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LOGGERS = {"log", "logger", "logging", "warnings", "print"}
 
 
 def edits(source: Source) -> list[Edit]:
-    """Return every edit of `source` in the order of its text; a few of them may be invalid."""
+    """Return every edit of `source` in text order; a few of them may be invalid."""
     return sorted(set(_visit(source, source.tree)), key=lambda edit: (edit.start, edit.end, edit.kind, edit.new))
 
 
 def valid(source: Source, edit: Edit) -> bool:
-    """Whether the edited text compiles and its syntax tree differs."""
+    """Return whether the edited text compiles and its syntax tree differs."""
     try:
         return ast.dump(ast.parse(source.changed(edit))) != ast.dump(source.tree)
     except SyntaxError:
@@ -38,7 +38,7 @@ def _visit(source: Source, node: ast.AST) -> Iterator[Edit]:
 
 
 def _skipped(node: ast.AST) -> bool:
-    """Whether `node` is a message, a check of types, an import or a log entry."""
+    """Return whether `node` is a message, a type-checking block, an import or a log call."""
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
         return True
     if isinstance(node, ast.keyword):

@@ -1,4 +1,4 @@
-"""The mutants: a seeded sample of the operators' edits, and those that are written by hand."""
+"""The mutants: a seeded sample of the operators' edits, and handwritten ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file; `lines` are those of the changed statements, `function` holds them."""
+    """One change of one file; `lines` are the changed statements, `function` is the function that contains them."""
 
     id: str
     file: str
@@ -36,18 +36,18 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The package of the changed file: "training" for src/pithy/training/loop.py."""
+        """Package of the changed file: "training" for src/pithy/training/loop.py."""
         parts = Path(self.file).parts
         return parts[2] if len(parts) > 3 else "core" if parts[0] == "src" else parts[0]
 
     @property
     def line(self) -> int:
-        """The first changed line."""
+        """Number of the first changed line."""
         return (ROOT / self.file).read_bytes().count(b"\n", 0, self.edit.start) + 1
 
 
 def sample() -> list[Mutant]:
-    """The sample: in each package the mutants with the smallest hashes, at most one a line."""
+    """Return the sample: per package, the mutants with the smallest hashes, at most one per line."""
     chosen = []
     for package, quota in QUOTAS.items():
         lines: set[tuple[str, int]] = set()
@@ -70,7 +70,7 @@ def _source(file: str) -> Source:
 
 
 def generated(file: str) -> Iterator[Mutant]:
-    """Yield every mutant of `file`. An id depends on the function and the change, and not on the line."""
+    """Yield every mutant of `file`. An id depends on the function and the change, not on the line."""
     source, seen = _source(file), Counter[str]()
     for edit in edits(source):
         line = source.line(edit.start)
@@ -89,7 +89,7 @@ def _digest(*parts: Any) -> str:
 
 
 def handwritten(folder: Path = HANDWRITTEN, root: Path = ROOT) -> list[Mutant]:
-    """Load and check the mutants written by hand: lists of {id, file, old, new, effect} as YAML.
+    """Load and check the handwritten mutants: YAML lists of {id, file, old, new, effect}.
 
     Raises ValueError with every entry that does not apply.
     """
@@ -128,7 +128,7 @@ def _written(entry: dict[str, str], root: Path) -> Mutant:
 
 
 def changed_lines(old: str, new: str) -> tuple[int, int]:
-    """The first and last line of `old`, from 0, that `new` changes."""
+    """Return the first and last line of `old`, from 0, that `new` changes."""
     before, after = old.splitlines(), new.splitlines()
     first = 0
     while first < min(len(before), len(after)) and before[first] == after[first]:

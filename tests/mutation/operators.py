@@ -1,4 +1,4 @@
-"""Mutation operators: small changes of a syntax tree that a good test notices."""
+"""Mutation operators: small changes of a syntax tree that a good test detects."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ NAMES |= {"floor": "ceil"}
 NAMES |= {new: old for old, new in NAMES.items()}
 AXES = {"axis", "dim"}
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
-# Keyword arguments without an effect on results: removing them gives an equivalent mutant.
+# Keyword arguments without an effect on results: dropping them gives an equivalent mutant.
 HARMLESS = {"strict", "encoding", "stacklevel", "indent", "ensure_ascii", "sort_keys", "newline", "non_blocking"}
 
-EPSILON = 1e-6  # smaller numbers avoid a division by zero: twice as much has no effect on results
+EPSILON = 1e-6  # smaller numbers avoid a division by zero: doubling them has no effect on results
 
 Edits = Iterator[Edit]
 
 
 def between(source: Source, left: ast.AST, right: ast.AST, pattern: str, swap: dict[str, str], kind: str) -> Edits:
-    """Swap the operator that stands between two operands."""
+    """Swap the operator between two operands."""
     start, end = source.end(left), source.start(right)
     found = re.search(pattern, source.data[start:end].decode())
     if found and (old := " ".join(found[0].split())) in swap:
@@ -34,7 +34,7 @@ def between(source: Source, left: ast.AST, right: ast.AST, pattern: str, swap: d
 
 
 def compare(source: Source, node: ast.Compare) -> Edits:
-    """Move or invert each comparison."""
+    """Include or exclude equality, or invert, in each comparison."""
     operands = [node.left, *node.comparators]
     for left, right in pairwise(operands):
         pattern = r"is\s+not|not\s+in|is|in|<=|>=|==|!=|<|>"
@@ -42,7 +42,7 @@ def compare(source: Source, node: ast.Compare) -> Edits:
 
 
 def arithmetic(source: Source, node: ast.BinOp) -> Edits:
-    """Exchange + and -, * and /."""
+    """Swap + and -, * and /."""
     texts = any(isinstance(each, ast.JoinedStr) or _is_text(each) for each in (node.left, node.right))
     if type(node.op) in SYMBOLS and not texts:
         yield from between(source, node.left, node.right, r"//|\*\*|[-+*/%]", ARITHMETIC, "arithmetic")
@@ -56,19 +56,19 @@ def augmented(source: Source, node: ast.AugAssign) -> Edits:
 
 
 def boolean(source: Source, node: ast.BoolOp) -> Edits:
-    """Exchange and and or, one at a time."""
+    """Swap `and` and `or`, one at a time."""
     for left, right in pairwise(node.values):
         yield from between(source, left, right, r"\b(and|or)\b", {"and": "or", "or": "and"}, "boolean")
 
 
 def unary(source: Source, node: ast.UnaryOp) -> Edits:
-    """Drop not, and the sign of what is no constant."""
+    """Drop `not`, and the minus sign of anything but a constant."""
     if isinstance(node.op, ast.Not) or (isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)):
         yield Edit("unary", source.start(node), source.start(node.operand), "")
 
 
 def constant(source: Source, node: ast.Constant) -> Edits:
-    """Change a number or a truth value."""
+    """Change a number or a boolean."""
     start, end, value = source.start(node), source.end(node), node.value
     if isinstance(value, bool):
         yield Edit("constant", start, end, str(not value))
@@ -80,7 +80,7 @@ def constant(source: Source, node: ast.Constant) -> Edits:
 
 
 def name(source: Source, node: ast.Call) -> Edits:
-    """Call argmin for argmax, min for max, sum for mean, and the reverse."""
+    """Replace a function by its counterpart: argmin and argmax, min and max, sum and mean, and so on."""
     called = node.func
     old = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
     if old in NAMES:
@@ -89,7 +89,7 @@ def name(source: Source, node: ast.Call) -> Edits:
 
 
 def keywords(source: Source, node: ast.Call) -> Edits:
-    """Drop a keyword argument; use another axis."""
+    """Drop a keyword argument, or use another axis."""
     values = [*node.args, *(each.value for each in node.keywords)]
     for keyword in node.keywords:
         if keyword.arg in AXES and source.text(keyword.value) in {"0", "1", "-1", "2", "-2"}:
@@ -104,7 +104,7 @@ def keywords(source: Source, node: ast.Call) -> Edits:
 
 
 def bounds(source: Source, node: ast.Slice) -> Edits:
-    """Drop a bound of a slice, or move it by one."""
+    """Drop a bound of a slice, or shift it by one."""
     for bound in (node.lower, node.upper):
         if bound is not None:
             start, end = source.start(bound), source.end(bound)
@@ -114,19 +114,19 @@ def bounds(source: Source, node: ast.Slice) -> Edits:
 
 
 def condition(source: Source, node: ast.If | ast.IfExp) -> Edits:
-    """Swap the branches."""
+    """Negate the condition."""
     start, end = source.start(node.test), source.end(node.test)
     yield Edit("condition", start, end, f"not ({source.text(node.test)})")
 
 
 def returned(source: Source, node: ast.Return) -> Edits:
-    """Return nothing."""
+    """Return None."""
     if node.value is not None and not isinstance(node.value, ast.Constant):
         yield Edit("return", source.start(node.value), source.end(node.value), "None")
 
 
 def statement(source: Source, node: ast.Expr) -> Edits:
-    """Drop a call whose value is not used."""
+    """Drop a call whose value is unused."""
     if isinstance(node.value, ast.Call):
         yield Edit("drop statement", source.start(node), source.end(node), "pass")
 

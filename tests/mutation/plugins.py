@@ -1,4 +1,4 @@
-"""Plugins of pytest: which lines each test executes, and which test fails first."""
+"""Pytest plugins that record which lines each test executes, and which test fails first."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 
 import pytest
 
-# Plugins of other packages are not loaded: that takes longer than most tests.
+# Plugins of other packages are disabled: loading them takes longer than most tests.
 ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
 OPTIONS = ["-q", "--tb=short", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
 
 
 class FirstFailure:
-    """Run the tests of `ranks` alone, in the order of their ranks, and note the first that fails in `file`."""
+    """Plugin that runs only the tests in `ranks`, ordered by rank, and writes the first failure to `file`."""
 
     def __init__(self, ranks: dict[str, int], file: Path) -> None:
         self.ranks, self.file = ranks, file
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Select and order."""
+        """Select and sort the tests."""
         items[:] = sorted((item for item in items if item.nodeid in self.ranks), key=lambda x: self.ranks[x.nodeid])
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Note a file that cannot be imported."""
+        """Record a file that cannot be imported."""
         if report.failed:
             self._note(report.nodeid, report.longreprtext)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Note a failure."""
+        """Record a failed test."""
         if report.failed:
             self._note(report.nodeid, report.longreprtext)
 
@@ -42,7 +42,7 @@ class FirstFailure:
 
 
 class Contexts:
-    """Tell coverage which test or fixture runs; keep each test's outcome, seconds and fixtures.
+    """Plugin that sets coverage's context to the running test or fixture, and records outcomes, times and fixtures.
 
     The lines that a fixture of a wider scope executes count for every test that uses it.
     """
@@ -52,13 +52,13 @@ class Contexts:
         self.tests: dict[str, dict[str, Any]] = {}
 
     def switch(self, context: str) -> None:
-        """Record for `context`, in this process and in those that it starts."""
+        """Set the context in this process and in the processes that it will start."""
         self.current = os.environ["MUTATION_CONTEXT"] = context
         self.measured.switch_context(context)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Record for the test."""
+        """Set the context to the test."""
         names = sorted(getattr(item, "fixturenames", []))
         self.tests[item.nodeid] = {"seconds": 0.0, "outcome": "passed", "fixtures": names}
         self.switch(item.nodeid)
@@ -69,7 +69,7 @@ class Contexts:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """Record for the fixture where several tests share it."""
+        """Set the context to the fixture if several tests share it."""
         if fixturedef.scope == "function":
             return (yield)
         before = self.current
@@ -80,7 +80,7 @@ class Contexts:
             self.switch(before)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep outcome and time."""
+        """Record outcome and time."""
         test = self.tests[report.nodeid]
         test["seconds"] = round(test["seconds"] + report.duration, 3)
         if report.outcome != "passed":

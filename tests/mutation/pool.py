@@ -1,4 +1,4 @@
-"""Run jobs side by side, each worker in a tree of its own."""
+"""Parallel jobs, with one tree per worker."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from tests.mutation.forks import Job
 from tests.mutation.tree import Tree
 
-Steps = Generator[Job, int, None]  # yields jobs, is sent their exit codes
+Steps = Generator[Job, int, None]  # yields jobs and receives their exit codes
 
 
 @contextmanager
 def trees(count: int) -> Iterator[list[Tree]]:
-    """Copies of the repository, removed at the end."""
+    """Create copies of the repository, and delete them on exit."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         yield [Tree(Path(folder) / str(index)) for index in range(count)]
 
 
 def work(tasks: Iterable[Callable[[Tree], Steps]], places: list[Tree]) -> None:
-    """Do all tasks; each tree runs one at a time."""
+    """Run all tasks; each tree runs one at a time."""
     running: dict[int, tuple[Steps, Job]] = {}
     try:
         _work(iter(tasks), places, running)
@@ -51,7 +51,7 @@ def _work(
 
 
 def _next(steps: Steps, code: int | None) -> Job | None:
-    """The next job of `steps`, started; None at their end."""
+    """Start and return the next job of `steps`; return None at the end."""
     try:
         job = steps.send(code)  # type: ignore[arg-type]
     except StopIteration:

@@ -1,4 +1,4 @@
-"""The results as a table of docs/quality.md, and the survivors as a list."""
+"""Results as a table in docs/quality.md, and the survivors as a list."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Outcome = dict[str, Any]
 
 
 def equivalents() -> dict[str, str]:
-    """The mutants that no test can kill, with the reason."""
+    """Return the mutants that no test can kill, with the reasons."""
     return yaml.safe_load(EQUIVALENT.read_text()) or {}
 
 
 def current() -> list[Outcome]:
-    """The last result of every mutant that exists now, with the equivalent ones named so."""
+    """Return the last result of every mutant that exists now, with equivalent ones marked as such."""
     known, equal = results(), equivalents()
     found = [known[mutant.id] for mutant in [*handwritten(), *sample()] if mutant.id in known]
     return [each | {"status": "equivalent"} if each["id"] in equal and not _killed(each) else each for each in found]
@@ -41,7 +41,7 @@ def _killed(outcome: Outcome) -> bool:
 
 
 def survivors() -> str:
-    """List the mutants that are not killed, as Markdown."""
+    """Return the mutants that are not killed, as a Markdown table."""
     lines = ["| mutant | line | status | covering tests | effect |", "| --- | --- | --- | --- | --- |"]
     for each in current():
         if each["status"] not in CAUGHT:
@@ -51,7 +51,7 @@ def survivors() -> str:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Count the statuses in each package, as Markdown. Equivalent mutants are no part of the share of killed ones."""
+    """Return the number of mutants per package and status, as Markdown; "killed %" excludes equivalent mutants."""
     counts: dict[str, Counter[str]] = {}
     for each in outcomes:
         for row in (each["package"], "all"):

@@ -1,4 +1,4 @@
-"""Run the tests of mutants, and keep the results: one line of JSON for each mutant."""
+"""Test runs of mutants, and their results: one line of JSON per mutant."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.mutation.pool import Steps, trees, work
 from tests.mutation.tree import Tree
 
 RESULTS = STORE / "results.jsonl"
-GRACE = 60.0  # seconds for the start of a child, and for what the tests of a file compute once
-PASSED = {0, 5}  # pytest's exit codes: no test failed, or none of them exists any more
+GRACE = 60.0  # seconds for the start of a child and for the shared setup of test files
+PASSED = {0, 5}  # pytest's exit codes: no test failed, or no test exists any more
 
 Outcome = dict[str, Any]
 
 
 def results() -> dict[str, Outcome]:
-    """The last result of every mutant."""
+    """Return the last result of every mutant."""
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
     return {record["id"]: record for record in map(json.loads, lines)}
 
@@ -32,7 +32,7 @@ def results() -> dict[str, Outcome]:
 def run(mutants: Iterable[Mutant], workers: int, known: dict[str, Outcome]) -> None:
     """Run the tests of each mutant; append each result as soon as it is known.
 
-    A mutant that has survived, as `known` says, runs the tests of files that have changed since then.
+    For a mutant that survived according to `known`, only the tests in files that have changed since then are run.
     """
     runner = Runner(known)
     with trees(workers) as places:
@@ -40,7 +40,7 @@ def run(mutants: Iterable[Mutant], workers: int, known: dict[str, Outcome]) -> N
 
 
 class Runner:
-    """What all mutants of a run share: the coverage map, and which tests can be relied on."""
+    """State that all mutants of a run share: the coverage map, and which tests are reliable."""
 
     def __init__(self, known: dict[str, Outcome]) -> None:
         self.known, self.map = known, CoverageMap()
@@ -50,9 +50,9 @@ class Runner:
             print(f"left out, {outcome} without a mutant: {test}", flush=True)
 
     def examine(self, mutant: Mutant, tree: Tree) -> Steps:
-        """Run batches until a test fails. A test that fails without the mutant too is left out from now on.
+        """Run batches until a test fails. A test that also fails without the mutant is excluded from then on.
 
-        A batch that needs too long without the mutant too is an error: the machine is too busy.
+        If a batch exceeds the time limit also without the mutant, the status is "error": the machine is too busy.
         """
         started = time.monotonic()
         passed = self._passed_before(mutant)
@@ -74,7 +74,7 @@ class Runner:
         self._write(mutant, outcome if outcome["status"] == "killed" else outcome | {"files": files})
 
     def _passed_before(self, mutant: Mutant) -> set[str]:
-        """The tests that an earlier run of the mutant has passed, in files that have not changed."""
+        """Return the tests that the mutant passed in an earlier run, in files that have not changed."""
         before = self.known.get(mutant.id, {})
         files = before.get("files", {}) if before.get("status") == "survived" else {}
         return {test for test in self.map.seconds if files.get(file_of(test)) == self.map.digests[file_of(test)]}
@@ -82,7 +82,7 @@ class Runner:
     def _first_failure(
         self, mutant: Mutant, tree: Tree, tests: set[str], passed: set[str]
     ) -> Generator[Job, int, Outcome]:
-        """Run the tests that have not passed yet; add to `passed`."""
+        """Run the tests that have not passed yet, and add those that pass to `passed`."""
         with tree.applied(mutant):
             for batch in batches(tests - passed, self.map.alone):
                 code = yield self._job(tree, batch)
@@ -96,7 +96,7 @@ class Runner:
         return {"status": "survived" if tests else "not covered"}
 
     def _job(self, tree: Tree, batch: Batch) -> Job:
-        """A child that runs the tests of `batch` until the first fails."""
+        """Return a job that runs the tests of `batch` until the first failure."""
         limit = GRACE + 3 * (
             sum(self.map.seconds[test] for test in batch) + max(self.map.alone[test] for test in batch)
         )
@@ -112,7 +112,7 @@ class Runner:
 
 
 def _run_tests(batch: Batch, note: Path) -> int:
-    """In the child: run the tests."""
+    """Run the tests in the child."""
     import pytest
 
     from tests.mutation.plugins import OPTIONS, FirstFailure
@@ -123,7 +123,7 @@ def _run_tests(batch: Batch, note: Path) -> int:
 
 
 def _failure(tree: Tree, code: int) -> Outcome:
-    """Which test has failed, and why."""
+    """Return which test failed, and why."""
     if not _note(tree).exists():
         return {"reason": f"exit code {code}"}
     noted = json.loads(_note(tree).read_text())

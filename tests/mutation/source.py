@@ -1,4 +1,4 @@
-"""A Python file with exact positions: edits replace bytes and keep the rest."""
+"""Python file with exact positions; an edit replaces bytes and keeps the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace the bytes from `start` to `end` by `new`."""
+    """Replacement of the bytes from `start` to `end` by `new`."""
 
     kind: str
     start: int
@@ -23,7 +23,7 @@ class Edit:
 
 
 class Source:
-    """The text of a file, its syntax tree, and positions as byte offsets."""
+    """Text of a file, its syntax tree, and positions as byte offsets."""
 
     def __init__(self, text: str) -> None:
         self.data = text.encode()
@@ -31,27 +31,27 @@ class Source:
 
     @cached_property
     def line_starts(self) -> list[int]:
-        """The offset of every line."""
+        """Offset of every line."""
         return [0, *accumulate(len(line) for line in self.data.splitlines(keepends=True))]
 
     def start(self, node: ast.AST) -> int:
-        """The offset at which `node` begins."""
+        """Return the offset at which `node` begins."""
         return self.line_starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined, no-any-return]
 
     def end(self, node: ast.AST) -> int:
-        """The offset at which `node` ends."""
+        """Return the offset at which `node` ends."""
         return self.line_starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined, no-any-return]
 
     def text(self, node: ast.AST) -> str:
-        """The text of `node`."""
+        """Return the text of `node`."""
         return self.data[self.start(node) : self.end(node)].decode()
 
     def line(self, offset: int) -> int:
-        """The number of the line, from 1, that holds `offset`."""
+        """Return the number, from 1, of the line that contains `offset`."""
         return bisect(self.line_starts, offset)
 
     def changed(self, edit: Edit) -> str:
-        """The text after `edit`."""
+        """Return the text after `edit`."""
         return (self.data[: edit.start] + edit.new.encode() + self.data[edit.end :]).decode()
 
     @cached_property
@@ -68,12 +68,12 @@ class Source:
         return spans
 
     def span(self, first: int, last: int) -> range:
-        """The lines of all statements that touch the lines `first` to `last`."""
+        """Return the lines of all statements that overlap the lines `first` to `last`."""
         touched = [each for each in self.statements if each[0] <= last and each[1] >= first]
         return range(min([first, *(a for a, _ in touched)]), max([last, *(b for _, b in touched)]) + 1)
 
     def function(self, line: int) -> str:
-        """The dotted name of the function whose body holds `line`; empty outside of functions."""
+        """Return the dotted name of the function whose body contains `line`; empty outside of functions."""
         found, name = "", ""
         for names, node in self.named:
             if isinstance(node, FUNCTIONS) and node.body[0].lineno <= line <= (node.end_lineno or 0):

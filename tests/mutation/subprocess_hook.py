@@ -1,4 +1,4 @@
-"""Record the lines of a process that a test starts. Each copy of the repository holds it as sitecustomize.py."""
+"""Record the executed lines of a process that a test starts; each tree contains a copy as sitecustomize.py."""
 
 import os
 
@@ -21,12 +21,12 @@ if folder := os.environ.get("MUTATION_COVERAGE"):
     leave = os._exit
 
     def save() -> None:
-        """Write what was recorded."""
+        """Write the recorded lines."""
         measured.stop()
         measured.save()
 
     def exit_now(code: int) -> Any:
-        """Save, then end the process at once."""
+        """Write the recorded lines, then exit at once."""
         save()
         leave(code)
 

@@ -15,7 +15,7 @@ HOOK = Path(__file__).parent / "subprocess_hook.py"
 
 
 class Tree:
-    """A copy of the repository in `folder`/repo. Its .pyc files are checked by content: no change is missed."""
+    """A copy of the repository in `folder`/repo. Python checks its .pyc files by content, so no change is missed."""
 
     def __init__(self, folder: Path) -> None:
         self.root = root = folder / "repo"
@@ -39,7 +39,7 @@ class Tree:
 
     @contextmanager
     def applied(self, mutant: Mutant) -> Iterator[None]:
-        """The tree with `mutant` in it."""
+        """Apply `mutant` to the tree while the context is open."""
         path = self.root / mutant.file
         data, edit = path.read_bytes(), mutant.edit
         path.write_bytes(data[: edit.start] + edit.new.encode() + data[edit.end :])
