@@ -29,7 +29,7 @@ help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("pithy needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("epigram needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(VENV): a few minutes, once"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock >$(VENV)/torch.lock
@@ -90,5 +90,5 @@ mend: $(READY) ## look at all of DVC's cache and remove what is damaged
 	@$(BIN)/python -m tasks.mend
 
 clean: ## remove every output of the pipeline; your data, .venv and runs stay
-	@rm -rf .pithy .dvc/cache .dvc/tmp dvc.lock
+	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock
 	@find data -mindepth 1 -maxdepth 1 ! -name sources ! -name pocket ! -name local -exec rm -rf {} +

@@ -11,9 +11,9 @@ from benchmarks.corpora import encoded
 from benchmarks.plain_loop import examples_of, padded_batches
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from pithy.text.view import Split, View
-from pithy.training.batches import TextBatches
-from pithy.training.views import batches_of, frame_of
+from epigram.text.view import Split, View
+from epigram.training.batches import TextBatches
+from epigram.training.views import batches_of, frame_of
 
 BATCH = 64
 MAX_TOKENS = 16_384

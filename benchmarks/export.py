@@ -18,17 +18,17 @@ from benchmarks.corpora import minilm as minilm_view
 from benchmarks.intervals import difference
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, Run, cores
-from pithy.inference.export import export
-from pithy.inference.predictor import Predictor
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load, save
-from pithy.text.view import View
-from pithy.training.batches import TextBatches
-from pithy.training.loop import Trainer
-from pithy.training.precision import Precision, lowered, multiplies_bf16, products
-from pithy.training.predict import Predicted, predict
-from pithy.training.run import rate_of
-from pithy.training.views import batches_of, frame_of
+from epigram.inference.export import export
+from epigram.inference.predictor import Predictor
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load, save
+from epigram.text.view import View
+from epigram.training.batches import TextBatches
+from epigram.training.loop import Trainer
+from epigram.training.precision import Precision, lowered, multiplies_bf16, products
+from epigram.training.predict import Predicted, predict
+from epigram.training.run import rate_of
+from epigram.training.views import batches_of, frame_of
 
 TEXTS, STEP = 1_500, 16  # of training: total, and per step
 BATCH = 32  # texts of a prediction

@@ -15,13 +15,13 @@ from benchmarks.corpora import change, encoded
 from benchmarks.intervals import Right
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, process
-from pithy.systems.recipe import ENCODERS, part
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load as load_model
-from pithy.text.tokenizers import load
-from pithy.text.view import Split, View
-from pithy.training.predict import predict
-from pithy.training.views import batches_of
+from epigram.systems.recipe import ENCODERS, part
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load as load_model
+from epigram.text.tokenizers import load
+from epigram.text.view import Split, View
+from epigram.training.predict import predict
+from epigram.training.views import batches_of
 
 SYSTEM, PACKAGE = "fast_text", "fasttext"
 TITLES, DEV = 20_000, 10_000
@@ -90,7 +90,7 @@ def laid_out(plan: Plan, seeds: list[int]) -> tuple[Path, View]:
 def train_stage(folder: Path) -> dict[str, float]:
     """Run our whole train stage."""
     arguments = ("data/encoded/token", "data/pretrained/token", f"data/models/{SYSTEM}")
-    return process(["-m", "pithy.stages.train", SYSTEM, *arguments], folder)
+    return process(["-m", "epigram.stages.train", SYSTEM, *arguments], folder)
 
 
 def rows(plan: Plan) -> list[Row]:

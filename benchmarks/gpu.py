@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python -m benchmarks.gpu [FAMILY …] [--tiny] [--out FOLDER]
 
-Needs torch, transformers, accelerate, NumPy and safetensors; pithy's other dependencies are not needed. --tiny makes
+Needs torch, transformers, accelerate, NumPy and safetensors; epigram's other dependencies are not needed. --tiny makes
 one small run of each family, also on the CPU, to check that it works; its results are stored only if --out is given.
 """
 
@@ -44,7 +44,7 @@ def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any
     if why:
         print(f"not stored: {why}; run all families first", file=sys.stderr, flush=True)
     facts, rows = results.about(shared, OURS, PEERS), list[Any]()
-    with TemporaryDirectory(prefix="pithy-gpu-") as scratch:
+    with TemporaryDirectory(prefix="epigram-gpu-") as scratch:
         for name in families:
             start = time.monotonic()
             try:

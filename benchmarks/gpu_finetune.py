@@ -17,12 +17,12 @@ from torch import nn
 from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, apart
-from pithy.layers.types import Tokens
-from pithy.text.view import Split
-from pithy.training.batches import Rows, TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
-from pithy.training.precision import multiplies_bf16
+from epigram.layers.types import Tokens
+from epigram.text.view import Split
+from epigram.training.batches import Rows, TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
+from epigram.training.precision import multiplies_bf16
 
 LENGTHS = (32, 64, 128)
 TOKENS = 16_384  # per batch, ours

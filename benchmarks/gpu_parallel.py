@@ -58,7 +58,7 @@ def rows(plan: Plan) -> list[Row]:
 
 def main() -> None:
     """Run in the launcher's process group; the first process prints."""
-    from pithy.training import parallel
+    from epigram.training import parallel
 
     with parallel.joined():
         told = measure(tiny="--tiny" in sys.argv)

@@ -16,16 +16,16 @@ from benchmarks.gpu_data import DEVICE, PAD, seconds, split, system, texts_of
 from benchmarks.plain_loop import Batch, examples_of, padded_batches
 from benchmarks.rows import Measured, Row
 from benchmarks.timing import Plan
-from pithy.layers.types import Tokens
-from pithy.systems.registry import RECIPES
-from pithy.text.view import Split
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.graphs import Steps
-from pithy.training.loop import Trainer
-from pithy.training.optimizers import optimizer, schedule
-from pithy.training.precision import products
-from pithy.training.predict import predict
+from epigram.layers.types import Tokens
+from epigram.systems.registry import RECIPES
+from epigram.text.view import Split
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.graphs import Steps
+from epigram.training.loop import Trainer
+from epigram.training.optimizers import optimizer, schedule
+from epigram.training.precision import products
+from epigram.training.predict import predict
 
 SYSTEMS = ("textcnn", "dmsp", "transformer")
 LENGTH, BATCH, STEPS = 32, 64, 1_000

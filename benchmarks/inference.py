@@ -17,11 +17,11 @@ from benchmarks.corpora import ENGLISH, NEWS, titles
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
-from pithy.inference.predictor import Predictor
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import save
-from pithy.text.view import View
-from pithy.training.views import frame_of
+from epigram.inference.predictor import Predictor
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import save
+from epigram.text.view import View
+from epigram.training.views import frame_of
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3
@@ -129,7 +129,7 @@ def rows(plan: Plan) -> list[Row]:
     work = minilm.flops(predictor.saved.model, predictor.batches(texts).lengths) / len(texts) / 1e9  # GFLOP per text
     mine, others = many(plan, predictor, library, texts)
     one, each = single(plan, predictor, library, texts)
-    ours = ["-m", "pithy.cli", "predict", str(folder), texts[0]]
+    ours = ["-m", "epigram.cli", "predict", str(folder), texts[0]]
     peer = ["-c", COLD, str(theirs), texts[0]]
     cold = plan.alternate(lambda: process(ours, plan.scratch), lambda: process(peer, plan.scratch))
     most = minilm.limit(minilm.FAST)
@@ -138,7 +138,7 @@ def rows(plan: Plan) -> list[Row]:
         Row(f"MiniLM, answers for {len(texts):,} texts", "texts/s", mine, others, Reach("≥", 2, "ratio"), shares[0]),
         Row("MiniLM, answer for one text", "ms", one, each, Reach("≤", 0.5, "ratio"), shares[1]),
         Row(
-            "pithy predict, MiniLM, cold",
+            "epigram predict, MiniLM, cold",
             "s",
             cold[0]["s"],
             {"pipeline(), cold": cold[1]["s"]},

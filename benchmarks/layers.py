@@ -20,13 +20,13 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from pithy.encoders.attention import install
-from pithy.layers.attention import DotProductAttention
-from pithy.layers.correlation import CorrelationAttention
-from pithy.layers.hook_fusion import fuse
-from pithy.layers.masking import key_mask
-from pithy.layers.semantic_perceptron import SemanticPerceptron
-from pithy.training.precision import products
+from epigram.encoders.attention import install
+from epigram.layers.attention import DotProductAttention
+from epigram.layers.correlation import CorrelationAttention
+from epigram.layers.hook_fusion import fuse
+from epigram.layers.masking import key_mask
+from epigram.layers.semantic_perceptron import SemanticPerceptron
+from epigram.training.precision import products
 
 TOKENS = 4_096  # per batch, padding included
 WIDTH, DROPOUT, DEPTH = 128, 0.2, 6

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from pithy.systems.registry import RECIPES
-from pithy.text.view import View
-from pithy.training.precision import multiplies_bf16
-from pithy.training.views import context_of
+from epigram.systems.registry import RECIPES
+from epigram.text.view import View
+from epigram.training.precision import multiplies_bf16
+from epigram.training.views import context_of
 
 SYSTEM, LENGTH = "bert", 128
 SIDE = 2_048  # size of the square matrices that measure the machine's limit

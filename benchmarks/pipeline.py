@@ -26,7 +26,7 @@ SETTINGS = {"systems": "those of params.yaml", "stages_at_a_time": 1}
 # Runs in every Python process of the run: a stage's command appends its start and end, in seconds, to a file.
 HOOK = """
 import atexit, os, sys, time
-if any(part.startswith("pithy.stages.") for part in sys.orig_argv):
+if any(part.startswith("epigram.stages.") for part in sys.orig_argv):
     fields = open("/proc/self/stat").read().rpartition(")")[2].split()
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     start, leave, written, own = time.time() - age, os._exit, [], os.getpid()

@@ -16,10 +16,10 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from pithy.layers.types import Tokens
-from pithy.text.view import Split
-from pithy.training.config import TrainingConfig
-from pithy.training.optimizers import schedule
+from epigram.layers.types import Tokens
+from epigram.text.view import Split
+from epigram.training.config import TrainingConfig
+from epigram.training.optimizers import schedule
 
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]

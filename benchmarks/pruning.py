@@ -20,15 +20,15 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from pithy.pruning.depth import prune
-from pithy.settings import PruneSettings
-from pithy.systems.registry import RECIPES
-from pithy.text.view import View
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
-from pithy.training.predict import predict
-from pithy.training.views import context_of
+from epigram.pruning.depth import prune
+from epigram.settings import PruneSettings
+from epigram.systems.registry import RECIPES
+from epigram.text.view import View
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
+from epigram.training.predict import predict
+from epigram.training.views import context_of
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
 TRAIN, OTHERS = 5_000, 2_000  # maximum number of texts of train, and of each of dev and test

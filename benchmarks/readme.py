@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"<!-- benchmarks(?:: (\S+))? -->\n(.*?)<!-- /benchmarks -->\n", re.DOTALL)
 NONE = "No results yet: `make bench` measures them.\n"
 TIMES = {"texts/s", "titles/s", "ms", "s"}  # units of the rows that are shown
-HEAD = f"| work | pithy | best peer | ratio | accuracy: ours, less the peers' [95%] | target |\n|{' --- |' * 6}"
+HEAD = f"| work | epigram | best peer | ratio | accuracy: ours, less the peers' [95%] | target |\n|{' --- |' * 6}"
 
 
 def rendered(facts: Mapping[str, Any] | None) -> str:

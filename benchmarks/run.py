@@ -91,7 +91,7 @@ def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], lis
     path, shared = results.file_of(machine), results.identity(machine, corpora.names())
     store = announce(path, shared, names, asked)
     facts, rows, accuracy = results.about(shared), list[Any](), list[Any]()
-    with TemporaryDirectory(prefix="pithy-bench-") as scratch:
+    with TemporaryDirectory(prefix="epigram-bench-") as scratch:
         for name in names:
             start = time.monotonic()
             try:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from pithy.layers.types import Context
-from pithy.systems.registry import RECIPES
-from pithy.training import linear
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
+from epigram.layers.types import Context
+from epigram.systems.registry import RECIPES
+from epigram.training import linear
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
 
 SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
 AXES = {"rows": (1_000, 4_000, 16_000), "classes": (2, 20, 200), "length": (16, 64, 256)}

@@ -1,4 +1,4 @@
-"""Cold processes: time until a stage begins its work, and until `pithy predict` has finished."""
+"""Cold processes: time until a stage begins its work, and until `epigram predict` has finished."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from benchmarks.corpora import encoded, minilm
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan, SkippedError, process
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import save
-from pithy.text.view import View
-from pithy.training.config import configure
-from pithy.training.views import context_of, frame_of
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import save
+from epigram.text.view import View
+from epigram.training.config import configure
+from epigram.training.views import context_of, frame_of
 
 SYSTEM, TITLES = "transformer_f", 840  # as many titles as the embedded corpus has texts
 SETTINGS = {"titles": TITLES}
 # Ends the process at the point where the first step begins.
 UNTIL_FIRST_STEP = """
 import os, runpy, sys
-from pithy.training.loop import Trainer
+from epigram.training.loop import Trainer
 Trainer._step = lambda *_: os._exit(0)
 runpy.run_module(sys.argv.pop(1), run_name="__main__")
 sys.exit("the stage ended without a step")
@@ -41,7 +41,7 @@ def untrained(view: View, folder: Path) -> None:
 def until_first_step(plan: Plan, system: str, view: Path, reach: float) -> Row:
     """Return the seconds of a train stage up to its first step."""
     folders = [f"data/encoded/{view.name}", f"data/pretrained/{view.name}", "data/models/unfinished"]
-    stage = ["-c", UNTIL_FIRST_STEP, "pithy.stages.train", system, *folders]
+    stage = ["-c", UNTIL_FIRST_STEP, "epigram.stages.train", system, *folders]
     [ours] = plan.alternate(lambda: process(stage, view.parents[2]))
     return Row(f"train stage, {system}: process start to first step", "s", ours["s"], reach=Reach("≤", reach))
 
@@ -59,10 +59,10 @@ def rows(plan: Plan) -> list[Row]:
     """Return the seconds from the start of each process."""
     view, model = encoded(plan.scratch, TITLES, 200), plan.scratch / "untrained"
     untrained(View.load(view), model)
-    answer = ["-m", "pithy.cli", "predict", str(model), "这家店的服务很好"]
+    answer = ["-m", "epigram.cli", "predict", str(model), "这家店的服务很好"]
     [predicting] = plan.alternate(lambda: process(answer, view.parents[2]))
     return [
         until_first_step(plan, SYSTEM, view, 2),
         *pretrained_rows(plan),
-        Row(f"pithy predict, {SYSTEM}: process start to answer", "s", predicting["s"]),
+        Row(f"epigram predict, {SYSTEM}: process start to answer", "s", predicting["s"]),
     ]

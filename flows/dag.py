@@ -12,7 +12,7 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from pithy.settings import dataset_of
+from epigram.settings import dataset_of
 from tasks import cluster, graph, heartbeat, lock, overrides, publish, reservations, workspace
 from tasks.board import Board
 from tasks.graph import Graph

@@ -17,12 +17,12 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from epigram.display import echo
+from epigram.errors import InputMissingError, guarded, started
+from epigram.evaluation.drift import MEASURES
+from epigram.files import write_json
+from epigram.settings import load
 from flows.retrain import called, retrain
-from pithy.display import echo
-from pithy.errors import InputMissingError, guarded, started
-from pithy.evaluation.drift import MEASURES
-from pithy.files import write_json
-from pithy.settings import load
 from tasks import champion, drift
 from tasks.drift import Drift
 

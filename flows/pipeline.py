@@ -2,7 +2,7 @@
 
     python -m flows.pipeline --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2 --set seeds=[0,1]
 
-A run with --dataset, --systems, --seeds or --set works in its own workspace, in .pithy/workspaces.
+A run with --dataset, --systems, --seeds or --set works in its own workspace, in .epigram/workspaces.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pithy.corpus.access import hidden
-from pithy.display import echo
-from pithy.errors import ParameterError, PithyError, TryAgainError, guarded, started
-from pithy.settings import read_params
-from pithy.values import parsed_yaml, shown
+from epigram.corpus.access import hidden
+from epigram.display import echo
+from epigram.errors import EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.settings import read_params
+from epigram.values import parsed_yaml, shown
 from tasks import address, overrides, reservations, server, transcript
 from tasks.publish import Run, RunFailedError
 from tasks.request import Request
@@ -84,7 +84,7 @@ def execute(request: Request) -> Run:
     if isinstance(result, RunFailedError):
         return result.run
     if not isinstance(result, Run):
-        raise PithyError(f"the flow ended with {result!r:.200} instead of a run")
+        raise EpigramError(f"the flow ended with {result!r:.200} instead of a run")
     return result
 
 
@@ -144,11 +144,11 @@ def report(run: Run, root: Path) -> int:
     if run.summary:
         from rich.console import Console
 
-        from pithy.evaluation.terminal import comparison_table
+        from epigram.evaluation.terminal import comparison_table
 
         Console(width=None if sys.stdout.isatty() else WIDTH).print(comparison_table(run.summary))
         echo(f"report: {folder / 'report.html'}")
-        echo(f'model:  {folder / "model"}  (try it: pithy predict {folder / "model"} "a text")')
+        echo(f'model:  {folder / "model"}  (try it: epigram predict {folder / "model"} "a text")')
     return 0
 
 

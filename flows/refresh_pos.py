@@ -13,9 +13,9 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from epigram.errors import ParameterError
+from epigram.values import nearest
 from flows.dag import pipeline
-from pithy.errors import ParameterError
-from pithy.values import nearest
 from tasks import anew, graph, workspace
 from tasks.request import Request
 
@@ -24,7 +24,7 @@ from tasks.request import Request
 def refresh_pos(root: Path, stage: str, revision: str = "HEAD") -> State[Any]:
     """Rerun `stage` in the workspace of `revision`; if its output has changed, run the pipeline there.
 
-    Raises ParameterError for an unknown stage, PithyError if the stage fails.
+    Raises ParameterError for an unknown stage, EpigramError if the stage fails.
     """
     request = Request(root=root, revision=revision)
     with workspace.opened(request) as place:

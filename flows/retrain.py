@@ -20,11 +20,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from epigram.display import echo, escape_markdown
+from epigram.errors import DataError, EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.settings import load
 from flows.dag import pipeline
 from flows.pipeline import ended, report
-from pithy.display import echo, escape_markdown
-from pithy.errors import DataError, ParameterError, PithyError, TryAgainError, guarded, started
-from pithy.settings import load
 from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
 from tasks.champion import Champion
 from tasks.ingest import Arrival
@@ -83,7 +83,7 @@ def _learn(request: Request) -> Run:
     if isinstance(result, BaseException):
         raise result
     if not isinstance(result, Run):
-        raise PithyError("the pipeline ended without a run")
+        raise EpigramError("the pipeline ended without a run")
     return result
 
 

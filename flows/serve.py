@@ -17,8 +17,8 @@ from typing import Annotated
 
 import typer
 
-from pithy.display import echo
-from pithy.errors import guarded, started
+from epigram.display import echo
+from epigram.errors import guarded, started
 from tasks import served, service
 from tasks.address import PORTS
 

@@ -20,10 +20,10 @@ from prefect.futures import wait
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from epigram.display import echo
+from epigram.errors import ParameterError, guarded, started
+from epigram.values import parsed_yaml, shown
 from flows.pipeline import WIDTH, change, ended, listed, number, unique
-from pithy.display import echo
-from pithy.errors import ParameterError, guarded, started
-from pithy.values import parsed_yaml, shown
 from tasks import address, cluster, markdown, overrides, reservations, server
 from tasks.request import Request
 from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials

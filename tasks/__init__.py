@@ -11,7 +11,7 @@ from pathlib import Path
 
 DEFAULTS = {
     # A separate database: another version of Prefect on this machine cannot break it.
-    "PREFECT_HOME": str(Path.cwd() / ".pithy" / "prefect"),
+    "PREFECT_HOME": str(Path.cwd() / ".epigram" / "prefect"),
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
@@ -32,7 +32,7 @@ DEFAULTS = {
 for _name, _value in DEFAULTS.items():
     os.environ.setdefault(_name, _value)
 
-# On import, Prefect creates its folder but not the parent folder .pithy, and warns; the server creates both later.
+# On import, Prefect creates its folder but not the parent folder .epigram, and warns; the server creates both later.
 warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
 
 

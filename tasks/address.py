@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from pithy.errors import ParameterError, TryAgainError
-from pithy.values import shown
+from epigram.errors import ParameterError, TryAgainError
+from epigram.values import shown
 
 LOCAL = "local"  # a cluster on this machine's processors, for one flow
 PATIENCE = 10.0  # seconds

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pithy.errors import PithyError
+from epigram.errors import EpigramError
 from tasks import leash
 from tasks.stage import reproduce
 from tasks.transcript import PROGRESS, Transcript
@@ -17,7 +17,7 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 def make(root: Path, name: str, log: Log) -> bool:
     """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
 
-    Raises PithyError with the last lines of the stage's output if the stage fails.
+    Raises EpigramError with the last lines of the stage's output if the stage fails.
     """
     _reproduce(root, [name], log)
     before = _outputs(root, name)
@@ -42,4 +42,4 @@ def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
         finally:
             leash.let_go(child)
     if code := transcript.exit_code(child.returncode):
-        raise PithyError(f"{name} failed (exit {code}): {transcript.last_lines()}")
+        raise EpigramError(f"{name} failed (exit {code}): {transcript.last_lines()}")

@@ -61,7 +61,7 @@ def failed(tell: CallWebhook) -> AutomationCore:
     """Return the automation that reports a deployment's run that is Failed or Crashed."""
     return AutomationCore(
         name=BLOCK,
-        description="A scheduled run that failed or crashed is told to the address in PITHY_WEBHOOK.",
+        description="A scheduled run that failed or crashed is told to the address in EPIGRAM_WEBHOOK.",
         trigger=EventTrigger(
             expect={"prefect.flow-run.*"},
             match={"prefect.resource.id": "prefect.flow-run.*", "prefect.state-type": ["FAILED", "CRASHED"]},

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import InputMissingError, ParameterError
-from pithy.files import read_json, sha256
-from pithy.settings import Settings
-from pithy.systems import provenance
+from epigram.errors import InputMissingError, ParameterError
+from epigram.files import read_json, sha256
+from epigram.settings import Settings
+from epigram.systems import provenance
 from tasks import champion
 from tasks.champion import Champion, Hashes, Score
 from tasks.graph import Graph
@@ -18,8 +18,8 @@ from tasks.publish import Run
 if TYPE_CHECKING:
     import polars as pl
 
-    from pithy.evaluation.challenge import Decision
-    from pithy.evaluation.outcomes import Judged
+    from epigram.evaluation.challenge import Decision
+    from epigram.evaluation.outcomes import Judged
 
 CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
 
@@ -37,7 +37,7 @@ def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settin
 
     `place` is the tree that produced the model. Without a champion, the model is promoted.
     """
-    from pithy.evaluation.challenge import Decision, decide
+    from epigram.evaluation.challenge import Decision, decide
 
     validated, chosen = _found(stages, CORPUS).parent, _found(stages, SUMMARY).with_name(CHOSEN)
     corpus, texts = read_json(validated / CORPUS), dev_texts(validated)
@@ -74,8 +74,8 @@ def _not_new(root: Path, now: Champion, model: str) -> str:
 
 def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, settings: Settings) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
-    from pithy.evaluation.intervals import score_interval
-    from pithy.evaluation.outcomes import SCORE
+    from epigram.evaluation.intervals import score_interval
+    from epigram.evaluation.outcomes import SCORE
 
     drawn = settings.evaluate
     interval = score_interval(new.outcomes(), resamples=drawn.resamples, confidence=drawn.confidence)
@@ -108,8 +108,8 @@ def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> Judged
     """Predict `texts`, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
-    from pithy.evaluation.outcomes import judge
-    from pithy.inference.predictor import Predictor
+    from epigram.evaluation.outcomes import judge
+    from epigram.inference.predictor import Predictor
 
     predictor, labels = Predictor(model), corpus["labels"]
     said = predictor.probabilities(texts["text"].to_list())

@@ -19,9 +19,9 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import atomic_folder, clear_left, read_json, sha256, write_text
-from pithy.values import Count, InnerPath, Name, Positive, parsed_json, typed
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import atomic_folder, clear_left, read_json, sha256, write_text
+from epigram.values import Count, InnerPath, Name, Positive, parsed_json, typed
 from tasks import workspace
 from tasks.git import AUTHOR, git, head, text_of
 from tasks.publish import point, refuse_other
@@ -92,7 +92,7 @@ def tag(number: int) -> str:
 @contextmanager
 def held(root: Path) -> Iterator[None]:
     """Hold the champion's lock. Raises TryAgainError if another process holds it."""
-    with workspace.held(root / ".pithy" / "champion.lock", root / "runs" / "champion"):
+    with workspace.held(root / ".epigram" / "champion.lock", root / "runs" / "champion"):
         yield
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from pithy.errors import InputMissingError, TryAgainError
+from epigram.errors import InputMissingError, TryAgainError
 from tasks.address import LOCAL
 from tasks.board import Board
 from tasks.graph import Graph
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Otherwise Ray kills the process that supervises a stage, which could then not terminate the stage.
 OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
-HANDED_ON = ("PREFECT_", "PITHY_", "OMP_")  # prefixes of the environment variables that a worker needs
+HANDED_ON = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environment variables that a worker needs
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def joined(
         import ray
         from prefect_ray import RayTaskRunner
     except ImportError:
-        raise InputMissingError("--ray needs Ray: pip install 'pithy[ray]'") from None
+        raise InputMissingError("--ray needs Ray: pip install 'epigram[ray]'") from None
     try:
         ray.init(address=address, **_options(address, root, slots))
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pithy.errors import InputMissingError, ParameterError, SourceUnavailableError
-from pithy.values import shown
+from epigram.errors import InputMissingError, ParameterError, SourceUnavailableError
+from epigram.values import shown
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

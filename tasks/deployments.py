@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import InputMissingError, ParameterError
-from pithy.values import read_yaml
+from epigram.errors import InputMissingError, ParameterError
+from epigram.values import read_yaml
 from tasks import leash, server
 
 if TYPE_CHECKING:
     from prefect.client.schemas.filters import FlowRunFilterState, WorkPoolFilter
 
-POOL = "pithy"
+POOL = "epigram"
 FILE = "prefect.yaml"
 FAULT = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # the last line of a traceback
 

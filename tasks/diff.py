@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pithy.display import echo
-from pithy.errors import InputMissingError, guarded, started
-from pithy.evaluation.difference import Change, render_difference
-from pithy.files import write_text
+from epigram.display import echo
+from epigram.errors import InputMissingError, guarded, started
+from epigram.evaluation.difference import Change, render_difference
+from epigram.files import write_text
 from tasks import git
 
 TREE = "workspace"  # DVC's name for the working tree

@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import DataError
-from pithy.files import read_json
-from pithy.settings import RetrainSettings, Settings
-from pithy.values import typed
+from epigram.errors import DataError
+from epigram.files import read_json
+from epigram.settings import RetrainSettings, Settings
+from epigram.values import typed
 from tasks import inbox, ingest
 from tasks.champion import REFERENCE
 from tasks.graph import Graph
@@ -21,8 +21,8 @@ from tasks.graph import Graph
 if TYPE_CHECKING:
     import polars as pl
 
-    from pithy.corpus.source import Source
-    from pithy.evaluation.drift import Measure
+    from epigram.corpus.source import Source
+    from epigram.evaluation.drift import Measure
 
 MOST = 20_000  # maximum number of training texts in the reference
 
@@ -71,8 +71,8 @@ def reference(model: Path, stages: Graph) -> str:
     Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
     those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
-    from pithy.evaluation.drift import Reference, classes, histogram, learnt, lengths, likeness
-    from pithy.inference.predictor import Predictor
+    from epigram.evaluation.drift import Reference, classes, histogram, learnt, lengths, likeness
+    from epigram.inference.predictor import Predictor
     from tasks.challenge import CORPUS, dev_texts
 
     corpus = stages.find(CORPUS)
@@ -100,9 +100,9 @@ def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
 
     Raises DataError if the reference lacks a measure.
     """
-    from pithy.evaluation.drift import MEASURES, Reference, lengths, likeness
-    from pithy.evaluation.drift import measure as compare
-    from pithy.inference.predictor import Predictor
+    from epigram.evaluation.drift import MEASURES, Reference, lengths, likeness
+    from epigram.evaluation.drift import measure as compare
+    from epigram.inference.predictor import Predictor
 
     kept = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
     if missing := MEASURES.keys() - kept.histograms.keys():
@@ -134,7 +134,7 @@ def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[
 
 def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
     """Return the last texts of each file, at most `window` in total."""
-    from pithy.corpus.incoming import read_file, read_texts
+    from epigram.corpus.incoming import read_file, read_texts
 
     texts: list[str] = []
     labels: list[list[str]] = []
@@ -156,7 +156,7 @@ def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
 
 def _answers(predictor: Any, texts: list[str]) -> dict[str, Any]:
     """Return the share of unknown tokens, the predicted class and the confidence of each text."""
-    from pithy.evaluation.drift import unknown_share
+    from epigram.evaluation.drift import unknown_share
 
     encoder, said = predictor.encoder, predictor.probabilities(texts)
     ids, offsets, _ = encoder.encode(texts, predictor.saved.frame.max_length)
@@ -171,7 +171,7 @@ def _training_texts(validated: Path) -> pl.DataFrame:
     """Return the training texts with their labels, or an evenly spaced sample of at most MOST."""
     import polars as pl
 
-    from pithy.corpus.keys import SPLITS
+    from epigram.corpus.keys import SPLITS
 
     frame = pl.read_parquet(validated / f"{SPLITS[0]}.parquet")
     return frame.gather_every(max(1, -(-frame.height // MOST)))

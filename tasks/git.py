@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from pithy.errors import DataError, InputMissingError
+from epigram.errors import DataError, InputMissingError
 
 # Fixed author and date: the same tree always gives the same commit.
 AUTHOR = {
     f"GIT_{role}_{fact}": value
     for role in ("AUTHOR", "COMMITTER")
-    for fact, value in (("NAME", "pithy"), ("EMAIL", "pithy@localhost"), ("DATE", "@0 +0000"))
+    for fact, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
 }
 
 WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes

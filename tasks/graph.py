@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pithy.errors import InputMissingError, ParameterError, TryAgainError
+from epigram.errors import InputMissingError, ParameterError, TryAgainError
 from tasks.mend import mend_records
 
 

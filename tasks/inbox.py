@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import rename_new, sha256
-from pithy.values import shown
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import rename_new, sha256
+from epigram.values import shown
 
 WORKING = "working"  # files that a retraining is reading
 TAKEN = "taken"  # archived files, whose rows are in the data set

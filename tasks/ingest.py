@@ -12,17 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import DataError, InputMissingError
-from pithy.files import atomic_file, write_text
-from pithy.settings import RetrainSettings, Settings, ValidateSettings
-from pithy.values import check_name, shown
+from epigram.errors import DataError, InputMissingError
+from epigram.files import atomic_file, write_text
+from epigram.settings import RetrainSettings, Settings, ValidateSettings
+from epigram.values import check_name, shown
 from tasks import inbox
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from pithy.corpus.incoming import NewRows
-    from pithy.corpus.source import Source
+    from epigram.corpus.incoming import NewRows
+    from epigram.corpus.source import Source
 
 SUFFIX = "_live"  # of the growing data set's name
 TABLE = "rows.parquet"  # the result of the database query
@@ -82,7 +82,7 @@ def grown_name(dataset: str) -> str:
 
 def stream(root: Path, name: str) -> Source:
     """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
-    from pithy.corpus.source import load_source
+    from epigram.corpus.source import load_source
 
     folder = root / "data" / "sources"
     return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
@@ -92,7 +92,7 @@ def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
     """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
     if settings.database is None:
         return []
-    from pithy.corpus.queries import write_table
+    from epigram.corpus.queries import write_table
 
     try:
         write_table(settings.database.url, settings.database.query, scratch / TABLE, root)
@@ -110,8 +110,8 @@ def _begin(root: Path, base: str, rows: Path, described: Path, settings: Setting
         )
     if described.exists():
         return
-    from pithy.corpus.live import base_rows, description
-    from pithy.corpus.source import load_source
+    from epigram.corpus.live import base_rows, description
+    from epigram.corpus.source import load_source
 
     source = load_source(base, root / "data" / "sources")
     if source.task not in {"single", "multi"}:
@@ -125,11 +125,11 @@ def _begin(root: Path, base: str, rows: Path, described: Path, settings: Setting
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
     """Download and validate the base as the pipeline does."""
-    from pithy.corpus.fetch import Fetcher
-    from pithy.corpus.readers import spool_corpus
-    from pithy.corpus.validation import validate
+    from epigram.corpus.fetch import Fetcher
+    from epigram.corpus.readers import spool_corpus
+    from epigram.corpus.validation import validate
 
-    fetcher = Fetcher(root / ".pithy" / "downloads", settings.download)
+    fetcher = Fetcher(root / ".epigram" / "downloads", settings.download)
     for file in source.files:
         fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
     (scratch / "spool").mkdir()
@@ -139,7 +139,7 @@ def _validated(root: Path, source: Source, settings: Settings, scratch: Path) ->
 
 
 def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, folder: Path) -> NewRows:
-    from pithy.corpus.incoming import read_rows
+    from epigram.corpus.incoming import read_rows
 
     try:
         return read_rows(tables, source, settings)
@@ -150,7 +150,7 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
 def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Arrival:
     import polars as pl
 
-    from pithy.corpus.live import grown
+    from epigram.corpus.live import grown
 
     live = pl.read_parquet(rows)
     after = grown(live, new, settings.dev)
@@ -171,7 +171,7 @@ def _write(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _hidden(root: Path) -> Path:
-    folder = root / ".pithy"
+    folder = root / ".epigram"
     folder.mkdir(exist_ok=True)
     return folder
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.display import escape_markdown
+from epigram.display import escape_markdown
 
 if TYPE_CHECKING:
-    from pithy.evaluation.summary import Summary
+    from epigram.evaluation.summary import Summary
 
 
 def comparison(summary: Summary, pictures: Sequence[str]) -> str:
     """Return the comparison as a page: verdict, one table row per system, notes and charts."""
-    from pithy.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
-    from pithy.evaluation.markdown import MARK
+    from epigram.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
+    from epigram.evaluation.markdown import MARK
 
     head = ["system", "", f"dev {SCORE_NAMES[summary.score]}", f"test, {level(summary.confidence)} interval"]
     rows = [

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pithy.display import echo
-from pithy.values import is_inner_path
+from epigram.display import echo
+from epigram.values import is_inner_path
 
 OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder
-KEPT = Path(".pithy/dvc.lock.damaged")
+KEPT = Path(".epigram/dvc.lock.damaged")
 
 
 def mend_records(root: Path) -> list[str]:

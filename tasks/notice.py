@@ -1,4 +1,4 @@
-"""Failure notices to the address in PITHY_WEBHOOK, through a relay on this machine.
+"""Failure notices to the address in EPIGRAM_WEBHOOK, through a relay on this machine.
 
 The address is a secret. Prefect would store it in its database and return it to every client of its API. Prefect
 therefore gets only the relay's URL; only the process that runs the service knows the address behind it.
@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from pithy.display import echo
-from pithy.errors import ParameterError
-from pithy.values import is_web_address
+from epigram.display import echo
+from epigram.errors import ParameterError
+from epigram.values import is_web_address
 
 LONGEST = 4_000  # maximum size of a notice in bytes
 DIGITS = 10  # digits of Content-Length that are read
@@ -35,7 +35,7 @@ def door(address: str) -> Iterator[str]:
     Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
     """
     if not is_web_address(address):
-        raise ParameterError("PITHY_WEBHOOK is no address: http://… or https://… is allowed")
+        raise ParameterError("EPIGRAM_WEBHOOK is no address: http://… or https://… is allowed")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels, httpx logs every URL
     path = f"/{secrets.token_urlsafe()}"
 
@@ -73,4 +73,4 @@ def _send(address: str, text: str) -> None:
         if answer.is_success:
             return
         why = f"HTTP {answer.status_code}"
-    echo(f"a notice could not be sent to PITHY_WEBHOOK: {why}", file=sys.stderr, flush=True)
+    echo(f"a notice could not be sent to EPIGRAM_WEBHOOK: {why}", file=sys.stderr, flush=True)

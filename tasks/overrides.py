@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pithy.corpus.source import load_source
-from pithy.errors import ParameterError
-from pithy.files import atomic_file
-from pithy.settings import System, View, check_names, load, read_params
-from pithy.values import nearest, shown, typed
+from epigram.corpus.source import load_source
+from epigram.errors import ParameterError
+from epigram.files import atomic_file
+from epigram.settings import System, View, check_names, load, read_params
+from epigram.values import nearest, shown, typed
 from tasks.request import Request
 
 Params = MutableMapping[str, Any]
@@ -49,7 +49,7 @@ def check(request: Request) -> None:
 
 def check_systems(params: Path) -> None:
     """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
-    from pithy.training.check import check
+    from epigram.training.check import check
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
@@ -108,7 +108,7 @@ def _select_systems(params: Params, request: Request) -> None:
     if set(names) <= set(own):  # no registry needed: importing the recipes' parts takes a second
         params["systems"] = {name: own[name] for name in names}
         return
-    from pithy.systems.registry import RECIPES
+    from epigram.systems.registry import RECIPES
 
     wanted = _every_system(params, request) if names == ("all",) else list(names)
     for name in wanted:
@@ -120,8 +120,8 @@ def _select_systems(params: Params, request: Request) -> None:
 
 def _every_system(params: Params, request: Request) -> list[str]:
     """Return the registered systems that can be trained on the run's data set."""
-    from pithy.systems.registry import RECIPES
-    from pithy.training.check import suits
+    from epigram.systems.registry import RECIPES
+    from epigram.training.check import suits
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
@@ -148,8 +148,8 @@ def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
 
 def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
     """Return whether the system `name` of `params` can be trained on such data."""
-    from pithy.systems.registry import recipe_of
-    from pithy.training.check import suits
+    from epigram.systems.registry import recipe_of
+    from epigram.training.check import suits
 
     try:
         system = typed(System, params["systems"][name])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pithy.files import read_json
+from epigram.files import read_json
 from tasks.graph import Graph
 
 MOST_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
@@ -18,8 +18,8 @@ History = list[dict[str, float]]  # one entry per evaluation
 
 def of_run(graph: Graph, chosen: str) -> dict[str, str]:
     """Return the run's charts by title, without those for which it has no data."""
-    from pithy.evaluation import pictures
-    from pithy.evaluation.record import Metrics, from_json
+    from epigram.evaluation import pictures
+    from epigram.evaluation.record import Metrics, from_json
 
     drawn = {}
     if histories := _histories(graph):
@@ -32,7 +32,7 @@ def of_run(graph: Graph, chosen: str) -> dict[str, str]:
 
 def curves(histories: Mapping[tuple[str, str], History]) -> str:
     """Draw loss (left) and development score (right) at each evaluation, with one line per system and seed."""
-    from pithy.evaluation.pictures import FONT, LINE, MUTED, mark, name, number, svg
+    from epigram.evaluation.pictures import FONT, LINE, MUTED, mark, name, number, svg
 
     points = [
         {"system": system, "seed": seed, "step": line["step"], "part": part, "loss": line[key], "dev": line["dev"]}

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pithy.errors import ParameterError, PithyError
-from pithy.files import atomic_folder, read_json, sha256, write_json
-from pithy.values import typed
+from epigram.errors import EpigramError, ParameterError
+from epigram.files import atomic_folder, read_json, sha256, write_json
+from epigram.values import typed
 from tasks import markdown, pictures
 from tasks.graph import Graph
 from tasks.workspace import Place
 
 if TYPE_CHECKING:
-    from pithy.evaluation.summary import Summary
+    from epigram.evaluation.summary import Summary
 
 SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
 EXECUTED = {"Completed", "Failed", "Cancelled"}
@@ -55,7 +55,7 @@ class Run:
     @property
     def summary(self) -> Summary | None:
         """The comparison as a Summary, or None."""
-        from pithy.evaluation.summary import Summary
+        from epigram.evaluation.summary import Summary
 
         return typed(Summary, self.comparison) if self.comparison else None
 
@@ -75,7 +75,7 @@ class Run:
         }
 
 
-class RunFailedError(PithyError):
+class RunFailedError(EpigramError):
     """Error for a run in which a stage failed."""
 
     def __init__(self, run: Run) -> None:
@@ -101,7 +101,7 @@ def write_run(run: Run, graph: Graph, place: Place) -> Path:
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json())
         if run.comparison and compared:
-            from pithy.evaluation.report import render_run
+            from epigram.evaluation.report import render_run
 
             render_run(compared.with_name("report.html"), temporary / "report.html", run.as_json())
             shutil.copytree(compared.with_name("chosen"), temporary / "model")
@@ -164,7 +164,7 @@ def point(link: Path, name: str) -> None:
 def refuse_other(link: Path) -> None:
     """Raise ParameterError if a file or folder is in the place of the link."""
     if os.path.lexists(link) and not link.is_symlink():
-        raise ParameterError(f"{link} is no link, and pithy keeps one there: move it away, and start again")
+        raise ParameterError(f"{link} is no link, and epigram keeps one there: move it away, and start again")
 
 
 def _runs(process: int) -> bool:

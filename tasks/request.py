@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pithy.errors import ParameterError
-from pithy.settings import check_names
+from epigram.errors import ParameterError
+from epigram.settings import check_names
 from tasks.run_names import check_run_name
 
 

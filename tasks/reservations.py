@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from pithy.errors import ParameterError, PithyError, TryAgainError
+from epigram.errors import EpigramError, ParameterError, TryAgainError
 from tasks import champion
 from tasks.run_names import check_run_name
 
@@ -37,7 +37,7 @@ def reserve(main: Path, name: str | None, dataset: str) -> str:
         )
     try:
         refuse_pointed(main, [name])
-    except PithyError:
+    except EpigramError:
         release(main, name)
         raise
     return name
@@ -72,7 +72,7 @@ def _pointers(main: Path) -> dict[str, str]:
     runs = (main / "runs").resolve()
     links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
     found: dict[str, str] = {}
-    with suppress(PithyError):  # the user's own branch, or a broken one: no rollback can restore its runs
+    with suppress(EpigramError):  # the user's own branch, or a broken one: no rollback can restore its runs
         found = {each.run: f"champion {each.number}" for each in champion.history(main)}
     for link in links:
         target = link.resolve()
@@ -93,7 +93,7 @@ def _reserve_new(main: Path, name: str) -> bool:
 
 
 def _file(main: Path, name: str) -> Path:
-    return main.resolve() / ".pithy" / "names" / f"{name}.lock"
+    return main.resolve() / ".epigram" / "names" / f"{name}.lock"
 
 
 def _lock(path: Path) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pithy.errors import ParameterError
-from pithy.values import NAME_RULE, Checked, check_name, is_name
+from epigram.errors import ParameterError
+from epigram.values import NAME_RULE, Checked, check_name, is_name
 
 OWN = ("champion", "diff.html", "drift", "latest")  # other entries of runs/
 
@@ -21,4 +21,4 @@ def check_run_name(name: object) -> None:
     """Raise ParameterError if no run can have the name."""
     check_name("--name", name)
     if name in OWN:
-        raise ParameterError(f"--name was {name!r}: runs/{name} is pithy's own, take another name")
+        raise ParameterError(f"--name was {name!r}: runs/{name} is epigram's own, take another name")

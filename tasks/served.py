@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from pithy.errors import TryAgainError
+from epigram.errors import TryAgainError
 
 PAUSE = 0.05  # seconds between two checks
 LOOKS = 20  # number of checks while another process reads or writes the record

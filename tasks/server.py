@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pithy.errors import ParameterError, TryAgainError
-from pithy.values import is_web_address
+from epigram.errors import ParameterError, TryAgainError
+from epigram.values import is_web_address
 from tasks import leash, served
 
 ADDRESS = "PREFECT_API_URL"

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import httpx
 
-from pithy.display import echo
-from pithy.errors import TryAgainError
+from epigram.display import echo
+from epigram.errors import TryAgainError
 from tasks import database, deployments, leash, notice, server
 
 SHORT = 60.0  # seconds; a process that runs longer counts as healthy
@@ -54,10 +54,10 @@ class Kept:
 def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     """Serve the repository `root` until interrupted; call `announce` with the server's URL once it responds.
 
-    DATABASE, DATABASE_FILE and PITHY_WEBHOOK are removed from the environment, because they contain secrets that no
+    DATABASE, DATABASE_FILE and EPIGRAM_WEBHOOK are removed from the environment, because they contain secrets that no
     other process needs.
     """
-    address, webhook = database.address(), os.environ.pop("PITHY_WEBHOOK", "")
+    address, webhook = database.address(), os.environ.pop("EPIGRAM_WEBHOOK", "")
     wanted = deployments.names(root)
     address = database.checked(address) if address else ""
     port = port or server.free_port()

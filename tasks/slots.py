@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pithy.errors import PithyError
-from pithy.settings import load
+from epigram.errors import EpigramError
+from epigram.settings import load
 
 
 class Slots:
@@ -47,16 +47,16 @@ def needed(params: Path) -> dict[str, int]:
 
     Empty if the file belongs to a revision that this code cannot read: each of its stages then takes one slot.
     """
-    from pithy.systems.registry import recipe_of
-    from pithy.training.config import configure
-    from pithy.training.threads import with_threads
+    from epigram.systems.registry import recipe_of
+    from epigram.training.config import configure
+    from epigram.training.threads import with_threads
 
     try:
         settings = load(params)
         recipes = {name: recipe_of(name, system, settings.train) for name, system in settings.systems.items()}
         views = {name: settings.views[system.view] for name, system in settings.systems.items()}
         configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
-    except PithyError:
+    except EpigramError:
         return {}
     return {
         name: int(with_threads(config, recipes[name], views[name].checkpoint).threads)

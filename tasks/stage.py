@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
-from pithy.errors import RETRYABLE, PithyError, TryAgainError
+from epigram.errors import RETRYABLE, EpigramError, TryAgainError
 from tasks import leash, mend
 from tasks.board import RETRYING, Board
 from tasks.progress import Gauge
@@ -123,7 +123,7 @@ class Runner:
         else:
             self.board.end(name, str(state.name))
             if state.is_failed() or state.is_crashed():
-                self.outcomes[name] = Outcome("Failed", PithyError.code, state.message or "the task broke")
+                self.outcomes[name] = Outcome("Failed", EpigramError.code, state.message or "the task broke")
 
     def _outcome(self, transcript: Transcript, dvc_code: int) -> Outcome:
         if self._pack.stopped:
@@ -198,7 +198,7 @@ def environment(root: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, code)),
         "PYTHONUNBUFFERED": "1",
-        "PITHY_PROGRESS": "lines",
+        "EPIGRAM_PROGRESS": "lines",
         "DVC_NO_ANALYTICS": "1",
     }
 

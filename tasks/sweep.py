@@ -15,9 +15,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from pithy.display import printable
-from pithy.errors import ParameterError, PithyError, TryAgainError
-from pithy.files import read_json
+from epigram.display import printable
+from epigram.errors import EpigramError, ParameterError, TryAgainError
+from epigram.files import read_json
 from tasks import leash
 from tasks.request import Request
 
@@ -52,7 +52,7 @@ class Result:
 
     def told(self) -> str:
         """Return the run's chosen system with its scores on the development and test sets, as one line."""
-        from pithy.evaluation.formats import SCORE_NAMES, percent, spread
+        from epigram.evaluation.formats import SCORE_NAMES, percent, spread
 
         of = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {spread(*self.test)} on test"
         return f"{self.run}, {self.dataset}: {self.system}: {of}"
@@ -122,7 +122,7 @@ def _result(trial: Trial, code: int, error: str) -> Result:
         )
     said = read_json(trial.request.root / "runs" / name / "summary.json")
     if "chosen_system" not in said:
-        raise PithyError(f"run {name} compared nothing")
+        raise EpigramError(f"run {name} compared nothing")
     row = next(row for row in said["systems"] if row["system"] == said["chosen_system"])
     return Result(
         run=name,
@@ -141,7 +141,7 @@ def taken_over(trial: Trial, state: State[Any]) -> Result:
     if isinstance(result, Result):
         return result
     why = state.message or "the task broke"
-    return Result(run=str(trial.request.name), values=trial.values, code=PithyError.code, message=why)
+    return Result(run=str(trial.request.name), values=trial.values, code=EpigramError.code, message=why)
 
 
 def ranked(results: Sequence[Result]) -> list[Result]:
@@ -160,7 +160,7 @@ def best(results: Sequence[Result]) -> list[Result]:
 
 def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of the table of runs."""
-    from pithy.evaluation.formats import percent
+    from epigram.evaluation.formats import percent
 
     keys = list(results[0].values)
     rows = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from pithy.display import printable
-from pithy.errors import DiskError, InputMissingError, PithyError, TryAgainError
+from epigram.display import printable
+from epigram.errors import DiskError, EpigramError, InputMissingError, TryAgainError
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
 ERROR = "error: "  # prefix of a stage's own error
@@ -80,7 +80,7 @@ class Transcript:
             if found := STAGE_EXIT.match(line):
                 code = int(found[1])
                 return code if code >= 0 else 128 - code  # the shell's exit code for a signal
-        return next((code for pattern, code in FAULTS if pattern.search(text)), PithyError.code)
+        return next((code for pattern, code in FAULTS if pattern.search(text)), EpigramError.code)
 
     def last_lines(self) -> str:
         """Return the last lines of the stage, always including its first error; DVC's errors if it printed nothing."""

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pithy.errors import ParameterError
-from pithy.files import alone, atomic_file
-from pithy.settings import dataset_of
-from pithy.values import shown
+from epigram.errors import ParameterError
+from epigram.files import alone, atomic_file
+from epigram.settings import dataset_of
+from epigram.values import shown
 from tasks import git, overrides
 from tasks.request import Request
 
@@ -37,7 +37,7 @@ class Place:
 @contextmanager
 def opened(request: Request) -> Iterator[Place]:
     """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
-    main, hidden = request.root, request.root / ".pithy"
+    main, hidden = request.root, request.root / ".epigram"
     if not request.isolated:
         with held(hidden / "tree.lock", main):
             yield Place(main, main, git.revision(main))

@@ -13,23 +13,23 @@ import numpy as np
 import pytest
 import torch
 
-from pithy import cli
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.files import sha256
-from pithy.inference import quantize
-from pithy.inference.export import PACKAGES, export
-from pithy.inference.ngram_runtime import open_graph
-from pithy.inference.predictor import Predictor
-from pithy.systems.linear_svm import LinearSvm
-from pithy.systems.saved import load, save
-from pithy.text.tokenizers import SPECIALS, by_word
-from pithy.training.linear import fit
-from pithy.training.predict import predict
+from epigram import cli
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import sha256
+from epigram.inference import quantize
+from epigram.inference.export import PACKAGES, export
+from epigram.inference.ngram_runtime import open_graph
+from epigram.inference.predictor import Predictor
+from epigram.systems.linear_svm import LinearSvm
+from epigram.systems.saved import load, save
+from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.training.linear import fit
+from epigram.training.predict import predict
 from tests.contract.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 from tests.fuzz.model_seeds import sealed
 
 for package in PACKAGES:
-    pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")
+    pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
 
 REFUSED = {
     "cnle": "it searches for its labels",
@@ -83,7 +83,7 @@ def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
     export(model, out)
     itself, graph = load(model).model, load(out, open_graph).model
     for size in (1, 7, 32):
-        monkeypatch.setattr("pithy.training.predict.AT_ONCE", (size, 32_768))
+        monkeypatch.setattr("epigram.training.predict.AT_ONCE", (size, 32_768))
         said, wanted = (predict(one, texts, precision="fp32") for one in (graph, itself))
         np.testing.assert_allclose(said.logits, wanted.logits, atol=1e-4)
         assert (said.tokens is None) == (wanted.tokens is None)
@@ -160,13 +160,13 @@ def test_the_command_writes_a_folder_that_predict_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, out = saved("textcnn", tmp_path), str(tmp_path / "out")
-    monkeypatch.setattr("sys.argv", ["pithy", "export", str(model), out])
+    monkeypatch.setattr("sys.argv", ["epigram", "export", str(model), out])
     cli.app()
     [line] = capsys.readouterr().out.splitlines()  # and nothing of the exporter's own progress
     assert line.startswith(f"{out}: ready (")
     shown = []
     for folder in (str(model), out):
-        monkeypatch.setattr("sys.argv", ["pithy", "predict", folder, *TEXTS])
+        monkeypatch.setattr("sys.argv", ["epigram", "predict", folder, *TEXTS])
         cli.app()
         lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
         shown.append([(label, text) for label, _, text in lines])
@@ -262,10 +262,10 @@ def test_without_the_packages_one_is_told_what_to_install(
     model, out = exported
     missing: Any = None
     monkeypatch.setitem(sys.modules, "onnxruntime", missing)
-    with pytest.raises(InputMissingError, match=r"pip install 'pithy\[onnx\]'"):
+    with pytest.raises(InputMissingError, match=r"pip install 'epigram\[onnx\]'"):
         Predictor(out)
-    monkeypatch.setattr("pithy.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed here: pip install 'pithy\[onnx\]'"):
+    monkeypatch.setattr("epigram.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed here: pip install 'epigram\[onnx\]'"):
         export(model, tmp_path / "again")
 
 

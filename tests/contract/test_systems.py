@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import nn
 
-from pithy.errors import ParameterError
-from pithy.layers.types import Context, Tokens
-from pithy.systems.recipe import Recipe
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load, save
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
-from pithy.training.predict import dev_score, predict
-from pithy.training.run import FITS
+from epigram.errors import ParameterError
+from epigram.layers.types import Context, Tokens
+from epigram.systems.recipe import Recipe
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load, save
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
+from epigram.training.predict import dev_score, predict
+from epigram.training.run import FITS
 from tests.contract.small_systems import (
     CLASSES,
     LABELS,

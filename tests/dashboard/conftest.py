@@ -26,7 +26,7 @@ from tests.pipeline.test_retrain import bare  # noqa: F401
 from tests.pipeline.toy import Toy, command_env, copied
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-SHOTS = os.environ.get("PITHY_SCREENSHOTS") == "1"  # the pictures of the documentation are made anew
+SHOTS = os.environ.get("EPIGRAM_SCREENSHOTS") == "1"  # the pictures of the documentation are made anew
 CHROMIUM = shutil.which("chromium") or "chromium"
 # How many pixels of a picture are rather green, and how many rather red.
 PIXELS = """async picture => {

@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from pithy.training.progress import line
-from pithy.training.record import Progress
+from epigram.training.progress import line
+from epigram.training.record import Progress
 from tasks.progress import Gauge, percent
 from tasks.transcript import told
 

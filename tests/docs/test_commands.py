@@ -1,6 +1,6 @@
 """The commands of README and docs, page by page and in order, on fixture data under the printed names.
 
-`pithy` runs as it is. Flows run with the project's own settings until they would start Prefect's server: by then
+`epigram` runs as it is. Flows run with the project's own settings until they would start Prefect's server: by then
 arguments, data set, systems and settings are checked. What starts a service, asks a remote or takes long is parsed.
 """
 
@@ -19,13 +19,13 @@ from typing import NoReturn
 import pytest
 from typer.main import get_command
 
-from pithy import cli
+from epigram import cli
 from tasks import overrides
 from tasks.request import Request
 from tests.unit.families import checkpoint
 from tests.unit.linear_models import TRAIN, svm
 
-pytest.importorskip("onnxruntime", reason="an export needs pip install 'pithy[onnx]'")
+pytest.importorskip("onnxruntime", reason="an export needs pip install 'epigram[onnx]'")
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -98,8 +98,8 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             line = made(target, variables, settings)
             if target not in PARSED_TARGETS:
                 carry_out(line, monkeypatch)
-        case [".venv/bin/pithy", *arguments]:
-            monkeypatch.setattr("sys.argv", ["pithy", *arguments])
+        case [".venv/bin/epigram", *arguments]:
+            monkeypatch.setattr("sys.argv", ["epigram", *arguments])
             cli.app()
         case [".venv/bin/dvc", *arguments]:
             from dvc.cli import parse_args
@@ -130,7 +130,7 @@ def start(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) ->
     if module in PARSED_MODULES or "--rollback" in arguments:
         get_command(app).make_context(module, arguments)
         return
-    monkeypatch.setenv("PITHY_DEBUG", "1")  # errors are raised, not printed
+    monkeypatch.setenv("EPIGRAM_DEBUG", "1")  # errors are raised, not printed
     if "--show" in arguments:
         app(arguments, standalone_mode=False)
         return
@@ -153,7 +153,7 @@ def test_every_command_of_a_page_is_carried_out(
 
 def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in commands(ROOT / "README.md"):
-        if command.startswith(".venv/bin/pithy"):
+        if command.startswith(".venv/bin/epigram"):
             carry_out(command, monkeypatch)
     header, *rows = (clone / "out.csv").read_text("utf-8").splitlines()
     assert header == "review,stars,label,probability" and len(rows) == len(REVIEWS)
@@ -167,7 +167,7 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
         "make run DATASET=mrs",
         "make run SYSTEMS=transformr",
         'make run SET="train.epoch=5"',
-        ".venv/bin/pithy predict runs/latest/model in.csv --txt review --out out.csv",
+        ".venv/bin/epigram predict runs/latest/model in.csv --txt review --out out.csv",
         ".venv/bin/python -m flows.sweep --over datset=mr",
         ".venv/bin/python -m flows.retrain --roll-back",
         ".venv/bin/dvc push --runcache",

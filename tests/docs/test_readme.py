@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pithy.layers.types import Context
-from pithy.settings import System
-from pithy.systems.registry import recipe_of
-from pithy.values import typed
+from epigram.layers.types import Context
+from epigram.settings import System
+from epigram.systems.registry import recipe_of
+from epigram.values import typed
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

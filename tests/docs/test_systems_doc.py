@@ -14,17 +14,17 @@ import pytest
 import torch
 import yaml
 
-from pithy.layers.types import Context
-from pithy.settings import Settings
-from pithy.systems.recipe import HEADS
-from pithy.systems.registry import RECIPES, recipe_of
-from pithy.systems.saved import TextFrame, load, save
-from pithy.training.batches import TextBatches
-from pithy.training.check import check
-from pithy.training.config import configure
-from pithy.training.loop import Trainer
-from pithy.training.predict import predict
-from pithy.values import typed
+from epigram.layers.types import Context
+from epigram.settings import Settings
+from epigram.systems.recipe import HEADS
+from epigram.systems.registry import RECIPES, recipe_of
+from epigram.systems.saved import TextFrame, load, save
+from epigram.training.batches import TextBatches
+from epigram.training.check import check
+from epigram.training.config import configure
+from epigram.training.loop import Trainer
+from epigram.training.predict import predict
+from epigram.values import typed
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")

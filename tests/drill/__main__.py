@@ -3,7 +3,7 @@
 python -m tests.drill --faults 100 --seed 0 1 2 3 4 [--only NAME] [--minutes M] [--write]
 
 Full disks and read-only folders need private mounts: run it as root, or where users may create namespaces. The results
-are written to .pithy/drill.jsonl. If a run is interrupted, the same command on the same commit continues it.
+are written to .epigram/drill.jsonl. If a run is interrupted, the same command on the same commit continues it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.drill.report import about, table, write
 from tests.drill.results import Results
 from tests.drill.server import serving
 
-INSIDE = "PITHY_DRILL_MOUNTS"  # 1 in a private mount namespace, 0 if none can be created
+INSIDE = "EPIGRAM_DRILL_MOUNTS"  # 1 in a private mount namespace, 0 if none can be created
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ import yaml
 from tests.drill.place import Place, Running
 from tests.drill.reference import Reference, cache_files, lock_of
 
-STAGE = "pithy.stages."  # part of the command of every stage
+STAGE = "epigram.stages."  # part of the command of every stage
 
 
 class Bench(Place):
@@ -33,7 +33,7 @@ class Bench(Place):
 
     def settings(self) -> dict[str, str]:
         """Return the environment variables of a trial's commands that a user does not have."""
-        return super().settings() | {"PITHY_MIRROR": self.mirror}
+        return super().settings() | {"EPIGRAM_MIRROR": self.mirror}
 
     def forget(self, stages: set[str], *, thoroughly: bool = False) -> None:
         """Delete the stages' outputs and dvc.lock entries, and the run cache; `thoroughly`: their cache files too."""

@@ -81,7 +81,7 @@ def _differing(what: str, wanted: dict[str, str], found: dict[str, str], *, more
 
 def partial_files(place: Place) -> list[str]:
     """Return a loss for every temporary file that nothing will delete."""
-    folders = [place.repo / part for part in ("data", "runs", ".pithy")]
+    folders = [place.repo / part for part in ("data", "runs", ".epigram")]
     left = [str(path.relative_to(place.repo)) for folder in folders for path in folder.rglob("*")]
     return [f"partial file: {name}" for name in left if PARTIAL.search(Path(name).name)]
 
@@ -99,7 +99,7 @@ def _cache(bench: Bench) -> list[str]:
 
 def held_locks(place: Place) -> list[str]:
     losses = []
-    for path in (place.repo / ".pithy").rglob("*.lock"):
+    for path in (place.repo / ".epigram").rglob("*.lock"):
         with path.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -93,7 +93,7 @@ def state_damaged(bench: Bench, rng: random.Random) -> Injection:
     running.after(moment(rng, bench.reference.seconds[name] / 4))
     running.kill()
     bench.wait_until_idle()
-    state = bench.repo / ".pithy/state"
+    state = bench.repo / ".epigram/state"
     files = newest(state)
     if not files:
         return Injection("no state yet", False)

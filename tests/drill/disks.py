@@ -9,7 +9,7 @@ from tests.drill.evidence import DISK_FULL, READ_ONLY, mentions
 from tests.drill.faults import Injection, any_stage, fault, undone
 from tests.drill.place import Ended
 
-PLACES = (".", "data", "data/models", "data/encoded", ".dvc", ".dvc/cache", ".dvc/tmp", ".pithy", "runs")
+PLACES = (".", "data", "data/models", "data/encoded", ".dvc", ".dvc/cache", ".dvc/tmp", ".epigram", "runs")
 
 
 def _room(rng: random.Random) -> int:

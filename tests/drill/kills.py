@@ -148,7 +148,7 @@ def _training(bench: Bench, rng: random.Random, number: signal.Signals, codes: s
     at = moment(rng, bench.reference.seconds[name] / 4)
     running.after(at)
     sent, ended = running.send(number), running.wait()
-    saved = any((bench.repo / ".pithy/state").rglob("state.json")) or ended.code not in {75, 130}
+    saved = any((bench.repo / ".epigram/state").rglob("state.json")) or ended.code not in {75, 130}
     losses = [] if saved else ["no checkpoint was written"]
     observed = answered(sent, ended, codes) and "epoch" in ended.said
     return Injection(f"{name} {at:.1f} s after its first line", observed, ended, codes, losses)
@@ -164,7 +164,7 @@ def training_killed(bench: Bench, rng: random.Random) -> Injection:
     killed, sent, ended = time.time(), running.send(signal.SIGKILL), running.wait()
     bench.wait_until_idle()
     outputs = [bench.repo / out for out in bench.reference.outs(name)]
-    progress = reached(bench.repo / ".pithy/state", outputs, began, killed, ended.said)
+    progress = reached(bench.repo / ".epigram/state", outputs, began, killed, ended.said)
     detail = f"{name} {at:.1f} s after its first line"
     observed = answered(sent, ended, {-9}) and "epoch" in ended.said
     return Injection(detail, observed, ended, {0, -9}, reached=progress)

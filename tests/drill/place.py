@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.drill.reference import environment
 
-MARK = "PITHY_DRILL"  # in the environment of every process of a trial
+MARK = "EPIGRAM_DRILL"  # in the environment of every process of a trial
 SIZE = 256  # MB of a place's file system
 GRACE = 20.0  # seconds after a command within which its child processes must have ended
 LIMIT = 240.0  # seconds after which a command counts as hung

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LIMIT = 1  # steps; the drill requests a checkpoint after every step (PITHY_CHECKPOINT_SECONDS=0)
+LIMIT = 1  # steps; the drill requests a checkpoint after every step (EPIGRAM_CHECKPOINT_SECONDS=0)
 STEP = re.compile(r"^\.?step-(\d+)")  # with a leading dot: still being written
 RESUMED = re.compile(r"(?:goes on|resuming) from step ([\d,]+) of ([\d,]+)")
 EPOCH = re.compile(r"epoch (\d+)/(\d+) ")  # printed at the end of an epoch; the drill's epochs have fewer than 20 steps

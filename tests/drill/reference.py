@@ -82,7 +82,7 @@ def digests(folder: Path, *parts: str) -> dict[str, str]:
 
 def environment(repo: Path, **more: str) -> dict[str, str]:
     """Return a user's shell environment with this interpreter, the repository's code and DVC's state beside it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "GIT_", "PITHY_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "GIT_", "EPIGRAM_"))}
     return kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{repo}{os.pathsep}{repo / 'src'}",
@@ -91,7 +91,7 @@ def environment(repo: Path, **more: str) -> dict[str, str]:
         "DVC_NO_ANALYTICS": "1",
         "DO_NOT_TRACK": "1",
         "OMP_NUM_THREADS": "1",
-        "PITHY_CHECKPOINT_SECONDS": "0",
+        "EPIGRAM_CHECKPOINT_SECONDS": "0",
         **more,
     }
 
@@ -101,7 +101,7 @@ def prepare(folder: Path, server: str = "", systems: tuple[str, ...] = (SIMPLE, 
     repo, mirror = folder / "repo", folder / "mirror"
     _lay_out(repo, mirror, systems)
     (folder / "tmp").mkdir()
-    env = environment(repo, PITHY_MIRROR=str(mirror), PREFECT_API_URL=server, TMPDIR=str(folder / "tmp"))
+    env = environment(repo, EPIGRAM_MIRROR=str(mirror), PREFECT_API_URL=server, TMPDIR=str(folder / "tmp"))
     seconds = _repro(repo, env)
     if server:
         _call(repo, env, sys.executable, "-m", "flows.pipeline", "--name", EARLIER)

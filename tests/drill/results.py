@@ -14,7 +14,7 @@ from tests.drill.progress import Lost
 from tests.drill.reference import ROOT
 from tests.drill.trial import Trial
 
-FILE = ROOT / ".pithy" / "drill.jsonl"
+FILE = ROOT / ".epigram" / "drill.jsonl"
 DIRTY = "-dirty"
 
 

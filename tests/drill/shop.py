@@ -89,7 +89,7 @@ def lay_out_shop(folder: Path) -> Shop:
 
 def move_worktrees(repo: Path, old: Path) -> None:
     """Update the absolute paths that git stores for the worktrees of a copied repository."""
-    for note in [*(repo / ".git/worktrees").glob("*/gitdir"), *(repo / ".pithy/workspaces").glob("*/.git")]:
+    for note in [*(repo / ".git/worktrees").glob("*/gitdir"), *(repo / ".epigram/workspaces").glob("*/.git")]:
         note.write_text(note.read_text().replace(f"{old}/", f"{repo}/"))
 
 

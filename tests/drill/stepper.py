@@ -30,7 +30,7 @@ ON_PATHS = {
     "shutil.rmtree": 1,
 }
 READING = {"rev-parse", "show", "status", "ls-files", "config", "log", "cat-file", "for-each-ref", "rev-list", "diff"}
-UNSEEN = re.compile(r"(^|/)(__pycache__|\.pithy/prefect|\.dvc/tmp)(/|$)")  # caches and logs: not counted as steps
+UNSEEN = re.compile(r"(^|/)(__pycache__|\.epigram/prefect|\.dvc/tmp)(/|$)")  # caches and logs: not counted as steps
 INBOX = "data/local/incoming"
 
 

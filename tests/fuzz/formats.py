@@ -1,4 +1,4 @@
-"""Break a file of every format that pithy reads, and see that each is read or refused with one clear line.
+"""Break a file of every format that epigram reads, and see that each is read or refused with one clear line.
 
     python -m tests.fuzz.formats --seconds 300 --seed 0
     python -m tests.fuzz.formats --only csv --case 17
@@ -26,13 +26,13 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-import pithy
-from pithy.errors import PithyError
+import epigram
+from epigram.errors import EpigramError
 from tests.fuzz.model_seeds import of_graphs, of_models, of_stages, of_tokenizers, of_vectors
 from tests.fuzz.result_seeds import of_pretrained, of_results
 from tests.fuzz.seeds import Format, of_archives, of_corpora, of_settings
 
-PACKAGE = Path(pithy.__file__).parent
+PACKAGE = Path(epigram.__file__).parent
 LIMIT = 20.0  # seconds that reading one small file may take
 MEMORY = 4 << 30  # bytes that reading may ask for beyond what the process has
 MAKERS: list[Callable[[Path], list[Format]]] = [
@@ -96,7 +96,7 @@ def one(target: Format, number: int, seed: int, report: Report) -> None:
             target.renew(target.folder)
         with within(LIMIT):
             target.read(target.folder)
-    except PithyError as error:
+    except EpigramError as error:
         if fault := unclear(error, target):
             report.findings.setdefault(fault, []).append(f"{target.name} --case {number}")
         else:
@@ -112,7 +112,7 @@ def one(target: Format, number: int, seed: int, report: Report) -> None:
             path.write_bytes(content)
 
 
-def unclear(error: PithyError, target: Format) -> str:
+def unclear(error: EpigramError, target: Format) -> str:
     """What is wrong with a message: its first line must say which file."""
     first = str(error).partition("\n")[0]
     named = any(name in first for name in (target.path.name, str(target.folder), "toy"))
@@ -122,7 +122,7 @@ def unclear(error: PithyError, target: Format) -> str:
 
 
 def described(error: BaseException) -> str:
-    """The error and where in pithy it arose."""
+    """The error and where in epigram it arose."""
     places = [
         place for place in traceback.extract_tb(error.__traceback__) if Path(place.filename).is_relative_to(PACKAGE)
     ]

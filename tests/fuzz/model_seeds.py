@@ -15,9 +15,9 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "好", "差", "店", "a",
 
 
 def of_tokenizers(folder: Path) -> list[Format]:
-    from pithy.text.checkpoints import read_checkpoint
-    from pithy.text.encoding import TextEncoder
-    from pithy.text.tokenizers import by_character, by_piece, by_word, load
+    from epigram.text.checkpoints import read_checkpoint
+    from epigram.text.encoding import TextEncoder
+    from epigram.text.tokenizers import by_character, by_piece, by_word, load
 
     def encode(at: Path) -> None:
         encoder = TextEncoder(load(at / "tokenizer.json"))
@@ -46,7 +46,7 @@ def of_tokenizers(folder: Path) -> list[Format]:
 def of_vectors(folder: Path) -> list[Format]:
     from safetensors.numpy import save_file
 
-    from pithy.text.vectors import coverage, read_vectors
+    from epigram.text.vectors import coverage, read_vectors
 
     here = folder / "vectors"
     here.mkdir()
@@ -76,8 +76,8 @@ def of_vectors(folder: Path) -> list[Format]:
 
 def table_and_view(folder: Path) -> tuple[Path, Path]:
     """A part-of-speech table, and a spelled view with token labels that was encoded with it."""
-    from pithy.settings import PosTableSettings, View
-    from pithy.text.pos_table import PosTable, build, save
+    from epigram.settings import PosTableSettings, View
+    from epigram.text.pos_table import PosTable, build, save
     from tests.unit.text_samples import encoded_in
 
     pos, here = folder / "pos", folder / "encoded"
@@ -91,11 +91,11 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
 
 
 def of_stages(folder: Path) -> list[Format]:
-    from pithy.text import pos_table
-    from pithy.text.prompts import read_prompt
-    from pithy.text.rows import SPLITS, Corpus
-    from pithy.text.view import View
-    from pithy.training.views import batches_of, context_of, frame_of
+    from epigram.text import pos_table
+    from epigram.text.prompts import read_prompt
+    from epigram.text.rows import SPLITS, Corpus
+    from epigram.text.view import View
+    from epigram.training.views import batches_of, context_of, frame_of
 
     pos, encoded = table_and_view(folder)
 
@@ -134,10 +134,10 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     """A model of three kinds of weights with labels of words, as training saves one."""
     import torch
 
-    from pithy.layers.types import Context
-    from pithy.systems.recipe import Recipe
-    from pithy.systems.saved import TextFrame, save
-    from pithy.text.tokenizers import by_character
+    from epigram.layers.types import Context
+    from epigram.systems.recipe import Recipe
+    from epigram.systems.saved import TextFrame, save
+    from epigram.text.tokenizers import by_character
 
     tokenizer = folder.parent / "model-tokenizer.json"
     by_character(WORDS).save(str(tokenizer))
@@ -161,7 +161,7 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
 
 def sealed(folder: Path) -> None:
     """Write the checksums of the files as they stand, as who made a hostile folder would."""
-    from pithy.files import sha256
+    from epigram.files import sha256
 
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["sha256"] = {name: sha256(folder / name) for name in manifest["sha256"]}
@@ -170,7 +170,7 @@ def sealed(folder: Path) -> None:
 
 def answer(folder: Path) -> None:
     """Let the model of `folder` answer."""
-    from pithy.inference.predictor import Predictor
+    from epigram.inference.predictor import Predictor
 
     for one in Predictor(folder).answer(["这店好", "", "差" * 40]):
         assert one.label in one.probabilities
@@ -194,7 +194,7 @@ def of_models(folder: Path) -> list[Format]:
 
 def of_graphs(folder: Path) -> list[Format]:
     """A model's graph. No two exports give the same bytes, so that a case here cannot be had again by its number."""
-    from pithy.inference.export import export
+    from epigram.inference.export import export
 
     here = folder / "graph"
     saved_model(folder / "graphed")

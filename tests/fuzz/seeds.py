@@ -1,4 +1,4 @@
-"""A small valid file of every format that pithy reads, and the function that reads it."""
+"""A small valid file of every format that epigram reads, and the function that reads it."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def corpus(folder: Path, content: bytes | str, read: dict[str, Any], **changes: 
     name = changes.pop("called", read["reader"])
 
     def answer(here: Path) -> None:
-        from pithy.corpus.readers import read_corpus
-        from pithy.corpus.source import File, Source
+        from epigram.corpus.readers import read_corpus
+        from epigram.corpus.source import File, Source
 
         files = [File(path="x", local="x")]
         frame = read_corpus(Source(**{**GIVEN, "files": files, "read": read, **changes}), here)
@@ -150,7 +150,7 @@ def of_corpora(folder: Path) -> list[Format]:
 
 
 def of_archives(folder: Path) -> list[Format]:
-    from pithy.corpus import archives
+    from epigram.corpus import archives
 
     here = folder / "archives"
     here.mkdir()
@@ -180,8 +180,8 @@ def of_archives(folder: Path) -> list[Format]:
 def of_settings(folder: Path) -> list[Format]:
     import yaml
 
-    from pithy.corpus.source import read_source
-    from pithy.settings import load
+    from epigram.corpus.source import read_source
+    from epigram.settings import load
 
     here, root = folder / "settings", Path(__file__).parents[2]
     here.mkdir()

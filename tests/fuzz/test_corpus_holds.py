@@ -13,13 +13,13 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pithy.corpus import archives, splits
-from pithy.corpus.index import OUT, TRAIN, Values, names_of, split_codes
-from pithy.corpus.keys import LOOSE, exact_text, loose_text
-from pithy.corpus.source import File, Source
-from pithy.corpus.validation import validate
-from pithy.errors import DataError, PithyError
-from pithy.settings import ValidateSettings
+from epigram.corpus import archives, splits
+from epigram.corpus.index import OUT, TRAIN, Values, names_of, split_codes
+from epigram.corpus.keys import LOOSE, exact_text, loose_text
+from epigram.corpus.source import File, Source
+from epigram.corpus.validation import validate
+from epigram.errors import DataError, EpigramError
+from epigram.settings import ValidateSettings
 from tests.fuzz.budget import cases, texts
 
 ROWS = st.lists(st.tuples(texts, st.sampled_from("xyz")), min_size=1, max_size=40)
@@ -95,7 +95,7 @@ def test_a_corpus_is_refused_or_its_splits_hold(
     settings = ValidateSettings(on_leak=action, on_empty="drop", on_conflict=action, on_duplicate=action)
     try:
         result = validate(frame.lazy(), source, settings)
-    except PithyError as error:
+    except EpigramError as error:
         assert str(error).partition("\n")[0].isprintable()
         return
     parts = {name: part.collect() for name, part in result.parts.items()}

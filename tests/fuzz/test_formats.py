@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test
 
-from pithy.errors import InputMissingError
-from pithy.files import read_json
+from epigram.errors import InputMissingError
+from epigram.files import read_json
 from tests.fuzz import formats, test_corpus_holds, test_prompts_hold, test_readers_hold, test_settings_hold
 from tests.fuzz import test_tokenizers_hold as tokenizers
 from tests.fuzz.budget import SCALE
@@ -37,7 +37,7 @@ def test_the_same_seed_breaks_the_same_files(seeds: list[formats.Format], tmp_pa
 
 
 def test_an_error_is_located_in_the_package_whatever_the_folders_are_called(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "pithy" / "other.py"
+    elsewhere = tmp_path / "epigram" / "other.py"
     with pytest.raises(ZeroDivisionError) as outside:
         exec(compile("1 / 0", str(elsewhere), "exec"))
     with pytest.raises(InputMissingError) as inside:

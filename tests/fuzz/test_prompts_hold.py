@@ -10,15 +10,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pithy.settings import PosTableSettings
-from pithy.systems.saved import TextFrame
-from pithy.text import pos_table
-from pithy.text.encoding import TextEncoder
-from pithy.text.prompts import prompt
-from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word
-from pithy.text.vocabulary import prompt_ids
-from pithy.training.batches import TextBatches
-from pithy.training.thresholds import tuned_thresholds
+from epigram.settings import PosTableSettings
+from epigram.systems.saved import TextFrame
+from epigram.text import pos_table
+from epigram.text.encoding import TextEncoder
+from epigram.text.prompts import prompt
+from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
+from epigram.text.vocabulary import prompt_ids
+from epigram.training.batches import TextBatches
+from epigram.training.thresholds import tuned_thresholds
 from tests.fuzz.budget import cases
 from tests.fuzz.budget import texts as nasty
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pithy.corpus.readers import READERS
-from pithy.corpus.readers.spans import label_tokens
-from pithy.corpus.source import FETCHED
-from pithy.errors import DataError, PithyError
-from pithy.text.unlabelled import lines_of
+from epigram.corpus.readers import READERS
+from epigram.corpus.readers.spans import label_tokens
+from epigram.corpus.source import FETCHED
+from epigram.errors import DataError, EpigramError
+from epigram.text.unlabelled import lines_of
 from tests.fuzz.budget import cases, texts
 
 PLAIN = texts.map(lambda text: text.replace("\0", ""))
@@ -131,7 +131,7 @@ def test_bytes_are_texts_or_refused_by_file(tmp_path: Path, name: str, data: byt
     head = {"csv": b"text,label\n", "jsonl": b'{"text": "a", "label": "b"}\n'}.get(name, b"")
     try:
         found = read(tmp_path, name, head + data)
-    except PithyError as error:
+    except EpigramError as error:
         assert "/x" in str(error).partition("\n")[0]
         assert str(error).partition("\n")[0].isprintable()
     else:

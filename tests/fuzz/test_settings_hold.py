@@ -13,12 +13,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epigram.corpus.access import hidden
+from epigram.corpus.source import Source, read_source
+from epigram.errors import EpigramError, ParameterError
+from epigram.settings import Settings, check_names, load
+from epigram.values import fits, nearest, parsed_json, parsed_yaml, shown, typed
 from flows.pipeline import change
-from pithy.corpus.access import hidden
-from pithy.corpus.source import Source, read_source
-from pithy.errors import ParameterError, PithyError
-from pithy.settings import Settings, check_names, load
-from pithy.values import fits, nearest, parsed_json, parsed_yaml, shown, typed
 from tasks.overrides import apply
 from tasks.request import Request
 from tests.fuzz.budget import cases, texts
@@ -50,7 +50,7 @@ def changed(data: st.DataObject, name: str) -> dict[str, Any]:
     return document[0]
 
 
-def one_line(error: PithyError, *named: str) -> None:
+def one_line(error: EpigramError, *named: str) -> None:
     for line in str(error).splitlines():
         assert line.isprintable()
         assert len(line) < 9_000
@@ -79,7 +79,7 @@ def test_a_source_is_typed_or_refused_by_key(tmp_path: Path, data: st.DataObject
     path.write_text(json.dumps(changed(data, "data/sources/mr.yaml")), encoding="utf-8")
     try:
         source = read_source(path)
-    except PithyError as error:
+    except EpigramError as error:
         one_line(error, "source.json")
     else:
         assert isinstance(source, Source)
@@ -94,7 +94,7 @@ def test_a_params_file_is_read_or_refused(tmp_path: Path, data: st.DataObject) -
     path.write_text(yaml.safe_dump(changed(data, "params.yaml"), allow_unicode=data.draw(st.booleans())))
     try:
         assert load(path).views
-    except PithyError as error:
+    except EpigramError as error:
         one_line(error, "params.yaml")
 
 

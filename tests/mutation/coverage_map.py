@@ -1,4 +1,4 @@
-"""Coverage map: which tests execute which lines, one JSON file per test file in .pithy/mutation/map."""
+"""Coverage map: which tests execute which lines, one JSON file per test file in .epigram/mutation/map."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mutation.mutants import ROOT
 from tests.mutation.pool import Steps, trees, work
 from tests.mutation.tree import Tree
 
-STORE = ROOT / ".pithy" / "mutation"
+STORE = ROOT / ".epigram" / "mutation"
 MAPS, SOURCES = STORE / "map", STORE / "sources"
 FOLDERS = ("unit", "parity", "contract", "scenarios", "resume", "fuzz", "pipeline", "mutation_tests")
 # They need a server, a cluster or minutes, or they test no code in src, tasks or flows.

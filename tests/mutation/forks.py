@@ -20,7 +20,7 @@ from tests.mutation.plugins import ENVIRONMENT
 
 # Third-party modules only: the children import the project's own code from their tree.
 HEAVY = Path(__file__).parent / "heavy.txt"
-OURS = {"pithy", "tests", "tasks", "flows", "benchmarks"}
+OURS = {"epigram", "tests", "tasks", "flows", "benchmarks"}
 LATE = -1  # exit code: the time limit was exceeded
 BUSY = 10.0  # a child's limit of wall-clock time, in multiples of its CPU limit: other programs use the CPU too
 BROKEN = 70  # exit code: the child did not run the tests of its tree
@@ -98,7 +98,7 @@ class Job:
 
 def _imported_from(tree: Path) -> bool:
     """Return whether the project's modules in this process are those of `tree`."""
-    ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "pithy"]
+    ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "epigram"]
     files = [file for module in ours if (file := getattr(module, "__file__", None))]
     return all(Path(file).is_relative_to(tree) for file in files)
 

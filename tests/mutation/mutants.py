@@ -36,7 +36,7 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """Package of the changed file: "training" for src/pithy/training/loop.py."""
+        """Package of the changed file: "training" for src/epigram/training/loop.py."""
         parts = Path(self.file).parts
         return parts[2] if len(parts) > 3 else "core" if parts[0] == "src" else parts[0]
 
@@ -60,7 +60,7 @@ def sample() -> list[Mutant]:
 
 
 def _of_package(package: str) -> Iterator[Mutant]:
-    for path in sorted((ROOT / "src" / "pithy" / package).rglob("*.py")):
+    for path in sorted((ROOT / "src" / "epigram" / package).rglob("*.py")):
         yield from generated(str(path.relative_to(ROOT)))
 
 
@@ -79,7 +79,9 @@ def generated(file: str) -> Iterator[Mutant]:
         statement = source.data.splitlines()[lines[0] - 1].decode().strip()
         key = "|".join([file, function, edit.kind, statement, old, edit.new])
         seen[key] += 1
-        place = Path(file).relative_to("src/pithy").with_suffix("").as_posix() if file.startswith("src/pithy") else file
+        place = (
+            Path(file).relative_to("src/epigram").with_suffix("").as_posix() if file.startswith("src/epigram") else file
+        )
         mutant_id = f"{place}:{function or 'module'}:{_digest(key, seen[key])[:6]}"
         yield Mutant(mutant_id, file, "sample", f"{edit.kind}: {old!r} → {edit.new!r}", edit, lines, function)
 

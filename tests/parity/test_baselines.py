@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from pithy.encoders.bilstm import BiLstmConfig
-from pithy.encoders.dpcnn import DpcnnConfig
-from pithy.encoders.fast_text import FastTextConfig
-from pithy.encoders.universal_transformer import UniversalTransformerConfig
-from pithy.heads.linear import LinearConfig
-from pithy.layers.batch_norm import MaskedBatchNorm
-from pithy.layers.convolution import Convolution
-from pithy.layers.halting import Halting
-from pithy.layers.masking import masked_mean
-from pithy.layers.ngrams import ngram_buckets
-from pithy.layers.pooling import AttentionPool, halved, k_max
-from pithy.layers.types import Context, Tokens
+from epigram.encoders.bilstm import BiLstmConfig
+from epigram.encoders.dpcnn import DpcnnConfig
+from epigram.encoders.fast_text import FastTextConfig
+from epigram.encoders.universal_transformer import UniversalTransformerConfig
+from epigram.heads.linear import LinearConfig
+from epigram.layers.batch_norm import MaskedBatchNorm
+from epigram.layers.convolution import Convolution
+from epigram.layers.halting import Halting
+from epigram.layers.masking import masked_mean
+from epigram.layers.ngrams import ngram_buckets
+from epigram.layers.pooling import AttentionPool, halved, k_max
+from epigram.layers.types import Context, Tokens
 from tests.parity.reference import baselines as paper
 from tests.parity.reference.attention import dot_product
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
-from pithy.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
-from pithy.layers.bilstm import BiLstm
-from pithy.layers.co_attention import CoAttention, Fusion
-from pithy.layers.types import Context, Prediction
-from pithy.systems.model import Classifier
+from epigram.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
+from epigram.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
+from epigram.layers.bilstm import BiLstm
+from epigram.layers.co_attention import CoAttention, Fusion
+from epigram.layers.types import Context, Prediction
+from epigram.systems.model import Classifier
 from tests.parity.reference import cnle as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, linear

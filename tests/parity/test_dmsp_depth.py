@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
-from pithy.heads.depth_control import DepthControl
-from pithy.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
-from pithy.layers.types import Context, Encoded
-from pithy.pruning.depth import drop_layers
-from pithy.systems.model import Classifier, parameters
-from pithy.systems.registry import RECIPES
-from pithy.training.loop import Trainer
-from pithy.training.predict import predict
+from epigram.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
+from epigram.heads.depth_control import DepthControl
+from epigram.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
+from epigram.layers.types import Context, Encoded
+from epigram.pruning.depth import drop_layers
+from epigram.systems.model import Classifier, parameters
+from epigram.systems.registry import RECIPES
+from epigram.training.loop import Trainer
+from epigram.training.predict import predict
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from pithy.heads.layer_ensemble import BaseClassifier
-from pithy.layers.attention import DotProductAttention
-from pithy.layers.semantic_perceptron import SemanticPerceptron
-from pithy.systems.model import parameters
+from epigram.heads.layer_ensemble import BaseClassifier
+from epigram.layers.attention import DotProductAttention
+from epigram.layers.semantic_perceptron import SemanticPerceptron
+from epigram.systems.model import parameters
 
 WIDTH, CLASSES, TOKENS = 64, 4, 64 * 100
 

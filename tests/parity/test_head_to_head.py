@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.encoders.transformer import TransformerConfig
-from pithy.layers.attention import DotProductAttention, spelled_out
-from pithy.layers.head_to_head import HeadToHead, token_mean
-from pithy.layers.types import Context
+from epigram.encoders.transformer import TransformerConfig
+from epigram.layers.attention import DotProductAttention, spelled_out
+from epigram.layers.head_to_head import HeadToHead, token_mean
+from epigram.layers.types import Context
 from tests.parity.reference import head_to_head as paper
 from tests.parity.reference.attention import scores
 from tests.parity.reference.batches import assert_rows, padded, pair, scattered, texts

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from pithy.layers.ngrams import ngram_keys
-from pithy.layers.types import Context, Tokens
-from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
-from pithy.training.batches import TextBatches
-from pithy.training.linear import fit
-from pithy.training.predict import Predicted, predict
+from epigram.layers.ngrams import ngram_keys
+from epigram.layers.types import Context, Tokens
+from epigram.systems.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.training.batches import TextBatches
+from epigram.training.linear import fit
+from epigram.training.predict import Predicted, predict
 from tests.parity.reference.batches import padded_ids
 
 VOCABULARY = 12

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.encoders.transformer import Block, TransformerConfig
-from pithy.heads.linear import LinearConfig
-from pithy.layers.correlation import CorrelationAttention, row_norms, standardize
-from pithy.layers.hook_fusion import fuse, hook_weights
-from pithy.layers.types import Context, Encoded
-from pithy.systems.model import Classifier
+from epigram.encoders.transformer import Block, TransformerConfig
+from epigram.heads.linear import LinearConfig
+from epigram.layers.correlation import CorrelationAttention, row_norms, standardize
+from epigram.layers.hook_fusion import fuse, hook_weights
+from epigram.layers.types import Context, Encoded
+from epigram.systems.model import Classifier
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import dot_product, sinusoids
 from tests.parity.reference.batches import (

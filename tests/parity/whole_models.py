@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pithy.layers.correlation import CorrelationAttention
-from pithy.layers.types import Context, Tokens
-from pithy.systems.model import Classifier
-from pithy.systems.recipe import ENCODERS, HEADS, part
+from epigram.layers.correlation import CorrelationAttention
+from epigram.layers.types import Context, Tokens
+from epigram.systems.model import Classifier
+from epigram.systems.recipe import ENCODERS, HEADS, part
 from tests.parity import test_baselines as baselines
 from tests.parity import test_cnle as cnle_readings
 from tests.parity import test_label_embedding as label_readings

@@ -17,7 +17,7 @@ from unittest import mock
 
 import yaml
 
-STAGES = Path(importlib.import_module("pithy.stages").__file__ or "").parent
+STAGES = Path(importlib.import_module("epigram.stages").__file__ or "").parent
 THINGS = [
     "饭店",
     "手机",
@@ -75,7 +75,7 @@ class Ended:
         missing = [words for words in said if words not in self.first]
         assert not missing, self.first
         assert "Traceback" not in self.err
-        assert "a fault of pithy" not in self.err
+        assert "a fault of epigram" not in self.err
 
 
 class Workshop:
@@ -104,15 +104,15 @@ class Workshop:
         return path
 
     def stage(self, name: str, *arguments: str | Path) -> Ended:
-        """Run a stage in this process as `python -m pithy.stages.NAME` would."""
-        return self._run(importlib.import_module(f"pithy.stages.{name}").main, name, *map(str, arguments))
+        """Run a stage in this process as `python -m epigram.stages.NAME` would."""
+        return self._run(importlib.import_module(f"epigram.stages.{name}").main, name, *map(str, arguments))
 
-    def pithy(self, *arguments: str | Path, stdin: bytes = b"") -> Ended:
-        """Run the `pithy` command in this process."""
-        from pithy.cli import app
+    def epigram(self, *arguments: str | Path, stdin: bytes = b"") -> Ended:
+        """Run the `epigram` command in this process."""
+        from epigram.cli import app
 
         with mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))):
-            return self._run(app, "pithy", *map(str, arguments))
+            return self._run(app, "epigram", *map(str, arguments))
 
     def _run(self, main: Any, *argv: str) -> Ended:
         out, err, code = io.StringIO(), io.StringIO(), 0

@@ -54,7 +54,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "dvc.yaml": DVC_YAML,
         "params.yaml": PARAMS,
         "step.py": STEP,
-        ".gitignore": "/out/\n/runs/\n/.pithy/\n/data/local/*\n!/data/local/.gitkeep\n__pycache__/\n",
+        ".gitignore": "/out/\n/runs/\n/.epigram/\n/data/local/*\n!/data/local/.gitkeep\n__pycache__/\n",
         "data/local/.gitkeep": "",
         "data/sources/toy.yaml": SOURCE.format(name="toy", spans=", spans: evidence"),
         "data/sources/other.yaml": SOURCE.format(name="other", spans=""),

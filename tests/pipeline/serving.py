@@ -36,12 +36,12 @@ deployments:
     parameters: {request: {root: "{{ $PWD }}", revision: HEAD}}
     schedules: [{interval: 10}]
     concurrency_limit: *alone
-    work_pool: {name: pithy}
+    work_pool: {name: epigram}
   - name: refresh
     entrypoint: flows.refresh_pos.refresh_pos
     parameters: {root: "{{ $PWD }}", stage: gather}
     concurrency_limit: *alone
-    work_pool: {name: pithy}
+    work_pool: {name: epigram}
 """
 
 

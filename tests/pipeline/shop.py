@@ -18,7 +18,7 @@ dataset = sys.argv[1]
 for line in Path("stages.txt").read_text().splitlines():
     name, *arguments = line.replace("DATASET", dataset).split()
     sys.argv = [name, *arguments]
-    importlib.import_module(f"pithy.stages.{name}").main()
+    importlib.import_module(f"epigram.stages.{name}").main()
 """
 STAGES = """\
 download data/sources/DATASET.yaml data/raw
@@ -78,7 +78,7 @@ FILES = {
     "data/sources/shop.yaml": SOURCE,
     "data/local/.gitkeep": "",
     ".dvcignore": "/data/local/incoming\n",
-    ".gitignore": "/runs/\n.pithy\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
+    ".gitignore": "/runs/\n.epigram\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
 }
 WORDS = {
     "plain": {"bad": ["awful", "dull", "rotten", "nasty"], "good": ["lovely", "bright", "tasty", "superb"]},

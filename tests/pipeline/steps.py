@@ -18,13 +18,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pithy.files import stands_in
+from epigram.files import stands_in
 
 NOT_REACHED = 3  # exit code: the change has fewer steps
 CHANGING = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"}  # audit events
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 MOVING = {"branch", "tag", "update-ref"}  # commands of git
-ENTRY = Path(".pithy/entry.json")  # what `promote` promotes
+ENTRY = Path(".epigram/entry.json")  # what `promote` promotes
 ARRIVING = Path("data/local/incoming/b.csv")
 APPENDED = "appended while it was read,good\n"
 
@@ -43,7 +43,7 @@ def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") 
 
 def take() -> None:
     """Take in what has arrived."""
-    from pithy.settings import load
+    from epigram.settings import load
     from tasks import ingest
 
     ingest.take(Path.cwd(), "shop", load())
@@ -51,7 +51,7 @@ def take() -> None:
 
 def promote() -> None:
     """Promote the champion of entry.json."""
-    from pithy.values import typed
+    from epigram.values import typed
     from tasks import champion
 
     entry = typed(champion.Champion, json.loads(ENTRY.read_text()))
@@ -85,7 +85,7 @@ def arriving() -> Callable[[], object]:
 CHANGES = {each.__name__: each for each in (take, promote, rollback)}
 DISTURBANCES = {"kill": killed, "arrive": arriving}
 NEEDED = {
-    "take": ("polars", "tasks.ingest", "pithy.corpus.incoming", "pithy.corpus.live", "pithy.corpus.source"),
+    "take": ("polars", "tasks.ingest", "epigram.corpus.incoming", "epigram.corpus.live", "epigram.corpus.source"),
     "promote": ("tasks.champion", "dvc.utils.serialize", "pydantic"),
     "rollback": ("tasks.champion", "dvc.api", "dvc.repo", "pydantic"),
 }

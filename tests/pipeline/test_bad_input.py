@@ -21,7 +21,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 @pytest.fixture
 def shop(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """The workshop with the settings that are right, nothing written yet, and no mirror."""
-    monkeypatch.delenv("PITHY_MIRROR", raising=False)
+    monkeypatch.delenv("EPIGRAM_MIRROR", raising=False)
     workshop.params()
     workshop.clear()
     return workshop
@@ -150,7 +150,7 @@ def test_settings_that_cannot_be_read(shop: Workshop, content: bytes | None, cod
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in STAGES.glob("[!_]*.py")))
 def test_a_stage_says_what_it_needs(shop: Workshop, name: str) -> None:
-    shop.stage(name).refused(64, f"usage: python -m pithy.stages.{name} ", " OUT")
+    shop.stage(name).refused(64, f"usage: python -m epigram.stages.{name} ", " OUT")
 
 
 def test_a_source_that_is_not_there(shop: Workshop) -> None:
@@ -164,11 +164,11 @@ def test_a_source_that_is_not_there(shop: Workshop) -> None:
 def test_a_source_that_cannot_be_fetched(shop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = {"path": "a.csv", "url": "http://127.0.0.1:9/a.csv", "mirror": "a.csv"}
     ended = shop.stage("download", shop.source("", files=[file]), shop.out)
-    ended.refused(69, "http://127.0.0.1:9/a.csv cannot be reached", "look at the network, or set PITHY_MIRROR")
+    ended.refused(69, "http://127.0.0.1:9/a.csv cannot be reached", "look at the network, or set EPIGRAM_MIRROR")
     slip = shop.source("", files=[file | {"url": "ftp://host/a.csv"}])
     shop.stage("download", slip, shop.out).refused(64, "files.0.url was 'ftp://host/a.csv'", "https://")
-    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path / "nowhere"))
-    shop.stage("download", shop.source("", files=[file]), shop.out).refused(64, "PITHY_MIRROR was", "nowhere")
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path / "nowhere"))
+    shop.stage("download", shop.source("", files=[file]), shop.out).refused(64, "EPIGRAM_MIRROR was", "nowhere")
     assert shop.left() == []
 
 
@@ -197,18 +197,18 @@ def test_a_file_that_cannot_be_added(shop: Workshop, content: str | None, code: 
     file = shop.root / "new" / "mine.csv"
     if content is not None:
         file.write_text(content)
-    shop.pithy("add", file).refused(code, said)
+    shop.epigram("add", file).refused(code, said)
     assert sorted((shop.root / "data").rglob("*")) == before
 
 
 def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     (shop.root / "new" / "mine.csv").write_bytes(GBK)
-    ended = shop.pithy("add", "new/mine.csv")
+    ended = shop.epigram("add", "new/mine.csv")
     assert ended.out.startswith("data/sources/mine.yaml: ready (60 rows, 2 labels, zh, gbk)")
     (shop.root / "new" / "inches.csv").write_text('text,label\n5" long,good\n6 long,bad\n')
-    ended = shop.pithy("add", "new/inches.csv")
+    ended = shop.epigram("add", "new/inches.csv")
     assert "ready (2 rows, 2 labels, en, quotation marks as plain characters)" in ended.out
-    shop.pithy("add", "new/mine.csv").refused(64, "there is a source of that name, data/sources/mine.yaml")
+    shop.epigram("add", "new/mine.csv").refused(64, "there is a source of that name, data/sources/mine.yaml")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from bad_input import Ended, Workshop, built, changed, csv, flipped
 
-from pithy import errors
-from pithy.files import atomic_folder
+from epigram import errors
+from epigram.files import atomic_folder
 from tests.unit.families import FAMILIES, checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ EVALUATE = ("evaluate", "mlp", "data/validated", "data/encoded/token", "data/pru
 START = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
-runpy.run_module("pithy.stages.train", run_name="__main__")
+runpy.run_module("epigram.stages.train", run_name="__main__")
 """
 COMPARE = ("compare", "data/validated", "data/evaluated", "data/pruned")
 
@@ -113,9 +113,9 @@ def test_a_checkpoint_that_is_not_what_the_view_was_made_with(
 def test_a_model_that_is_not_as_it_was_saved(shop: Workshop, file: str) -> None:
     path = shop.root / MODEL / file
     with changed(path, flipped(path.read_bytes(), path.stat().st_size // 2)):
-        shop.pithy("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that", "restore the folder")
+        shop.epigram("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that", "restore the folder")
     with changed(path, None):
-        shop.pithy("predict", MODEL, "很好").refused(66, file, "whole")
+        shop.epigram("predict", MODEL, "很好").refused(66, file, "whole")
 
 
 def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> None:
@@ -123,15 +123,19 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
     other = (shop.root / "data/encoded/prompted/tokenizer.json").read_bytes()
     for file, content in (("labels.json", swapped), ("tokenizer.json", other)):
         with changed(shop.root / MODEL / file, content):
-            shop.pithy("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that the model was saved")
+            shop.epigram("predict", MODEL, "很好").refused(
+                65, f"{MODEL}/{file} is not the file that the model was saved"
+            )
 
 
 def test_what_is_no_model(shop: Workshop) -> None:
-    shop.pithy("predict", MODEL, "很好", "--file", "new/texts.txt").refused(64, "--file was 'new/texts.txt'", "a text")
-    shop.pithy("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
-    shop.pithy("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
+    shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(
+        64, "--file was 'new/texts.txt'", "a text"
+    )
+    shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
+    shop.epigram("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
     with changed(shop.root / MODEL / "manifest.json", b"{}"):
-        shop.pithy("predict", MODEL, "很好").refused(65, "manifest.json names no checksums")
+        shop.epigram("predict", MODEL, "很好").refused(65, "manifest.json names no checksums")
 
 
 @pytest.mark.parametrize(
@@ -144,22 +148,22 @@ def test_what_is_no_model(shop: Workshop) -> None:
     ],
 )
 def test_texts_that_are_no_text(shop: Workshop, stdin: bytes, said: list[str]) -> None:
-    shop.pithy("predict", MODEL, stdin=stdin).refused(65, *said)
+    shop.epigram("predict", MODEL, stdin=stdin).refused(65, *said)
     (shop.root / "new/texts.txt").write_bytes(stdin)
     said = [words.replace("stdin", "new/texts.txt") for words in said]
-    shop.pithy("predict", MODEL, "--file", "new/texts.txt").refused(65, *said)
+    shop.epigram("predict", MODEL, "--file", "new/texts.txt").refused(65, *said)
 
 
 def test_texts_without_content_are_answered_line_by_line(shop: Workshop) -> None:
-    ended = shop.pithy("predict", MODEL, stdin="\ufeff很好\n\n😀\n \n".encode())
+    ended = shop.epigram("predict", MODEL, stdin="\ufeff很好\n\n😀\n \n".encode())
     assert ended.code == 0
     assert [line.split("\t")[2] for line in ended.out.splitlines()] == ["很好", "", "😀", " "]
     assert ended.err == "note: 2 texts are empty\n"
-    assert shop.pithy("predict", MODEL, "").err == "note: 1 text is empty\n"
+    assert shop.epigram("predict", MODEL, "").err == "note: 1 text is empty\n"
 
 
 def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:
-    ended = shop.pithy("predict", MODEL, stdin=("好" * 100_000).encode())
+    ended = shop.epigram("predict", MODEL, stdin=("好" * 100_000).encode())
     assert ended.code == 0
     assert ended.out.startswith(("good\t", "bad\t"))
 
@@ -175,7 +179,7 @@ def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:
     ],
 )
 def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str], said: str) -> None:
-    shop.pithy(*arguments).refused(64, said, "see pithy --help")
+    shop.epigram(*arguments).refused(64, said, "see epigram --help")
 
 
 @contextlib.contextmanager
@@ -193,7 +197,7 @@ def a_full_disk(room: int) -> Iterator[None]:
     "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, COMPARE]
 )
 def test_a_disk_that_is_full(shop: Workshop, step: tuple[str, ...]) -> None:
-    where = {TRAIN: ".pithy/state/train", PRUNE: ".pithy/state/prune"}.get(step, "new/out")
+    where = {TRAIN: ".epigram/state/train", PRUNE: ".epigram/state/prune"}.get(step, "new/out")
     with a_full_disk(64):
         shop.stage(*step, shop.out).refused(74, os.strerror(errno.EFBIG), where)
     assert shop.left() == []
@@ -215,7 +219,7 @@ def test_a_folder_that_cannot_be_written(shop: Workshop) -> None:
 
 def test_a_folder_that_is_read_only(shop: Workshop) -> None:
     root = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]  # else it may write everywhere
-    command = [sys.executable, "-m", "pithy.stages.augment", "data/validated", str(shop.out)]
+    command = [sys.executable, "-m", "epigram.stages.augment", "data/validated", str(shop.out)]
     shop.out.parent.chmod(0o500)
     try:
         ended = subprocess.run(
@@ -233,7 +237,7 @@ def test_a_folder_that_is_read_only(shop: Workshop) -> None:
 
 def test_where_answers_find_no_room(shop: Workshop) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "pithy.cli", "predict", MODEL, "很好"]
+        command = [sys.executable, "-m", "epigram.cli", "predict", MODEL, "很好"]
         environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         ended = subprocess.run(
             command, cwd=shop.root, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -253,7 +257,7 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
         (OSError("something"), 74, "Input/output error: the disk"),
         (SystemError("error return without exception set"), 75, "memory ran out: free some"),
         (RuntimeError("can't start new thread"), 75, "memory ran out: free some"),
-        (ValueError("odd"), 70, "ValueError: odd (a fault of pithy"),
+        (ValueError("odd"), 70, "ValueError: odd (a fault of epigram"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
@@ -271,7 +275,7 @@ def program(*lines: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
-        "from pithy.errors import guarded",
+        "from epigram.errors import guarded",
         "atexit.register(bytearray, 1 << 62)",  # what runs at an exit finds no memory either
         "def main():",
         "    print('a line')",
@@ -289,7 +293,7 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
 def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
-        "from pithy import errors",
+        "from epigram import errors",
         "atexit.register(print, 'late')",  # as the end of PyTorch, in which a signal may come
         "def main():",
         "    print('a line')",
@@ -304,7 +308,7 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
 def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
-        "from pithy import errors",
+        "from epigram import errors",
         "class Slow:",
         "    def __del__(self): print('taken apart')",
         "kept = Slow()",
@@ -321,8 +325,8 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
     lines = (
         "import resource",
         "from pathlib import Path",
-        "from pithy.errors import guarded",
-        "from pithy.training import linear",
+        "from epigram.errors import guarded",
+        "from epigram.training import linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
         "guarded(linear.fit)(None, None, None, seed=0)",
@@ -370,7 +374,7 @@ def test_a_stage_as_a_process_ends_the_same(shop: Workshop) -> None:
         (("download", "data/sources/reviews.yaml", "new/raw"), 0),
         (("validate", "new/raw", "new/out"), 65),
     ):
-        command = [sys.executable, "-m", f"pithy.stages.{step[0]}", *step[1:]]
+        command = [sys.executable, "-m", f"epigram.stages.{step[0]}", *step[1:]]
         ended = subprocess.run(command, cwd=shop.root, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == code
         assert "Traceback" not in ended.stderr

@@ -15,8 +15,8 @@ import pytest
 from steps import ENTRY, disturbed
 from toy import Toy, copied
 
+from epigram.errors import DataError, InputMissingError, ParameterError
 from flows.pipeline import execute
-from pithy.errors import DataError, InputMissingError, ParameterError
 from tasks import challenge, champion, publish, server
 from tasks.champion import Champion, Hashes
 from tasks.git import AUTHOR, git
@@ -402,7 +402,7 @@ def test_what_the_user_has_in_the_place_of_the_link_stays_and_nothing_is_promote
     own = link if kind == "file" else link / "notes"
     own.parent.mkdir(exist_ok=True)
     own.write_text("mine")
-    with pytest.raises(ParameterError, match=r"runs/champion is no link, and pithy keeps one there: move it away"):
+    with pytest.raises(ParameterError, match=r"runs/champion is no link, and epigram keeps one there: move it away"):
         champion.rollback(reign.root)
     assert own.read_text() == "mine"
     now = champion.current(reign.root)

@@ -11,10 +11,10 @@ import pytest
 import torch
 import yaml
 
-from pithy.inference.predictor import Predictor
-from pithy.stages import augment, download, encode, pos_table, pretrain, train, validate
-from pithy.systems.saved import load
-from pithy.training.threads import cores
+from epigram.inference.predictor import Predictor
+from epigram.stages import augment, download, encode, pos_table, pretrain, train, validate
+from epigram.systems.saved import load
+from epigram.training.threads import cores
 
 ROOT = Path(__file__).parents[2]
 

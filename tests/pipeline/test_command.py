@@ -32,7 +32,7 @@ def gone(process: psutil.Process) -> bool:
         (["--set", "prune"], "KEY=VALUE"),
         (["--seeds", "0,one"], "--seeds had 'one'"),
         (["--name", "../elsewhere"], "--name was '../elsewhere'"),
-        (["--name", "champion"], "--name was 'champion': runs/champion is pithy's own"),
+        (["--name", "champion"], "--name was 'champion': runs/champion is epigram's own"),
         (["--set", "systems=textcnn"], "systems was 'textcnn'"),
         (["--max-parallel", "0"], "--max-parallel"),
         (["--sets", "a=1"], "--sets"),
@@ -45,7 +45,7 @@ def test_what_cannot_run_ends_with_64_and_leaves_nothing(toy: Toy, arguments: li
     assert said in errors
     assert "Traceback" not in errors
     assert not (toy.root / "runs").exists()
-    assert not (toy.root / ".pithy" / "workspaces").exists()
+    assert not (toy.root / ".epigram" / "workspaces").exists()
 
 
 def test_a_failure_ends_with_the_stage_s_code_and_a_clear_line(done: Toy) -> None:

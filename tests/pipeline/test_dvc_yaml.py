@@ -19,23 +19,23 @@ STAGES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    return grimp.build_graph("pithy", cache_dir=None)
+    return grimp.build_graph("epigram", cache_dir=None)
 
 
 def test_every_stage_has_its_file_and_every_file_its_stage() -> None:
-    files = {path.stem for path in (ROOT / "src/pithy/stages").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (ROOT / "src/epigram/stages").glob("*.py")} - {"__init__"}
     assert files == set(STAGES)
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_declares_the_settings_that_it_reads(name: str) -> None:
-    read = importlib.import_module(f"pithy.stages.{name}").PARAMS
+    read = importlib.import_module(f"epigram.stages.{name}").PARAMS
     assert [param.replace("${key}", "{key}") for param in STAGES[name]["params"]] == list(read)
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_all_code_that_it_imports(name: str, imports: grimp.ImportGraph) -> None:
-    stage = f"pithy.stages.{name}"
+    stage = f"epigram.stages.{name}"
     deps = [ROOT / dep for dep in STAGES[name]["deps"]]
     missing = []
     for module in {stage, *imports.find_upstream_modules(stage)}:
@@ -48,7 +48,7 @@ def test_a_stage_depends_on_all_code_that_it_imports(name: str, imports: grimp.I
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_no_code_that_it_does_not_import(name: str, imports: grimp.ImportGraph) -> None:
-    stage = f"pithy.stages.{name}"
+    stage = f"epigram.stages.{name}"
     used = {stage, *imports.find_upstream_modules(stage)}
     for dep in STAGES[name]["deps"]:
         if dep.startswith("src/"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from toy import NEEDS, Toy
 
-from pithy.errors import DataError, ParameterError, TryAgainError
+from epigram.errors import DataError, ParameterError, TryAgainError
 from tasks.graph import Graph, Stage
 from tasks.publish import Run, RunFailedError
 from tasks.publish import comparison as comparison_of
@@ -200,12 +200,12 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-    import pithy.evaluation.report
+    import epigram.evaluation.report
 
     def render_run(page: Path, out: Path, run: dict[str, Any]) -> None:
         out.write_text(page.read_text() + run["name"])
 
-    monkeypatch.setattr(pithy.evaluation.report, "render_run", render_run)
+    monkeypatch.setattr(epigram.evaluation.report, "render_run", render_run)
     corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 8}, "notes": ["a note"]}
     compared = {"summary.json": json.dumps(comparison()), "report.html": "the page of ", "chosen/config.json": "{}"}
     model = {"seed-0/manifest.json": "the model"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy import Toy
 
-from pithy.errors import InputMissingError, ParameterError
+from epigram.errors import InputMissingError, ParameterError
 from tasks import graph
 
 

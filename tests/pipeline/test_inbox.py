@@ -12,10 +12,10 @@ from steps import APPENDED, disturbed
 from test_retrain import PARAMS, SOURCE, Shop, reviews
 
 import flows.retrain
+from epigram.corpus import incoming
+from epigram.errors import DataError
+from epigram.files import write_text
 from flows.retrain import Retraining
-from pithy.corpus import incoming
-from pithy.errors import DataError
-from pithy.files import write_text
 from tasks import inbox
 from tasks.ingest import Arrival
 

@@ -11,8 +11,8 @@ import pytest
 from bad_input import Workshop
 from markupsafe import escape
 
-from pithy.evaluation import pictures
-from pithy.evaluation.record import Metrics, from_json
+from epigram.evaluation import pictures
+from epigram.evaluation.record import Metrics, from_json
 from tasks import markdown
 
 NAMES_OF_JAVASCRIPT = [
@@ -86,7 +86,7 @@ def test_every_label_is_kept_as_it_is(shop: Workshop) -> None:
 
 
 def test_the_model_answers_with_them(shop: Workshop) -> None:
-    ended = shop.pithy("predict", "data/compared/chosen", "--json", *WORDS)
+    ended = shop.epigram("predict", "data/compared/chosen", "--json", *WORDS)
     assert ended.code == 0, ended.err
     answers = [json.loads(line) for line in ended.out.split("\n") if line]
     assert [answer["label"] for answer in answers] == ODD
@@ -145,5 +145,7 @@ def test_control_characters_are_refused_by_validate(bad: str, tmp_path: Path) ->
     shop.validated(multi, suffix="jsonl", task="multi").refused(65, "9 × control character in a label")
     shop.validated(content, suffix="jsonl", labels=["x", bad]).refused(64, "labels has", "control characters are not")
     (tmp_path / "own.jsonl").write_text(content)
-    shop.pithy("add", "own.jsonl", "--name", "own").refused(65, "own.jsonl has the label", "control characters are not")
+    shop.epigram("add", "own.jsonl", "--name", "own").refused(
+        65, "own.jsonl has the label", "control characters are not"
+    )
     assert not (tmp_path / "data/sources/own.yaml").exists()

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from toy import Toy
 
-from pithy.errors import ParameterError
+from epigram.errors import ParameterError
 from tasks import overrides
 from tasks.request import Request
 
@@ -39,7 +39,7 @@ def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
 
 
 def test_all_is_every_system_that_the_data_can_train(toy: Toy) -> None:
-    from pithy.systems.registry import RECIPES
+    from epigram.systems.registry import RECIPES
 
     assert list(written(toy, systems=("all",))["systems"]) == list(RECIPES)
     plain = written(toy, dataset="other", systems=("all",))["systems"]

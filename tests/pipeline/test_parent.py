@@ -28,7 +28,7 @@ ASKS = (
 HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
-    "from pithy import parent",
+    "from epigram import parent",
     "parent.LOOK = 1.0",
     "parent.stand_between()",
 )

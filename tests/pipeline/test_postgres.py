@@ -33,7 +33,7 @@ def postgres() -> Iterator[str]:
     """The address of a new database cluster, without the database's name."""
     where = programs()
     user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-    folder = Path(tempfile.mkdtemp(prefix="pithy-postgres-"))  # pytest's own folder is closed to another user
+    folder = Path(tempfile.mkdtemp(prefix="epigram-postgres-"))  # pytest's own folder is closed to another user
     try:
         (folder / "password").write_text(PASSWORD)
         if user:

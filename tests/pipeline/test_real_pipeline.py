@@ -79,7 +79,7 @@ def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Pat
     assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
     assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
     assert "Speed on this machine" in (other / "runs/latest/report.html").read_text()
-    answers = run(other, sys.executable, "-m", "pithy.cli", "predict", "runs/latest/model", *TEXTS)
+    answers = run(other, sys.executable, "-m", "epigram.cli", "predict", "runs/latest/model", *TEXTS)
     assert [line.split("\t")[0] for line in answers.splitlines()] == list(TEXTS.values())
 
 
@@ -90,7 +90,7 @@ def test_a_parameter_of_prune_runs_what_comes_after_only(finished: Path) -> None
 
 
 def test_a_touched_helper_module_runs_what_imports_it(finished: Path) -> None:
-    helper = finished / "src/pithy/training/batches.py"
+    helper = finished / "src/epigram/training/batches.py"
     before = helper.read_text()
     helper.write_text(before + "\n# changed\n")
     stages = executed(finished, "--dry")

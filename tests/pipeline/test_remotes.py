@@ -43,7 +43,7 @@ def shared(request: pytest.FixtureRequest, done: Toy, tmp_path: Path, monkeypatc
         address = request.getfixturevalue("s3")
         bucket = tmp_path.name.replace("_", "-")
         boto3.client("s3", endpoint_url=address).create_bucket(Bucket=bucket)
-        done.shell("dvc", "remote", "add", "--default", "store", f"s3://{bucket}/pithy")
+        done.shell("dvc", "remote", "add", "--default", "store", f"s3://{bucket}/epigram")
         done.shell("dvc", "remote", "modify", "--local", "store", "endpointurl", address)
     commit(done)
     return done

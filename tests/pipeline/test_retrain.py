@@ -15,9 +15,9 @@ import pytest
 from shop import PARAMS, SOURCE, lay_out, reviews
 from toy import command_env
 
-from pithy.errors import DataError, InputMissingError, ParameterError, TryAgainError
-from pithy.files import write_text
-from pithy.settings import DriftSettings, load
+from epigram.errors import DataError, InputMissingError, ParameterError, TryAgainError
+from epigram.files import write_text
+from epigram.settings import DriftSettings, load
 from tasks import champion, drift, graph, ingest
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -135,7 +135,7 @@ def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
     result = shop.retrain()
     assert (result.promoted, result.reason) == (False, "the same model as the champion: nothing has changed")
     shop.arrive("later.csv", reviews(4, "slang", seed=1))  # as it may while a run is under way
-    place = next(path for path in (shop.root / ".pithy" / "workspaces").iterdir() if path.is_dir())
+    place = next(path for path in (shop.root / ".epigram" / "workspaces").iterdir() if path.is_dir())
     assert graph.read(place).current == {"everything"}
 
 

@@ -12,8 +12,8 @@ from toy import Toy
 
 import flows.drift
 import flows.retrain
+from epigram.evaluation.drift import Measure
 from flows.retrain import Retraining
-from pithy.evaluation.drift import Measure
 from tasks import anew, champion, drift, ingest
 from tasks.drift import Drift, Texts
 

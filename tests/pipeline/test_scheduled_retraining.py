@@ -24,7 +24,7 @@ deployments:
     parameters: {root: "{{ $PWD }}"}
     schedules: [{interval: 20}]
     concurrency_limit: {limit: 1, collision_strategy: CANCEL_NEW}
-    work_pool: {name: pithy}
+    work_pool: {name: epigram}
 """
 
 

@@ -37,7 +37,7 @@ def toy_served(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def serving(toy_served: Toy, ear: tuple[str, list[dict[str, Any]]]) -> Iterator[Serving]:
     (toy_served.root / "step.py").write_text((toy_served.root / "step.py").read_text() + "# not committed\n")
-    served = Serving(toy_served, PITHY_WEBHOOK=f"{ear[0]}/{SECRET}")
+    served = Serving(toy_served, EPIGRAM_WEBHOOK=f"{ear[0]}/{SECRET}")
     try:
         until(lambda: served.runs(state_type="COMPLETED"))
         served.settle()
@@ -178,7 +178,7 @@ def test_stopping_what_is_not_served_ends_nobody(toy: Toy) -> None:
         ),
         ({"DATABASE": "mysql://me:x9s3cret@127.0.0.1/runs"}, 64, "DATABASE began with mysql"),
         ({"DATABASE": "x9s3cret"}, 64, "DATABASE is no address"),
-        ({"PITHY_WEBHOOK": "hooks.example/x9s3cret"}, 64, "PITHY_WEBHOOK is no address"),
+        ({"EPIGRAM_WEBHOOK": "hooks.example/x9s3cret"}, 64, "EPIGRAM_WEBHOOK is no address"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_one_clear_line(
@@ -233,4 +233,4 @@ def test_a_notice_that_cannot_be_sent_is_said_without_its_address(
         assert httpx.post(f"{address}x", content="a guess").status_code == httpx.codes.NOT_FOUND
         assert httpx.post(address, content="a text").status_code == httpx.codes.ACCEPTED
         until(lambda: said.append(capsys.readouterr().err) or "".join(said), 30)
-    assert "".join(said) == "a notice could not be sent to PITHY_WEBHOOK: ConnectError\n"
+    assert "".join(said) == "a notice could not be sent to EPIGRAM_WEBHOOK: ConnectError\n"

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from bad_input import ROWS, Workshop
 
-from pithy.evaluation.record import read
-from pithy.files import sha256
-from pithy.systems.saved import load
-from pithy.text.view import View
-from pithy.training.predict import predict
-from pithy.training.thresholds import tuned_thresholds
-from pithy.training.views import batches_of
+from epigram.evaluation.record import read
+from epigram.files import sha256
+from epigram.systems.saved import load
+from epigram.text.view import View
+from epigram.training.predict import predict
+from epigram.training.thresholds import tuned_thresholds
+from epigram.training.views import batches_of
 
 FOOD = ("饭店", "味道", "早餐", "菜单")
 SYSTEMS = {
@@ -49,14 +49,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def answers(shop: Workshop, model: str, texts: list[str]) -> list[str]:
-    ended = shop.pithy("predict", model, *texts)
+    ended = shop.epigram("predict", model, *texts)
     assert ended.code == 0, ended.err
     return [line.split("\t")[0] for line in ended.out.splitlines()]
 
 
 def named(shop: Workshop, model: str, texts: list[str], cuts: list[float]) -> list[str]:
     """The labels above the thresholds `cuts`, by the probabilities that the command prints."""
-    shown = [json.loads(line) for line in shop.pithy("predict", model, "--json", *texts).out.splitlines()]
+    shown = [json.loads(line) for line in shop.epigram("predict", model, "--json", *texts).out.splitlines()]
     return [
         ", ".join(
             label for (label, p), cut in zip(row["probabilities"].items(), cuts, strict=True) if np.float32(p) > cut

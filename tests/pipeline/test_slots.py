@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from pithy.training.threads import cores
+from epigram.training.threads import cores
 from tasks.slots import Slots, needed
 
 

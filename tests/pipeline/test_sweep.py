@@ -13,7 +13,7 @@ import pytest
 from test_command import gone, until
 from toy import Toy
 
-from pithy.errors import ParameterError
+from epigram.errors import ParameterError
 from tasks.request import Request
 from tasks.sweep import Result, best, ranked, trials
 from tests.pipeline.test_real_pipeline import tree

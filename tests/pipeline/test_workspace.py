@@ -13,8 +13,8 @@ import pytest
 from dvc.repo import Repo
 from toy import Toy, copied
 
-from pithy.errors import InputMissingError, ParameterError, TryAgainError
-from pithy.files import atomic_file, atomic_folder
+from epigram.errors import InputMissingError, ParameterError, TryAgainError
+from epigram.files import atomic_file, atomic_folder
 from tasks import graph, workspace
 from tasks.request import Request
 from tasks.workspace import Place
@@ -138,7 +138,7 @@ def test_a_repository_without_a_commit_has_workspaces_too(toy: Toy, tmp_path: Pa
 
 def test_a_workspace_that_was_deleted_comes_back(toy: Toy) -> None:
     place = opened(toy, dataset="other")
-    toy.shell("rm", "-rf", ".pithy")
+    toy.shell("rm", "-rf", ".epigram")
     assert opened(toy, dataset="other").path == place.path
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from pithy.training.checkpoint import Checkpoints
+from epigram.training.checkpoint import Checkpoints
 from tests.resume.runs import BATCHES, GRADIENT, KilledError, ended, trainer
 
 # Where each one dies: at a batch of train, in the middle of a step, or at a batch of dev.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from pithy.errors import ParameterError, TryAgainError
-from pithy.training.checkpoint import finish, finished, kept
-from pithy.training.loop import Trainer
-from pithy.training.record import Progress
+from epigram.errors import ParameterError, TryAgainError
+from epigram.training.checkpoint import finish, finished, kept
+from epigram.training.loop import Trainer
+from epigram.training.record import Progress
 from tests.resume.runs import BATCHES, KilledError, ended, trainer
 
 BAD = 5  # the step, from 1, whose loss is no number
@@ -209,7 +209,7 @@ def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
 
 
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    from pithy.training.progress import Printer
+    from epigram.training.progress import Printer
 
     Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="goes on from step 3 of 4"))
     assert capsys.readouterr().out == "dmsp seed 0: goes on from step 3 of 4\n"

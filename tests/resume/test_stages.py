@@ -15,10 +15,10 @@ import pytest
 import torch
 import yaml
 
-from pithy.pruning.depth import layer_accuracies
-from pithy.systems.saved import load
-from pithy.text.view import View
-from pithy.training.views import batches_of
+from epigram.pruning.depth import layer_accuracies
+from epigram.systems.saved import load
+from epigram.text.view import View
+from epigram.training.views import batches_of
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"width": 32, "depth": 5, "heads": 2, "hidden": 32}
@@ -39,9 +39,9 @@ class Place:
 
     def start(self, stage: str, often: str = "0") -> subprocess.Popen[str]:
         """Start a stage, which writes a checkpoint after every step unless `often` says otherwise."""
-        own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "PITHY_PROGRESS": "lines"}
-        env = {**os.environ, **own, "PITHY_CHECKPOINT_SECONDS": often}
-        command = [sys.executable, "-m", *f"pithy.stages.{COMMANDS.get(stage, stage)}".split()]
+        own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "EPIGRAM_PROGRESS": "lines"}
+        env = {**os.environ, **own, "EPIGRAM_CHECKPOINT_SECONDS": often}
+        command = [sys.executable, "-m", *f"epigram.stages.{COMMANDS.get(stage, stage)}".split()]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, cwd=self.root, env=env, **pipes)
 
@@ -64,7 +64,7 @@ class Place:
 
     def states(self, stage: str) -> list[Path]:
         """The checkpoints of the stage; folders may go while we look."""
-        folders = (Path(folder) for folder, _, _ in os.walk(self.root / ".pithy" / "state" / stage))
+        folders = (Path(folder) for folder, _, _ in os.walk(self.root / ".epigram" / "state" / stage))
         return sorted(folder for folder in folders if folder.name.startswith("step-"))
 
     def stop(self, stage: str, number: signal.Signals, after: int = 2) -> tuple[int, str]:
@@ -127,7 +127,7 @@ def test_a_stopped_stage_goes_on(
     assert place.states(stage)
     assert "goes on from step" in place.run(stage)
     assert place.digest(stage) == prepared.digest(stage)
-    assert not (place.root / ".pithy" / "state" / stage / OUTPUTS[stage].rpartition("/")[2]).exists()
+    assert not (place.root / ".epigram" / "state" / stage / OUTPUTS[stage].rpartition("/")[2]).exists()
 
 
 def test_a_stage_that_is_asked_to_stop_writes_where_it_stands(place: Place) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from pithy.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
-from pithy.heads.linear import LinearConfig, LinearHead
-from pithy.layers.encoder import Encoder
-from pithy.layers.types import Context, Encoded, Tokens
-from pithy.systems.model import Classifier
-from pithy.training.batches import TextBatches
+from epigram.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
+from epigram.heads.linear import LinearConfig, LinearHead
+from epigram.layers.encoder import Encoder
+from epigram.layers.types import Context, Encoded, Tokens
+from epigram.systems.model import Classifier
+from epigram.training.batches import TextBatches
 
 FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
 WORDS = np.arange(8)

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pithy.layers.types import Prediction, Tokens
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
-from pithy.training.record import Record
+from epigram.layers.types import Prediction, Tokens
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
+from epigram.training.record import Record
 
 DEV, FIRST = 10, 2  # dev texts; the token id of the first one, those of the others follow
 CONFIG: dict[str, Any] = {

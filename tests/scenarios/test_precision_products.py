@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pithy.layers.types import Tokens
-from pithy.training import precision
-from pithy.training.precision import Precision, lowered, products
+from epigram.layers.types import Tokens
+from epigram.training import precision
+from epigram.training.precision import Precision, lowered, products
 from tests.scenarios.scripted import Dev, prepared
 
 CPU = torch.device("cpu")

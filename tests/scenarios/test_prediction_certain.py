@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from pithy.inference.predictor import Answer, Predictor
+from epigram.inference.predictor import Answer, Predictor
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import (
     LABELS,
@@ -67,7 +67,7 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def exported(shop: Workshop, model: str) -> None:
-    ended = shop.pithy("export", model, "exported")
+    ended = shop.epigram("export", model, "exported")
     assert ended.code == 0, ended.err
 
 
@@ -83,14 +83,14 @@ MODELS = ["data/pruned/textcnn/seed-0", "data/pruned/tfidf_svm/seed-0", "data/re
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_command_names_the_right_label(single: Workshop, model: str) -> None:
-    shown = [line.split("\t") for line in single.pithy("predict", model, *ONE).out.splitlines()]
+    shown = [line.split("\t") for line in single.epigram("predict", model, *ONE).out.splitlines()]
     assert [(label, text) for label, _, text in shown] == [(label, text) for text, label in ONE.items()]
     assert all(float(p) > SURE for _, p, _ in shown)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_json_gives_the_right_label_its_probability(single: Workshop, model: str) -> None:
-    shown = [json.loads(line) for line in single.pithy("predict", model, "--json", *ONE).out.splitlines()]
+    shown = [json.loads(line) for line in single.epigram("predict", model, "--json", *ONE).out.splitlines()]
     assert [(row["text"], row["label"]) for row in shown] == list(ONE.items())
     for row in shown:
         assert_one_sure(row["label"], row["probabilities"])
@@ -111,7 +111,7 @@ def test_python_gives_the_right_label_its_probability(single: Workshop, model: s
 def test_the_transformers_library_names_the_right_label(single: Workshop) -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-    import pithy.hf  # noqa: F401  registers the model
+    import epigram.hf  # noqa: F401  registers the model
 
     folder = single.root / "data/pruned/textcnn/seed-0"
     model, read = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
@@ -136,8 +136,8 @@ def test_the_report_counts_every_class_under_its_name(single: Workshop, name: st
 @pytest.mark.parametrize("model", ["data/models/textcnn/seed-0", "data/models/tfidf_svm/seed-0", "exported"])
 def test_several_labels_are_named_where_their_words_stand(several: Workshop, model: str) -> None:
     wanted = [", ".join(label for label in LABELS if label in labels) for labels in SEVERAL.values()]
-    text = [line.split("\t")[0] for line in several.pithy("predict", model, *SEVERAL).out.splitlines()]
-    rows = [json.loads(line) for line in several.pithy("predict", model, "--json", *SEVERAL).out.splitlines()]
+    text = [line.split("\t")[0] for line in several.epigram("predict", model, *SEVERAL).out.splitlines()]
+    rows = [json.loads(line) for line in several.epigram("predict", model, "--json", *SEVERAL).out.splitlines()]
     answers = Predictor(several.root / model).answer(list(SEVERAL))
     assert text == [row["label"] for row in rows] == [answer.label for answer in answers] == wanted
     for probabilities in [*(row["probabilities"] for row in rows), *(answer.probabilities for answer in answers)]:
@@ -150,7 +150,7 @@ def test_several_labels_are_named_where_their_words_stand(several: Workshop, mod
 def test_the_transformers_library_gives_several_labels_their_probabilities(several: Workshop) -> None:
     from transformers import pipeline
 
-    import pithy.hf  # noqa: F401  registers the model
+    import epigram.hf  # noqa: F401  registers the model
 
     classify: Any = pipeline("text-classification", str(several.root / "data/models/textcnn/seed-0"), device="cpu")
     for text, labels in SEVERAL.items():
@@ -161,7 +161,7 @@ def test_the_transformers_library_gives_several_labels_their_probabilities(sever
 def test_the_deciding_word_is_labelled_by_its_label(tagged: Workshop, model: str) -> None:
     texts = {"some goal today": "goal", "coin again": "coin", "people under canvas": "canvas"}
     kinds = dict(zip(texts, ("sport", "money", "arts"), strict=True))
-    shown = [line.split("\t") for line in tagged.pithy("predict", model, *texts).out.splitlines()]
+    shown = [line.split("\t") for line in tagged.epigram("predict", model, *texts).out.splitlines()]
     assert [label for label, *_ in shown] == list(kinds.values())
     marked = [text.replace(word, f"[{word}|{kinds[text]}]") for text, word in texts.items()]
     assert [text for *_, text in shown] == marked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pithy.inference.words import Word, marked, words_of
-from pithy.text.words import Located
-from pithy.training.predict import Predicted
+from epigram.inference.words import Word, marked, words_of
+from epigram.text.words import Located
+from epigram.training.predict import Predicted
 
 LABELS = ["O", "PER", "LOC"]
 TEXTS = ["Ann met Bob", "in Rome"]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from pithy.heads.depth_control import DepthControl
-from pithy.pruning import depth as module
-from pithy.pruning.depth import Pruned, layer_accuracies, prune, shallower
-from pithy.pruning.probe import probe
-from pithy.pruning.tradeoff import record_of
-from pithy.settings import PruneSettings
-from pithy.systems.saved import Saved, TextFrame
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
+from epigram.heads.depth_control import DepthControl
+from epigram.pruning import depth as module
+from epigram.pruning.depth import Pruned, layer_accuracies, prune, shallower
+from epigram.pruning.probe import probe
+from epigram.pruning.tradeoff import record_of
+from epigram.settings import PruneSettings
+from epigram.systems.saved import Saved, TextFrame
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
 from tests.scenarios.layered import (
     CONTEXT,
     ONE_WRONG,

@@ -14,12 +14,12 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from pithy.evaluation import measure
-from pithy.evaluation.formats import amount, percent
-from pithy.evaluation.summary import Row, read_summary
-from pithy.evaluation.terminal import comparison_table
-from pithy.text.view import View
-from pithy.training.batches import TextBatches
+from epigram.evaluation import measure
+from epigram.evaluation.formats import amount, percent
+from epigram.evaluation.summary import Row, read_summary
+from epigram.evaluation.terminal import comparison_table
+from epigram.text.view import View
+from epigram.training.batches import TextBatches
 from tasks import markdown
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pithy.layers.types import Context
-from pithy.systems.registry import RECIPES
-from pithy.training.batches import TextBatches
-from pithy.training.linear import fit
-from pithy.training.predict import predict
+from epigram.layers.types import Context
+from epigram.systems.registry import RECIPES
+from epigram.training.batches import TextBatches
+from epigram.training.linear import fit
+from epigram.training.predict import predict
 
 ROWS = 20
 MARGIN = ROWS / (ROWS + 1)

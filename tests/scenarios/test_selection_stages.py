@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pithy.inference.predictor import Predictor
-from pithy.systems.saved import load
+from epigram.inference.predictor import Predictor
+from epigram.systems.saved import load
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import (
     LABELS,

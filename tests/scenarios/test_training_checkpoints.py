@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.errors import ParameterError
-from pithy.training import checkpoint, parallel
-from pithy.training.checkpoint import Checkpoints, pause
-from pithy.training.state import State
+from epigram.errors import ParameterError
+from epigram.training import checkpoint, parallel
+from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.state import State
 
 
 class Clock:
@@ -161,7 +161,12 @@ def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_p
 
 @pytest.mark.parametrize(
     ("name", "counts"),
-    [("pithy.layers.own", True), ("pithy.encoders.own", True), ("pithy.training.own", True), ("other.layers", False)],
+    [
+        ("epigram.layers.own", True),
+        ("epigram.encoders.own", True),
+        ("epigram.training.own", True),
+        ("other.layers", False),
+    ],
 )
 def test_a_change_of_any_loaded_module_of_ours_gives_another_fingerprint(
     name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pithy.settings import System
-from pithy.systems.registry import recipe_of
-from pithy.training.config import TrainingConfig, configure
+from epigram.settings import System
+from epigram.systems.registry import recipe_of
+from epigram.training.config import TrainingConfig, configure
 
 # textcnn's own: learning_rate 1e-3, batch_size 32, epochs 10, patience 3; the loop's: 1e-3, 64, 20, 5
 

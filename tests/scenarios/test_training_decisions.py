@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pithy.training.loop import DivergedError
-from pithy.training.record import pace
+from epigram.training.loop import DivergedError
+from epigram.training.record import pace
 from tests.scenarios.scripted import Dev, Run, prepared, trained
 
 WORSE = Dev(3)

@@ -18,21 +18,21 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from pithy.layers.types import Context, Prediction, Tokens
-from pithy.settings import PosTableSettings
-from pithy.stages import train
-from pithy.systems.chance import ChanceConfig
-from pithy.systems.linear_svm import LinearSvmConfig
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load
-from pithy.text.pos_table import build, save
-from pithy.text.view import View
-from pithy.training import chance, linear, run
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig, configure
-from pithy.training.predict import predict
-from pithy.training.tuning import thresholds_of
-from pithy.training.views import batches_of, context_of, cut_short, frame_of
+from epigram.layers.types import Context, Prediction, Tokens
+from epigram.settings import PosTableSettings
+from epigram.stages import train
+from epigram.systems.chance import ChanceConfig
+from epigram.systems.linear_svm import LinearSvmConfig
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load
+from epigram.text.pos_table import build, save
+from epigram.text.view import View
+from epigram.training import chance, linear, run
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig, configure
+from epigram.training.predict import predict
+from epigram.training.tuning import thresholds_of
+from epigram.training.views import batches_of, context_of, cut_short, frame_of
 from tests.unit.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from pithy.layers.types import Context
-from pithy.systems.registry import RECIPES
-from pithy.training.config import TrainingConfig
-from pithy.training.optimizers import optimizer
-from pithy.training.step import descend
+from epigram.layers.types import Context
+from epigram.systems.registry import RECIPES
+from epigram.training.config import TrainingConfig
+from epigram.training.optimizers import optimizer
+from epigram.training.step import descend
 from tests.scenarios.scripted import Dev, prepared
 
 GRADIENTS = [1.0, -0.5, 2.0, 0.25]

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pithy.layers.types import Tokens
-from pithy.settings import PretrainSettings
-from pithy.systems.saved import TextFrame
-from pithy.training.masked_language import Pretrainer
-from pithy.training.masking import Masking
-from pithy.training.shards import Shards, Texts
+from epigram.layers.types import Tokens
+from epigram.settings import PretrainSettings
+from epigram.systems.saved import TextFrame
+from epigram.training.masked_language import Pretrainer
+from epigram.training.masking import Masking
+from epigram.training.shards import Shards, Texts
 
 VOCABULARY, MASK = 12, 4
 CPU = torch.device("cpu")

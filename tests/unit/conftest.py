@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from text_samples import encoded_in
 
-from pithy.settings import PosTableSettings
-from pithy.text.pos_table import build, save
+from epigram.settings import PosTableSettings
+from epigram.text.pos_table import build, save
 
 
 @pytest.fixture(scope="session")

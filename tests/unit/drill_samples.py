@@ -22,7 +22,7 @@ OUTPUTS = {
     "pretrain@token": "data/pretrained/token",
     f"train@{NEURAL}": f"data/models/{NEURAL}",
 }
-IGNORED = "/data/\n/.pithy/\n/.dvc/\n/runs/\n"
+IGNORED = "/data/\n/.epigram/\n/.dvc/\n/runs/\n"
 ENDED = "true"  # a command that has ended before a fault comes
 Scripts = dict[str, str | list[str]]
 
@@ -48,7 +48,7 @@ class ScriptedBench(Bench):
         return self._next("mend")
 
     def stage(self, name: str, *_: str, **env: str) -> Running:
-        return self._next("stage", "pithy.stages.train", **env)
+        return self._next("stage", "epigram.stages.train", **env)
 
     @contextlib.contextmanager
     def full(self, left: int) -> Iterator[None]:
@@ -106,7 +106,7 @@ def _done(repo: Path, name: str) -> dict[str, Any]:
     digest = _digest(name)
     _write(repo / OUTPUTS[name] / "result.txt", name)
     _write(repo / ".dvc/cache/files/md5" / digest[:2] / digest[2:], name)
-    return {"cmd": f"python -m pithy.stages.{name}", "deps": [], "outs": [{"path": OUTPUTS[name], "md5": digest}]}
+    return {"cmd": f"python -m epigram.stages.{name}", "deps": [], "outs": [{"path": OUTPUTS[name], "md5": digest}]}
 
 
 def _digest(text: str) -> str:

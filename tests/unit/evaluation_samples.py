@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pithy.evaluation.record import Cost, Evaluation, Task, write
-from pithy.evaluation.splits import Said, Split, Target
-from pithy.evaluation.system import evaluate_system
-from pithy.evaluation.words import Words
-from pithy.settings import EvaluateSettings
+from epigram.evaluation.record import Cost, Evaluation, Task, write
+from epigram.evaluation.splits import Said, Split, Target
+from epigram.evaluation.system import evaluate_system
+from epigram.evaluation.words import Words
+from epigram.settings import EvaluateSettings
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 

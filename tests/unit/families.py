@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from pithy.encoders.pretrained import PretrainedEncoder
-from pithy.layers.types import Context, Tokens
-from pithy.systems.model import Classifier
-from pithy.systems.recipe import Recipe
+from epigram.encoders.pretrained import PretrainedEncoder
+from epigram.layers.types import Context, Tokens
+from epigram.systems.model import Classifier
+from epigram.systems.recipe import Recipe
 
 VOCABULARY, PAD, MASK, DEPTH = 40, 1, 4, 3
 PREFIX = (2, 10, MASK, 11, MASK)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pithy.layers.types import Context
-from pithy.systems.recipe import Recipe
-from pithy.systems.saved import TextFrame, save
-from pithy.text.encoding import TextEncoder
-from pithy.text.tokenizers import SPECIALS, by_character, by_word
-from pithy.training.batches import TextBatches
-from pithy.training.linear import fit
+from epigram.layers.types import Context
+from epigram.systems.recipe import Recipe
+from epigram.systems.saved import TextFrame, save
+from epigram.text.encoding import TextEncoder
+from epigram.text.tokenizers import SPECIALS, by_character, by_word
+from epigram.training.batches import TextBatches
+from epigram.training.linear import fit
 
 LABELS = ["food", "room", "staff"]
 TRAIN = {

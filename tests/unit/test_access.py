@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pithy.corpus import queries
-from pithy.corpus.access import contained, hidden, masked, zone
-from pithy.corpus.queries import write_table
-from pithy.corpus.readers.packed import JsonFiles, read_json_files
-from pithy.corpus.source import read_source
-from pithy.errors import ParameterError, SourceUnavailableError
-from pithy.settings import load
+from epigram.corpus import queries
+from epigram.corpus.access import contained, hidden, masked, zone
+from epigram.corpus.queries import write_table
+from epigram.corpus.readers.packed import JsonFiles, read_json_files
+from epigram.corpus.source import read_source
+from epigram.errors import ParameterError, SourceUnavailableError
+from epigram.settings import load
 
 SECRET = "hunter2"
 
@@ -27,7 +27,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    monkeypatch.delenv("PITHY_SOURCE_VARIABLES", raising=False)
+    monkeypatch.delenv("EPIGRAM_SOURCE_VARIABLES", raising=False)
     seen: list[dict[str, Any]] = []
 
     def read(query: str, uri: str, **_: Any) -> pl.DataFrame:
@@ -47,8 +47,8 @@ def test_a_variable_that_is_not_allowed_is_not_read(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("REVIEWS", "postgresql://me@127.0.0.1/reviews")
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "REVIEWS, OTHER")
-    words = r"AWS_SECRET_ACCESS_KEY, which it may not read: .* PITHY_SOURCE_VARIABLES=OTHER,REVIEWS,AWS_SECRET"
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "REVIEWS, OTHER")
+    words = r"AWS_SECRET_ACCESS_KEY, which it may not read: .* EPIGRAM_SOURCE_VARIABLES=OTHER,REVIEWS,AWS_SECRET"
     with pytest.raises(ParameterError, match=words) as caught:
         table("postgresql://x@host/${AWS_SECRET_ACCESS_KEY}")
     assert SECRET not in str(caught.value)
@@ -61,7 +61,7 @@ def test_a_variable_that_is_not_allowed_is_not_read(
 
 def test_nothing_is_allowed_by_default(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REVIEWS", "postgresql://me@127.0.0.1/reviews")
-    with pytest.raises(ParameterError, match="PITHY_SOURCE_VARIABLES=REVIEWS in your environment"):
+    with pytest.raises(ParameterError, match="EPIGRAM_SOURCE_VARIABLES=REVIEWS in your environment"):
         table("${REVIEWS}")
 
 
@@ -72,9 +72,9 @@ def test_drivers_see_no_credentials_but_those_that_are_allowed(
         monkeypatch.setenv(name, SECRET)
     before = dict(os.environ)
     table("postgresql://evil.example/db")
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "PGPASSWORD,HF_TOKEN")
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "PGPASSWORD,HF_TOKEN")
     table("postgresql://mine.example/db")
-    assert dict(os.environ) == before | {"PITHY_SOURCE_VARIABLES": "PGPASSWORD,HF_TOKEN"}
+    assert dict(os.environ) == before | {"EPIGRAM_SOURCE_VARIABLES": "PGPASSWORD,HF_TOKEN"}
     known = [{name for name, value in each["environment"].items() if value == SECRET} for each in asked]
     assert known == [{"PATH_OF_MINE"}, {"PATH_OF_MINE", "PGPASSWORD", "HF_TOKEN"}]
     assert asked[0]["environment"]["HF_HOME"] == os.devnull
@@ -119,7 +119,7 @@ def test_a_database_outside_the_project_is_not_opened(
 ) -> None:
     monkeypatch.setenv("PLACE", str(Path.cwd()))
     monkeypatch.setenv("PROJECT", f"sqlite:///{Path.cwd()}")
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "PLACE,PROJECT")
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "PLACE,PROJECT")
     sqlite3.connect(Path.cwd().parent / "outside.db").close()
     with pytest.raises(ParameterError, match="outside the project"):
         table(address)
@@ -137,7 +137,7 @@ def test_the_driver_opens_the_file_that_was_checked(
     table("sqlite:///file:/x.db")
     monkeypatch.setenv("ANYWHERE", f"sqlite:///{Path.cwd().parent / 'mine.db'}")
     (Path.cwd().parent / "mine.db").touch()
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "ANYWHERE")
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "ANYWHERE")
     table("${ANYWHERE}")
     here = Path.cwd()
     assert [each["uri"] for each in asked] == [

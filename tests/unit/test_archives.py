@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pithy.corpus import archives
-from pithy.corpus.limits import Limits
-from pithy.errors import DataError
+from epigram.corpus import archives
+from epigram.corpus.limits import Limits
+from epigram.errors import DataError
 
 
 def tar_gz(path: Path, files: dict[str, bytes], *extra: tarfile.TarInfo) -> Path:

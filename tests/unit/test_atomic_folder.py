@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from pithy import files
-from pithy.errors import TryAgainError
-from pithy.files import atomic_folder
+from epigram import files
+from epigram.errors import TryAgainError
+from epigram.files import atomic_folder
 
 ROUNDS = 200
 TWO_RENAMES = pytest.param(lambda new, path: False, id="two renames")

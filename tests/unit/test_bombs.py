@@ -15,14 +15,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pithy.corpus import archives
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.limits import Limits
-from pithy.corpus.readers.parquet import Parquet, read
-from pithy.corpus.source import Archive, File
-from pithy.errors import DataError
-from pithy.settings import DownloadSettings
-from pithy.text.vector_files import open_vectors
+from epigram.corpus import archives
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.limits import Limits
+from epigram.corpus.readers.parquet import Parquet, read
+from epigram.corpus.source import Archive, File
+from epigram.errors import DataError
+from epigram.settings import DownloadSettings
+from epigram.text.vector_files import open_vectors
 
 MIB = 1 << 20
 
@@ -165,7 +165,7 @@ def test_a_file_with_the_right_checksum_is_not_opened(tmp_path: Path, monkeypatc
 def test_a_mirrors_checksum_is_verified_before_the_file_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path))
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path))
     (tmp_path / "x.txt.gz").write_bytes(b"no gzip at all")
     file = File(path="x.txt", mirror="x.txt.gz", mirror_sha256="0" * 64, sha256="1" * 64)
     with pytest.raises(DataError, match=r"has the checksum .*000000000000… was expected"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from pithy.evaluation import calibration
-from pithy.evaluation.arrays import Bools, Floats
+from epigram.evaluation import calibration
+from epigram.evaluation.arrays import Bools, Floats
 
 
 def drawn(rows: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Floats, Bools]:

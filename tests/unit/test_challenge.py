@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pithy.evaluation.challenge import Decision, decide
-from pithy.evaluation.outcomes import Judged, judge
+from epigram.evaluation.challenge import Decision, decide
+from epigram.evaluation.outcomes import Judged, judge
 
 LABELS = ["a", "b", "c"]
 GOLD = np.repeat([0, 1, 2], [100, 80, 20])

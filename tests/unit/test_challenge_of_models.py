@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pithy.files import write_json
-from pithy.settings import EvaluateSettings, RetrainSettings
-from pithy.values import typed
+from epigram.files import write_json
+from epigram.settings import EvaluateSettings, RetrainSettings
+from epigram.values import typed
 from tasks import challenge
 from tasks.champion import Hashes
 
@@ -41,7 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
         rows = [(f"{label} {n}", named[LABELS.index(label)]) for label in LABELS for n in range(20)]
         pl.DataFrame(rows, schema=["text", "label"], orient="row").write_parquet(tmp_path / f"{split}.parquet")
-    monkeypatch.setattr("pithy.inference.predictor.Predictor", Model)
+    monkeypatch.setattr("epigram.inference.predictor.Predictor", Model)
     return tmp_path
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pithy.layers.types import Context, Tokens
-from pithy.systems.chance import Chance, ChanceConfig
-from pithy.training.batches import TextBatches
-from pithy.training.chance import fit
+from epigram.layers.types import Context, Tokens
+from epigram.systems.chance import Chance, ChanceConfig
+from epigram.training.batches import TextBatches
+from epigram.training.chance import fit
 
 TEXTS = 20_000
 FREQUENCY = torch.tensor([0.6, 0.3, 0.1, 0.0])

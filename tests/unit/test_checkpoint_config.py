@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pithy.encoders.config_check import check_config
-from pithy.encoders.outline import outlined
-from pithy.encoders.pretrained import PretrainedConfig
-from pithy.errors import DataError
+from epigram.encoders.config_check import check_config
+from epigram.encoders.outline import outlined
+from epigram.encoders.pretrained import PretrainedConfig
+from epigram.errors import DataError
 from tests.unit.families import FAMILIES, OTHERS, built, checkpoint, context
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"

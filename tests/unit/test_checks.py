@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pithy.corpus import faults
-from pithy.corpus.checks import class_faults, conflicts, duplicates, judge, unseen_labels
-from pithy.corpus.index import OUT
-from pithy.corpus.rows import Rows
-from pithy.corpus.schema import corpus_schema, row_faults
-from pithy.corpus.survey import Survey, survey
-from pithy.errors import DataError
+from epigram.corpus import faults
+from epigram.corpus.checks import class_faults, conflicts, duplicates, judge, unseen_labels
+from epigram.corpus.index import OUT
+from epigram.corpus.rows import Rows
+from epigram.corpus.schema import corpus_schema, row_faults
+from epigram.corpus.survey import Survey, survey
+from epigram.errors import DataError
 
 REPORT = dict.fromkeys(faults.SETTINGS, "report")
 NASTY = st.text(

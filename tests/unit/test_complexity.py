@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pithy.layers.types import Context
-from pithy.systems.complexity import flops
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import TextFrame
+from epigram.layers.types import Context
+from epigram.systems.complexity import flops
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import TextFrame
 
 FRAME = TextFrame(
     language="en", max_length=64, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=100

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pithy.errors import InputMissingError, ParameterError
+from epigram.errors import InputMissingError, ParameterError
 from tasks import database
 
 ROOT = Path(__file__).parents[2]

@@ -13,14 +13,14 @@ import pytest
 from markdown_it import MarkdownIt
 from torch import nn
 
+from epigram import errors
+from epigram.display import echo, escape_markdown, json_text, printable
+from epigram.errors import DataError
+from epigram.evaluation.markdown import comparison_markdown
+from epigram.evaluation.summary import Summary
+from epigram.systems.saved import card
+from epigram.values import typed
 from flows import retrain
-from pithy import errors
-from pithy.display import echo, escape_markdown, json_text, printable
-from pithy.errors import DataError
-from pithy.evaluation.markdown import comparison_markdown
-from pithy.evaluation.summary import Summary
-from pithy.systems.saved import card
-from pithy.values import typed
 from tasks import markdown
 from tasks.transcript import PROGRESS, Transcript
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from pithy.evaluation.drift import (
+from epigram.evaluation.drift import (
     Reference,
     by_chance,
     classes,

@@ -162,7 +162,7 @@ def test_what_a_killed_training_reached_is_read_from_its_state(tmp_path: Path) -
 def test_a_trial_of_kill_9_in_training_measures_what_was_lost(tmp_path: Path, resumed: int, losses: int) -> None:
     from tests.drill.kills import training_killed
 
-    folder = f".pithy/state/train/{NEURAL}/f/seed-0-steps"
+    folder = f".epigram/state/train/{NEURAL}/f/seed-0-steps"
     state = f"mkdir -p {folder}/step-0000000{{7,8}}; touch {folder}/step-0000000{{7,8}}/state.json"
     stage = f"{state}; echo 'x epoch 1/3 [#] loss 1'; exec sleep 30"
     outputs = "; ".join(f"mkdir -p {path}" for path in OUTPUTS.values())

@@ -32,11 +32,11 @@ READ_ONLY = "echo 'error: Read-only file system: data/raw'; exit 74"
 OTHER = "echo 'error: internal error'; exit 70"
 BUSY = "echo 'ERROR: Unable to acquire lock'; exit 255"
 NO_MEMORY = "sleep 0.1; echo 'error: memory ran out: free some and run it again'; exit 75"
-STATE = ".pithy/state/train/x/f/seed-0-steps/step-00000001"
+STATE = ".epigram/state/train/x/f/seed-0-steps/step-00000001"
 CHECKPOINT = f"mkdir -p {STATE}; echo '{{}}' > {STATE}/state.json; {EPOCH}{AT_WORK}"
 ASKS = f"""exec {shlex.quote(sys.executable)} -c "
 import os, time, urllib.request
-urllib.request.urlopen(os.environ['PITHY_MIRROR'])
+urllib.request.urlopen(os.environ['EPIGRAM_MIRROR'])
 print('ready', flush=True)
 time.sleep(SECONDS)"
 """
@@ -47,7 +47,7 @@ def with_child(name: str, then: str, seconds: float = 30) -> str:
     return f"(exec -a '{name}' sleep {seconds}) & wait $!; {then}"
 
 
-STAGE, SERVER = "pithy.stages.x", "tasks.prefect_app"
+STAGE, SERVER = "epigram.stages.x", "tasks.prefect_app"
 KILLED = "echo 'x, exited with -9'; exit 255"
 RETRIED = "echo 'x Retrying 1.0'"
 

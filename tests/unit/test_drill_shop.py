@@ -125,12 +125,12 @@ def test_two_runs_have_two_whole_folders(bench: ScriptedShop) -> None:
 
 
 def test_worktrees_of_a_copy_are_its_own(bench: ScriptedShop, tmp_path: Path) -> None:
-    git(bench.repo, "worktree", "add", "--quiet", "--detach", ".pithy/workspaces/w")
+    git(bench.repo, "worktree", "add", "--quiet", "--detach", ".epigram/workspaces/w")
     copy = tmp_path / "copy"
     shutil.copytree(bench.repo, copy, symlinks=True)
     move_worktrees(copy, bench.repo)
     shutil.rmtree(bench.repo)
-    git(copy / ".pithy/workspaces/w", "status")
+    git(copy / ".epigram/workspaces/w", "status")
     git(copy, "worktree", "list")
     assert str(copy) in (copy / ".git/worktrees/w/gitdir").read_text()
 

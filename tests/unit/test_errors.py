@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pithy import errors
-from pithy.errors import (
+from epigram import errors
+from epigram.errors import (
     DiskError,
     ParameterError,
     SourceUnavailableError,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from text_samples import encoded_in
 
-from pithy.stages import evaluate as stage
-from pithy.text.view import View
+from epigram.stages import evaluate as stage
+from epigram.text.view import View
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
 

@@ -13,16 +13,16 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pithy.errors import DataError, ParameterError
-from pithy.inference.export import PACKAGES, export
-from pithy.inference.ngram_runtime import read_ngrams
-from pithy.inference.predictor import Predictor
-from pithy.layers.ngrams import ngram_keys
+from epigram.errors import DataError, ParameterError
+from epigram.inference.export import PACKAGES, export
+from epigram.inference.ngram_runtime import read_ngrams
+from epigram.inference.predictor import Predictor
+from epigram.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.unit.linear_models import SEVERAL, TRAIN, svm
 
 for package in PACKAGES:
-    pytest.importorskip(package, reason="an export needs pip install 'pithy[onnx]'")
+    pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
 
 NEW = {
     "zh": [("饭菜好吃", "food"), ("床大", "room"), ("人好好", "staff"), ("", None), ("不在表", None)],

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pithy.encoders.pretrained import PretrainedEncoder
-from pithy.errors import ParameterError
-from pithy.pruning.depth import shallower
-from pithy.systems.registry import RECIPES
+from epigram.encoders.pretrained import PretrainedEncoder
+from epigram.errors import ParameterError
+from epigram.pruning.depth import shallower
+from epigram.systems.registry import RECIPES
 from tests.unit.families import FAMILIES, checkpoint, context, texts
 
 EXPECTED = {"roberta": "roberta", "albert": "albert", "macbert": "bert", "ernie": "ernie", "xlnet": "xlnet"}

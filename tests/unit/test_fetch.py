@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from pithy.corpus.access import hidden
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.source import Archive, File
-from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from pithy.settings import DownloadSettings
+from epigram.corpus.access import hidden
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.source import Archive, File
+from epigram.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.settings import DownloadSettings
 from tests.unit.file_server import Server, serving
 
 CONTENT = bytes(range(256)) * 400
@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PITHY_MIRROR", raising=False)
+    monkeypatch.delenv("EPIGRAM_MIRROR", raising=False)
 
 
 def fetcher(folder: Path, *, tries: int = 3, timeout: float = 5.0) -> Fetcher:
@@ -165,7 +165,7 @@ def test_the_mirror_comes_first(server: Server, tmp_path: Path, monkeypatch: pyt
     mirror = tmp_path / "mirror/set/train.csv.gz"
     mirror.parent.mkdir(parents=True)
     mirror.write_bytes(packed)
-    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path / "mirror"))
     file = one(server, mirror="set/train.csv.gz", mirror_sha256=digest)
     assert fetcher(tmp_path).fetch(file, tmp_path / "raw") == str(mirror)
     assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
@@ -180,20 +180,20 @@ def test_the_mirror_comes_first(server: Server, tmp_path: Path, monkeypatch: pyt
 
 def test_the_mirror_may_be_an_address(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.files["data/set/train.csv.gz"] = gzip.compress(CONTENT)
-    monkeypatch.setenv("PITHY_MIRROR", server.address("data/"))
+    monkeypatch.setenv("EPIGRAM_MIRROR", server.address("data/"))
     fetcher(tmp_path).fetch(one(server, mirror="set/train.csv.gz"), tmp_path / "raw")
     assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
     assert [path for path, _ in server.asked] == ["data/set/train.csv.gz"]
 
 
 def test_a_mirror_that_is_no_folder_is_said(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path / "nowhere"))
-    with pytest.raises(ParameterError, match="PITHY_MIRROR was"):
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path / "nowhere"))
+    with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
         fetcher(tmp_path).fetch(one(server, mirror="train.csv"), tmp_path / "raw")
 
 
 def test_a_file_that_only_a_mirror_has(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailableError, match="has no address of its own: set PITHY_MIRROR"):
+    with pytest.raises(SourceUnavailableError, match="has no address of its own: set EPIGRAM_MIRROR"):
         fetcher(tmp_path).fetch(File(path="rows.json", mirror="set/rows.json"), tmp_path / "raw")
 
 
@@ -273,7 +273,7 @@ def test_a_damaged_archive_is_no_file_of_its_own(server: Server, tmp_path: Path)
 def test_a_mirror_may_hold_the_one_file_of_an_archive(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PITHY_MIRROR", str(tmp_path))
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path))
     for number, content in enumerate((CONTENT, packed("zip", "inner.csv", CONTENT))):
         digest = hashlib.sha256(content).hexdigest()
         file = one(server, archive=Archive(members=["train.csv"], to="file"), sha256=digest)

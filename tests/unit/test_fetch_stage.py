@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stage() -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pithy.stages.download", "data/sources/toy.yaml", "data/raw"]
+    command = [sys.executable, "-m", "epigram.stages.download", "data/sources/toy.yaml", "data/raw"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

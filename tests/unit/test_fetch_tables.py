@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.source import File
-from pithy.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from pithy.settings import DownloadSettings
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.source import File
+from epigram.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.settings import DownloadSettings
 
-pytest.importorskip("adbc_driver_sqlite", reason="needs pithy[sql]")
+pytest.importorskip("adbc_driver_sqlite", reason="needs epigram[sql]")
 
 ALL = "SELECT body, stars FROM reviews ORDER BY id"
 
@@ -44,7 +44,7 @@ def test_a_query_becomes_a_parquet_file(database: str, tmp_path: Path) -> None:
 def test_the_address_may_stand_in_the_environment(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "REVIEWS,FOLDER")
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "REVIEWS,FOLDER")
     with pytest.raises(ParameterError, match="variable REVIEWS is not set"):
         fetch("${REVIEWS}", ALL, tmp_path)
     monkeypatch.setenv("REVIEWS", database)
@@ -65,7 +65,7 @@ def test_faults_of_a_database(database: str, tmp_path: Path) -> None:
 
 def test_no_message_shows_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2")
-    monkeypatch.setenv("PITHY_SOURCE_VARIABLES", "PASSWORD")
+    monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "PASSWORD")
     for url in ("postgresql://me:hunter2@127.0.0.1:1/db", "postgresql://me:${PASSWORD}@127.0.0.1:1/db"):
         with pytest.raises(SourceUnavailableError, match=r"127\.0\.0\.1") as caught:
             fetch(url, "SELECT 1", tmp_path)

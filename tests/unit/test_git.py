@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pithy.errors import InputMissingError, exit_code, message
+from epigram.errors import InputMissingError, exit_code, message
 from tasks import git
 
 INDEX = "fatal: sha1 file 'x/index.lock' write error. Out of diskspace"

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.errors import ParameterError
-from pithy.inference import export, quantize
-from pithy.inference.graph import _stable_sort, compare, stand_in
-from pithy.inference.ngram_graph import write_ngrams
-from pithy.inference.ngram_runtime import read_ngrams
-from pithy.layers.types import Context, Prediction, Tokens
-from pithy.systems.linear_svm import LinearSvmConfig
-from pithy.systems.saved import Saved, TextFrame
+from epigram.errors import ParameterError
+from epigram.inference import export, quantize
+from epigram.inference.graph import _stable_sort, compare, stand_in
+from epigram.inference.ngram_graph import write_ngrams
+from epigram.inference.ngram_runtime import read_ngrams
+from epigram.layers.types import Context, Prediction, Tokens
+from epigram.systems.linear_svm import LinearSvmConfig
+from epigram.systems.saved import Saved, TextFrame
 
 Model = Callable[[Tokens], Prediction]
 FRAME = TextFrame(
@@ -179,7 +179,7 @@ def test_the_session_uses_torch_s_threads_without_spinning_and_plans_no_memory(t
     onnx, _ = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from pithy.inference.runtime import OnnxModel
+    from epigram.inference.runtime import OnnxModel
 
     kinds = [("ids", TensorProto.INT64), ("valid", TensorProto.BOOL)]
     inputs = [helper.make_tensor_value_info(name, kind, ["b", "l"]) for name, kind in kinds]

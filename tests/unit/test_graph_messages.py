@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pithy.inference.runtime import OnnxModel
+from epigram.inference.runtime import OnnxModel
 
-onnx = pytest.importorskip("onnx", reason="an export needs pip install 'pithy[onnx]'")
+onnx = pytest.importorskip("onnx", reason="an export needs pip install 'epigram[onnx]'")
 
 
 def test_a_graph_that_the_runtime_warns_of_shows_no_escape_sequence(

@@ -10,11 +10,14 @@ from typer import Typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from epigram import cli
 from flows import drift, pipeline, retrain, serve, sweep
-from pithy import cli
 from tasks import diff
 
-APPS = {"pithy": cli.cli, **{module.__name__: module.app for module in (drift, pipeline, retrain, serve, sweep, diff)}}
+APPS = {
+    "epigram": cli.cli,
+    **{module.__name__: module.app for module in (drift, pipeline, retrain, serve, sweep, diff)},
+}
 COMMANDS = [
     (name, command.name or command.callback.__name__)
     for name, app in APPS.items()

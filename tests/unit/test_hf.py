@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-import pithy.hf  # noqa: F401  registers what is tested
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.inference.predictor import Predictor
-from pithy.layers.types import Context
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import TextFrame, load, save
-from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word
-from pithy.training.predict import predict
+import epigram.hf  # noqa: F401  registers what is tested
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.inference.predictor import Predictor
+from epigram.layers.types import Context
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import TextFrame, load, save
+from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
+from epigram.training.predict import predict
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 WORDS = [*SPECIALS, "the", "food", "was", "bad", "good", "not", ",", "[", "]", "mask"]
@@ -156,7 +156,7 @@ def test_a_folder_that_was_changed_is_refused_as_everywhere(tmp_path: Path) -> N
 
 def test_a_model_that_spells_its_tokens_is_refused(tmp_path: Path) -> None:
     folder = folder_of("textcnn", "word", [], tmp_path, characters="abc")
-    with pytest.raises(ParameterError, match="use pithy predict"):
+    with pytest.raises(ParameterError, match="use epigram predict"):
         AutoModelForSequenceClassification.from_pretrained(folder)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pithy.errors import DataError, ParameterError
-from pithy.settings import RetrainSettings
+from epigram.errors import DataError, ParameterError
+from epigram.settings import RetrainSettings
 from tasks import drift, inbox, ingest
 
 SOURCE = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pithy.evaluation import intervals
-from pithy.evaluation.outcomes import Outcomes, judge
-from pithy.evaluation.record import Interval
+from epigram.evaluation import intervals
+from epigram.evaluation.outcomes import Outcomes, judge
+from epigram.evaluation.record import Interval
 
 
 def accuracy_outcomes(correct: np.ndarray) -> Outcomes:

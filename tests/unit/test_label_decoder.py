@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from pithy.errors import ParameterError
-from pithy.layers.types import Context, Tokens
-from pithy.systems.recipe import Recipe
+from epigram.errors import ParameterError
+from epigram.layers.types import Context, Tokens
+from epigram.systems.recipe import Recipe
 
 ENCODERS: list[dict[str, Any]] = [
     {"kind": "transformer", "width": 32, "hidden": 32, "depth": 2},

@@ -1,4 +1,4 @@
-"""`pithy systems`: what it says of each system is what the system does."""
+"""`epigram systems`: what it says of each system is what the system does."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pithy.layers.types import Context
-from pithy.systems.listing import REFERENCE, Listed, compact, listed
-from pithy.systems.model import parameters
-from pithy.systems.recipe import Recipe
-from pithy.systems.registry import RECIPES
+from epigram.layers.types import Context
+from epigram.systems.listing import REFERENCE, Listed, compact, listed
+from epigram.systems.model import parameters
+from epigram.systems.recipe import Recipe
+from epigram.systems.registry import RECIPES
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def rows() -> dict[str, Listed]:
 
 
 def shown(*options: str) -> str:
-    command = [sys.executable, "-m", "pithy.cli", "systems", *options]
+    command = [sys.executable, "-m", "epigram.cli", "systems", *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

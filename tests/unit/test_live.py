@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pithy.corpus.incoming import read_file, read_rows, read_texts
-from pithy.corpus.live import grown
-from pithy.corpus.source import File, Source
-from pithy.errors import DataError
-from pithy.settings import ValidateSettings
+from epigram.corpus.incoming import read_file, read_rows, read_texts
+from epigram.corpus.live import grown
+from epigram.corpus.source import File, Source
+from epigram.errors import DataError
+from epigram.settings import ValidateSettings
 
 
 def source(**more: object) -> Source:

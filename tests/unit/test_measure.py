@@ -10,15 +10,15 @@ import pytest
 import torch
 from text_samples import EN
 
-from pithy.evaluation.measure import measure
-from pithy.settings import View as ViewSettings
-from pithy.stages.train import train_seed
-from pithy.systems.recipe import Recipe
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load
-from pithy.training.config import configure
-from pithy.training.threads import with_threads
-from pithy.training.views import batches_of
+from epigram.evaluation.measure import measure
+from epigram.settings import View as ViewSettings
+from epigram.stages.train import train_seed
+from epigram.systems.recipe import Recipe
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load
+from epigram.training.config import configure
+from epigram.training.threads import with_threads
+from epigram.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
 

@@ -9,13 +9,13 @@ import pytest
 from evaluation_samples import SETTINGS, cost, probabilities, split, system
 from sklearn import metrics as sklearn
 
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.evaluation import metrics, multilabel
-from pithy.evaluation.intervals import macro_f1_interval
-from pithy.evaluation.outcomes import Judged
-from pithy.evaluation.record import read, write
-from pithy.evaluation.splits import Said, Target
-from pithy.evaluation.system import evaluate_system
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.evaluation import metrics, multilabel
+from epigram.evaluation.intervals import macro_f1_interval
+from epigram.evaluation.outcomes import Judged
+from epigram.evaluation.record import read, write
+from epigram.evaluation.splits import Said, Target
+from epigram.evaluation.system import evaluate_system
 
 TWO = Target(task="single", labels=["neg", "pos"])
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from pithy.errors import ParameterError
-from pithy.layers.types import Context, Tokens
-from pithy.systems.recipe import Recipe
-from pithy.systems.registry import RECIPES
-from pithy.training import parallel
-from pithy.training.config import configure
+from epigram.errors import ParameterError
+from epigram.layers.types import Context, Tokens
+from epigram.systems.recipe import Recipe
+from epigram.systems.registry import RECIPES
+from epigram.training import parallel
+from epigram.training.config import configure
 
 CONTEXT = Context(
     vocabulary=40,

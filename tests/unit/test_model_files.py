@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-from pithy import hf
-from pithy.errors import DataError, InputMissingError, TryAgainError
-from pithy.files import sha256
-from pithy.inference import predictor
-from pithy.inference.predictor import Predictor
-from pithy.systems import manifest
-from pithy.systems.saved import load, save_again
+from epigram import hf
+from epigram.errors import DataError, InputMissingError, TryAgainError
+from epigram.files import sha256
+from epigram.inference import predictor
+from epigram.inference.predictor import Predictor
+from epigram.systems import manifest
+from epigram.systems.saved import load, save_again
 from tests.fuzz.model_seeds import saved_model, sealed
 
 FILES = ["card.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]
@@ -95,9 +95,9 @@ READERS: list[Any] = [
     AutoConfig,
     AutoTokenizer,
     AutoModelForSequenceClassification,
-    hf.PithyConfig,
-    hf.PithyTokenizer,
-    hf.PithyForSequenceClassification,
+    hf.EpigramConfig,
+    hf.EpigramTokenizer,
+    hf.EpigramForSequenceClassification,
 ]
 
 
@@ -123,7 +123,7 @@ FOREIGN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("key", FOREIGN)
-def test_the_transformers_library_sees_only_pithy_s_settings(model: Path, key: str) -> None:
+def test_the_transformers_library_sees_only_epigram_s_settings(model: Path, key: str) -> None:
     before = Predictor(model).probabilities(["好"])
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, key: FOREIGN[key]}))

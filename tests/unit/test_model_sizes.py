@@ -14,15 +14,15 @@ import pytest
 import torch
 from torch import nn
 
-from pithy.errors import DataError, ParameterError
-from pithy.files import read_json, write_json
-from pithy.layers.types import Context
-from pithy.systems import sizes
-from pithy.systems.linear_svm import LinearSvmConfig
-from pithy.systems.recipe import Recipe
-from pithy.systems.saved import TextFrame, load, save
-from pithy.systems.sizes import check_numbers, check_sizes
-from pithy.text.tokenizers import by_character
+from epigram.errors import DataError, ParameterError
+from epigram.files import read_json, write_json
+from epigram.layers.types import Context
+from epigram.systems import sizes
+from epigram.systems.linear_svm import LinearSvmConfig
+from epigram.systems.recipe import Recipe
+from epigram.systems.saved import TextFrame, load, save
+from epigram.systems.sizes import check_numbers, check_sizes
+from epigram.text.tokenizers import by_character
 from tests.fuzz.model_seeds import WORDS, sealed
 
 SMALL = {"width": 4, "depth": 1, "heads": 1, "hidden": 4}
@@ -77,7 +77,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused(
     load(folder)
     changed(folder, path, value)
     start = time.monotonic()
-    with pytest.raises(DataError, match=r"does not fit this version of pithy|at most 1,000 is supported"):
+    with pytest.raises(DataError, match=r"does not fit this version of epigram|at most 1,000 is supported"):
         load(folder)
     assert time.monotonic() - start < 5
 
@@ -158,7 +158,7 @@ def test_no_compiler_is_imported_for_the_sizes() -> None:
     """PyTorch's compiler takes two seconds of every start; drawing weights on the meta device imports it."""
     code = (
         "import sys, torch; from tests.contract.small_systems import NAMES, context_of, recipe_of;"
-        "from pithy.systems.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
+        "from epigram.systems.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
         "own = [each for each in recipes if each.fitting == 'gradient' and each.encoder['kind'] != 'pretrained'];"
         "made = [(each, context_of(each)) for each in own];"
         "[check_sizes({'': torch.zeros(10**6)}, {}, lambda: one.build(context)) for one, context in made];"

@@ -38,7 +38,7 @@ def unused(x: int) -> int:
 TESTS = """\
 import os
 from pathlib import Path
-from pithy.training.small import clipped, double
+from epigram.training.small import clipped, double
 
 def test_double():
     assert double(3) == 6
@@ -52,15 +52,15 @@ def test_once():
     assert clipped(3) == 3 and len(runs.read_text()) == 1
 """
 MORE_TESTS = """\
-from pithy.training.small import unused
+from epigram.training.small import unused
 
 def test_unused():
     assert unused(3) == 2
 """
 WRITTEN = """\
-- {id: killed, file: src/pithy/training/small.py, old: 2 * x, new: 2 + x, effect: adds}
-- {id: equivalent, file: src/pithy/training/small.py, old: x > 9, new: x >= 9, effect: none}
-- {id: uncovered, file: src/pithy/training/small.py, old: x - 1, new: x - 2, effect: more}
+- {id: killed, file: src/epigram/training/small.py, old: 2 * x, new: 2 + x, effect: adds}
+- {id: equivalent, file: src/epigram/training/small.py, old: x > 9, new: x >= 9, effect: none}
+- {id: uncovered, file: src/epigram/training/small.py, old: x - 1, new: x - 2, effect: more}
 """
 
 
@@ -149,15 +149,15 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
         Path(__file__).parents[1] / "mutation", tool, ignore=shutil.ignore_patterns("*.yaml", "__pycache__")
     )
     files = {
-        "src/pithy/__init__.py": "",
-        "src/pithy/training/small.py": SMALL,
+        "src/epigram/__init__.py": "",
+        "src/epigram/training/small.py": SMALL,
         "tests/unit/test_small.py": TESTS,
         "tests/mutation/heavy.txt": "",
         "tests/mutation/handwritten/all.yaml": WRITTEN,
         "tests/mutation/equivalent.yaml": "equivalent: 9 stays 9",
         "docs/quality.md": "before\n<!-- mutants: start -->\n<!-- mutants: end -->\nafter\n",
         "pyproject.toml": "[tool.pytest.ini_options]\n",
-        ".gitignore": ".pithy/\n__pycache__/\n",
+        ".gitignore": ".epigram/\n__pycache__/\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
         command = [sys.executable, "-m", "tests.mutation", *arguments, "--workers", "1"]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        lines = (tmp_path / ".pithy" / "mutation" / "results.jsonl").read_text().splitlines()
+        lines = (tmp_path / ".epigram" / "mutation" / "results.jsonl").read_text().splitlines()
         return {record["id"]: record for record in map(json.loads, lines)}
 
     found = call("run")

@@ -39,4 +39,4 @@ def test_an_address_whose_host_is_no_name_is_said_without_it(
 ) -> None:
     monkeypatch.setattr(notice, "DELAYS", (0.0,))
     notice._send("http://a..b/secret", "a text")
-    assert capsys.readouterr().err == "a notice could not be sent to PITHY_WEBHOOK: UnicodeError\n"
+    assert capsys.readouterr().err == "a notice could not be sent to EPIGRAM_WEBHOOK: UnicodeError\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pithy.training.config import TrainingConfig
-from pithy.training.optimizers import optimizer, schedule
+from epigram.training.config import TrainingConfig
+from epigram.training.optimizers import optimizer, schedule
 
 
 def rates(config: TrainingConfig, steps: int) -> list[float]:

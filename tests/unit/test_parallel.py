@@ -16,19 +16,19 @@ import yaml
 from safetensors.torch import load_file, save_file
 from text_samples import EN
 
-from pithy.encoders.semantic_perceptron import SemanticPerceptronConfig
-from pithy.encoders.transformer import TransformerConfig
-from pithy.errors import ParameterError
-from pithy.files import read_json, write_json
-from pithy.heads.attention_labeler import AttentionLabelerConfig
-from pithy.heads.layer_ensemble import LayerEnsembleConfig
-from pithy.heads.linear import LinearConfig
-from pithy.layers.types import Context
-from pithy.systems.model import Classifier
-from pithy.training import parallel
-from pithy.training.batches import TextBatches
-from pithy.training.config import TrainingConfig
-from pithy.training.loop import Trainer
+from epigram.encoders.semantic_perceptron import SemanticPerceptronConfig
+from epigram.encoders.transformer import TransformerConfig
+from epigram.errors import ParameterError
+from epigram.files import read_json, write_json
+from epigram.heads.attention_labeler import AttentionLabelerConfig
+from epigram.heads.layer_ensemble import LayerEnsembleConfig
+from epigram.heads.linear import LinearConfig
+from epigram.layers.types import Context
+from epigram.systems.model import Classifier
+from epigram.training import parallel
+from epigram.training.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
 
 CONTEXT = Context(
     vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)
@@ -127,7 +127,7 @@ def test_the_train_stage_under_torchrun_writes_one_folder(encoded: Any, tmp_path
     params |= {"views": {"v": {"tokenizer": "token"}}, "systems": {"textcnn": {"view": "v", "train": {"epochs": 2}}}}
     params["seeds"] = [0, 1]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    done = launched(2, "-m", "pithy.stages.train", "textcnn", "out", "pretrained", "models", cwd=tmp_path)
+    done = launched(2, "-m", "epigram.stages.train", "textcnn", "out", "pretrained", "models", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("textcnn seed 0: dev") == 1
     assert [path.name for path in sorted((tmp_path / "models").iterdir())] == ["seed-0", "seed-1"]

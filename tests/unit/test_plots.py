@@ -9,11 +9,11 @@ import pytest
 import yaml
 from evaluation_samples import corpus, cost, system
 
-from pithy.evaluation.comparison import compare
-from pithy.evaluation.plots import write_plots
-from pithy.evaluation.summary import Corpus
-from pithy.files import read_json
-from pithy.values import typed
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.plots import write_plots
+from epigram.evaluation.summary import Corpus
+from epigram.files import read_json
+from epigram.values import typed
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,13 +14,13 @@ import polars as pl
 import pytest
 from text_samples import EN, ZH, validated
 
-from pithy.errors import DataError, InputMissingError
-from pithy.files import sha256
-from pithy.settings import PosTableSettings
-from pithy.stages import pos_table as stage
-from pithy.text import lexicons
-from pithy.text.pos_table import SCHEMA, PosTable, build, grow, load, next_version, save, weights_for
-from pithy.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
+from epigram.errors import DataError, InputMissingError
+from epigram.files import sha256
+from epigram.settings import PosTableSettings
+from epigram.stages import pos_table as stage
+from epigram.text import lexicons
+from epigram.text.pos_table import SCHEMA, PosTable, build, grow, load, next_version, save, weights_for
+from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 
 FIVE = ["的", "了", "么", "着", "吗"]
 
@@ -166,9 +166,9 @@ def test_a_missing_or_broken_table_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def mirror() -> Path:
-    if "PITHY_MIRROR" not in os.environ:
-        pytest.skip("PITHY_MIRROR is not set: the data sets are not at hand")
-    return Path(os.environ["PITHY_MIRROR"])
+    if "EPIGRAM_MIRROR" not in os.environ:
+        pytest.skip("EPIGRAM_MIRROR is not set: the data sets are not at hand")
+    return Path(os.environ["EPIGRAM_MIRROR"])
 
 
 @pytest.mark.mirror

@@ -1,4 +1,4 @@
-"""`pithy predict` on tables: every row and column is kept, and the predictions are the right ones."""
+"""`epigram predict` on tables: every row and column is kept, and the predictions are the right ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pithy import cli
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.inference import table_files, tables
-from pithy.inference.predictor import Predictor
+from epigram import cli
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.inference import table_files, tables
+from epigram.inference.predictor import Predictor
 from tests.contract.small_systems import LABELS as WORD_SYSTEM_LABELS
 from tests.unit.linear_models import SEVERAL, TRAIN, svm
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def command(*arguments: object) -> None:
-        monkeypatch.setattr("sys.argv", ["pithy", "predict", str(model), *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *map(str, arguments)])
         cli.app()
 
     return command
@@ -70,7 +70,7 @@ def test_rows_and_columns_stay_and_each_row_has_its_label(
 def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pithy.corpus.readers.pieces.PIECE", 4096)
+    monkeypatch.setattr("epigram.corpus.readers.pieces.PIECE", 4096)
     monkeypatch.setattr(tables, "AT_ONCE", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     Path("there.csv").write_text("mine")
     source = write(pl.DataFrame(columns), Path("in.csv"))
     for given in ([str(source)], ["--file", str(source)]):
-        monkeypatch.setattr("sys.argv", ["pithy", "predict", str(model), *given, *arguments])
+        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *given, *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.app()
         assert ended.value.code == ParameterError.code

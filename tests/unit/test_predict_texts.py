@@ -1,4 +1,4 @@
-"""`pithy predict` on texts and `pithy export`: thresholds, notes on stderr, and what is printed."""
+"""`epigram predict` on texts and `epigram export`: thresholds, notes on stderr, and what is printed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pithy import cli
-from pithy.errors import DataError
-from pithy.inference import texts
-from pithy.inference.predictor import Predictor
+from epigram import cli
+from epigram.errors import DataError
+from epigram.inference import texts
+from epigram.inference.predictor import Predictor
 from tests.unit.linear_models import LABELS, SEVERAL, TRAIN, svm
 
 
@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def command(*arguments: object) -> None:
-        monkeypatch.setattr("sys.argv", ["pithy", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["epigram", *map(str, arguments)])
         cli.app()
 
     return command
@@ -64,7 +64,7 @@ def test_the_export_command_asks_for_the_precision_that_the_user_asks_for(
         asked.append((model, out, int8))
         out.mkdir()
 
-    monkeypatch.setattr("pithy.inference.export.export", write)
+    monkeypatch.setattr("epigram.inference.export.export", write)
     run("export", tmp_path / "model", tmp_path / "out", *options)
     assert asked == [(tmp_path / "model", tmp_path / "out", bool(options))]
 

@@ -19,25 +19,25 @@ import yaml
 from text_samples import validated
 from tokenizers import Tokenizer
 
-from pithy.encoders.warm_start import found
-from pithy.errors import DataError, InputMissingError, ParameterError, PithyError
-from pithy.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings, load
-from pithy.settings import View as ViewSettings
-from pithy.stages import augment, encode, pretrain, train
-from pithy.systems.registry import RECIPES
-from pithy.systems.saved import load as saved_model
-from pithy.text.encoding import TextEncoder
-from pithy.text.pos_table import build, save
-from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word, vocabulary_of
-from pithy.text.unlabelled import write_texts
-from pithy.text.view import View
-from pithy.text.word_starts import WordStarts
-from pithy.training import shards
-from pithy.training.checkpoint import Checkpoints
-from pithy.training.masked_language import MaskedLanguageModel, Pretrainer
-from pithy.training.masking import Masking
-from pithy.training.shards import Shards, Texts, numbered, pieces
-from pithy.training.views import context_of, frame_of
+from epigram.encoders.warm_start import found
+from epigram.errors import DataError, EpigramError, InputMissingError, ParameterError
+from epigram.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings, load
+from epigram.settings import View as ViewSettings
+from epigram.stages import augment, encode, pretrain, train
+from epigram.systems.registry import RECIPES
+from epigram.systems.saved import load as saved_model
+from epigram.text.encoding import TextEncoder
+from epigram.text.pos_table import build, save
+from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, vocabulary_of
+from epigram.text.unlabelled import write_texts
+from epigram.text.view import View
+from epigram.text.word_starts import WordStarts
+from epigram.training import shards
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
+from epigram.training.masking import Masking
+from epigram.training.shards import Shards, Texts, numbered, pieces
+from epigram.training.views import context_of, frame_of
 
 PAIRS = {"salt": "pepper", "bread": "butter", "rain": "wind", "pen": "paper", "cat": "mouse", "sun": "moon"}
 SMALL = {"width": 32, "depth": 2, "heads": 2, "hidden": 32, "batch_size": 16, "learning_rate": 5e-3}
@@ -318,9 +318,7 @@ def params(root: Path, view: dict[str, Any] | None, **sections: Any) -> None:
 
 def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
     params(tmp_path, None)
-    code = (
-        "import sys; sys.argv = ['pretrain', 'v', 'none', 'new/out']; from pithy.stages.pretrain import main; main(); "
-    )
+    code = "import sys; sys.argv = ['pretrain', 'v', 'none', 'new/out']; from epigram.stages.pretrain import main; main(); "
     code += "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'jieba', 'polars')))"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["about.json"]
@@ -377,7 +375,7 @@ def test_texts_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
     content: bytes,
     texts: str | None,
-    kind: type[PithyError],
+    kind: type[EpigramError],
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)

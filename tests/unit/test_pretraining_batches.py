@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pithy.encoders.pretrained import PretrainedConfig
-from pithy.layers.types import Context
-from pithy.settings import PretrainSettings
-from pithy.systems.saved import TextFrame
-from pithy.training.checkpoint import Checkpoints
-from pithy.training.masked_language import MaskedLanguageModel, Pretrainer
-from pithy.training.masking import Masking
-from pithy.training.shards import Shards, Texts
+from epigram.encoders.pretrained import PretrainedConfig
+from epigram.layers.types import Context
+from epigram.settings import PretrainSettings
+from epigram.systems.saved import TextFrame
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
+from epigram.training.masking import Masking
+from epigram.training.shards import Shards, Texts
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
 FRAME = TextFrame(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from text_samples import EN, ZH, validated
 
-from pithy.settings import AugmentSettings
-from pithy.stages import augment
-from pithy.text.prompts import prompt
-from pithy.text.tokenizers import MASK
+from epigram.settings import AugmentSettings
+from epigram.stages import augment
+from epigram.text.prompts import prompt
+from epigram.text.tokenizers import MASK
 
 LABELS = st.lists(st.text(min_size=1, max_size=12) | st.sampled_from([MASK, "[UNK]", "pos"]), min_size=2, unique=True)
 

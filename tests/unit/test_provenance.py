@@ -1,4 +1,4 @@
-"""A manifest names what made the model, `pithy verify` checks the folder, and a signature says whose it is."""
+"""A manifest names what made the model, `epigram verify` checks the folder, and a signature says whose it is."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from text_samples import encoded_in
 
-import pithy
-from pithy import cli
-from pithy.errors import DataError
-from pithy.files import sha256
-from pithy.inference.export import export
-from pithy.settings import PruneSettings
-from pithy.stages.prune import prune_seed
-from pithy.stages.train import train_seed
-from pithy.systems import provenance
-from pithy.systems.recipe import Recipe
-from pithy.training.config import configure
-from pithy.training.threads import with_threads
+import epigram
+from epigram import cli
+from epigram.errors import DataError
+from epigram.files import sha256
+from epigram.inference.export import export
+from epigram.settings import PruneSettings
+from epigram.stages.prune import prune_seed
+from epigram.stages.train import train_seed
+from epigram.systems import provenance
+from epigram.systems.recipe import Recipe
+from epigram.training.config import configure
+from epigram.training.threads import with_threads
 
 TEXTS = [(f"{word} film {n}", label) for n in range(8) for word, label in (("good", "pos"), ("bad", "neg"))]
 Run = Callable[..., tuple[int, str, str]]
@@ -61,7 +61,7 @@ def test_a_manifest_names_data_code_parameters_and_weights(tmp_path: Path, pos: 
     first = trained(view, tmp_path / "first")["provenance"]
     assert set(first) == {"data", "code", "parameters", "weights"}
     assert first["data"] == listed(view.folder)
-    assert first["code"] == listed(Path(pithy.__file__).parent, "*.py")
+    assert first["code"] == listed(Path(epigram.__file__).parent, "*.py")
     assert first["weights"] == hashlib.sha256((tmp_path / "first/model.safetensors").read_bytes()).hexdigest()
     assert trained(view, tmp_path / "again")["provenance"] == first
     changes = {
@@ -119,10 +119,10 @@ def test_a_pruned_model_has_its_own_parameters_and_weights(saved: tuple[Any, Pat
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `pithy` with arguments: its exit code, and what it prints on stdout and stderr."""
+    """Run `epigram` with arguments: its exit code, and what it prints on stdout and stderr."""
 
     def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["pithy", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["epigram", *map(str, arguments)])
         code: Any = 0
         try:
             cli.app()
@@ -288,11 +288,11 @@ def test_a_damaged_model_is_not_signed(model: Path, owner: tuple[Path, Path], ru
 def test_without_the_package_a_signature_cannot_be_required(
     model: Path, owner: tuple[Path, Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pithy.inference.signing.find_spec", lambda name: None)
+    monkeypatch.setattr("epigram.inference.signing.find_spec", lambda name: None)
     for command in (["sign", model, "--key", owner[0]], ["predict", "--require-signature", owner[1], model, "x"]):
         code, out, err = run(*command)
         assert (code, out) == (66, "")
-        assert "pip install 'pithy[signing]'" in err
+        assert "pip install 'epigram[signing]'" in err
 
 
 def test_a_provenance_is_read_of_the_weights_that_are_there(model: Path) -> None:

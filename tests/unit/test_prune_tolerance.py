@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pithy.pruning import depth
-from pithy.settings import PruneSettings
-from pithy.training.config import TrainingConfig
+from epigram.pruning import depth
+from epigram.settings import PruneSettings
+from epigram.training.config import TrainingConfig
 
 
 class Stack:

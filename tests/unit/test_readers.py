@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import File, Source
-from pithy.errors import DataError, InputMissingError, ParameterError
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import File, Source
+from epigram.errors import DataError, InputMissingError, ParameterError
 
 CSV = "text,label\ngood film,1\n好看,1\nso so,0\n"
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pithy.corpus.readers import READERS, read_corpus
-from pithy.corpus.source import File, Source
-from pithy.errors import PithyError
+from epigram.corpus.readers import READERS, read_corpus
+from epigram.corpus.source import File, Source
+from epigram.errors import EpigramError
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "json_files": {"lists": {"a": "x"}},
@@ -40,7 +40,7 @@ def answer(folder: Path, data: bytes, name: str, task: str, extra: dict[str, Any
     files = [File(path="x", local="x")]
     try:
         frame = read_corpus(Source(files=files, read={"reader": name} | OPTIONS.get(name, {}) | extra, **given), folder)
-    except PithyError as error:
+    except EpigramError as error:
         assert str(error).strip()
     else:
         assert "text" in frame.columns

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import File, Source, load_source
-from pithy.errors import DataError, InputMissingError
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import File, Source, load_source
+from epigram.errors import DataError, InputMissingError
 
 SOURCES = Path(__file__).parents[2] / "data/sources"
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from pithy.layers.types import Context, Tokens
-from pithy.systems.saved import TextFrame, load, save
+from epigram.layers.types import Context, Tokens
+from epigram.systems.saved import TextFrame, load, save
 from tests.unit.families import recipe_of
 
 package = pytest.importorskip(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.settings import PretrainSettings, Settings, System, View
-from pithy.systems.registry import RECIPES
-from pithy.training.check import check
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.settings import PretrainSettings, Settings, System, View
+from epigram.systems.registry import RECIPES
+from epigram.training.check import check
 from tests.unit.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 
 TINY = {"width": 16, "hidden": 24, "depth": 2, "heads": 2}
@@ -185,7 +185,7 @@ def test_a_head_that_does_not_suit_a_checkpoint_s_width(tmp_path: Path) -> None:
         (None, True, InputMissingError, "config.json"),
         ("[]", True, DataError, "config.json is not that of an encoder"),
         ("{", True, DataError, "config.json"),
-        ('{"model_type": "pithy", "format": 1}', True, DataError, "config.json is not that of an encoder"),
+        ('{"model_type": "epigram", "format": 1}', True, DataError, "config.json is not that of an encoder"),
         (
             '{"model_type": "bert", "hidden_size": 16, "num_attention_heads": 2}',
             False,
@@ -256,7 +256,7 @@ def test_a_check_loads_neither_the_library_nor_a_checkpoint(tmp_path: Path) -> N
     params = {"dataset": "toy", "seeds": [0], "views": {"v": {"checkpoint": str(folder)}, "w": {}}, "systems": systems}
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     code = (
-        "import sys; from pathlib import Path; from pithy.settings import load; from pithy.training.check import check;"
+        "import sys; from pathlib import Path; from epigram.settings import load; from epigram.training.check import check;"
         f"check(load(Path({str(tmp_path / 'params.yaml')!r}))); sys.exit('transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from evaluation_samples import corpus, cost, system
 
-from pithy.errors import InputMissingError
-from pithy.evaluation.comparison import compare
-from pithy.evaluation.record import Alone, Evaluation, Example, Piece
-from pithy.evaluation.report import render, render_run
-from pithy.evaluation.summary import Corpus
-from pithy.evaluation.tradeoff import Point, Pruning, SeedPruning
-from pithy.values import typed
+from epigram.errors import InputMissingError
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.record import Alone, Evaluation, Example, Piece
+from epigram.evaluation.report import render, render_run
+from epigram.evaluation.summary import Corpus
+from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning
+from epigram.values import typed
 
 EVIL = "<script>alert(1)</script> & 很好吃"
 

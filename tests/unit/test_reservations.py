@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from pithy.errors import ParameterError, PithyError, TryAgainError
+from epigram.errors import EpigramError, ParameterError, TryAgainError
 from tasks import champion, reservations
 from tasks.request import Request
 
@@ -60,7 +60,7 @@ def test_runs_that_start_in_one_second_have_different_names(tmp_path: Path) -> N
     assert reservations.reserve(tmp_path, None, "toy") == f"{BASE}-4"
     for name in [*names, theirs]:
         reservations.release(tmp_path, name)
-    assert not any((tmp_path / ".pithy" / "names").iterdir())
+    assert not any((tmp_path / ".epigram" / "names").iterdir())
 
 
 @pytest.mark.parametrize("there", [BASE, f"{BASE}-01"])
@@ -118,7 +118,7 @@ def test_a_run_that_a_rollback_can_go_back_to_is_not_replaced(main: Path, monkey
 
 def test_a_branch_champion_of_the_users_own_stops_no_run(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def history(_: Path) -> None:
-        raise PithyError
+        raise EpigramError
 
     monkeypatch.setattr(champion, "history", history)
     assert reservations.reserve(main, "old", "toy") == "old"

@@ -11,8 +11,8 @@ from typing import NoReturn
 import httpx
 import pytest
 
+from epigram.errors import ParameterError, TryAgainError
 from flows.pipeline import ended
-from pithy.errors import ParameterError, TryAgainError
 from tasks import server
 
 URL = "http://127.0.0.1:9"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pithy.corpus.source import load_source, read_source
-from pithy.errors import ParameterError
-from pithy.files import stands_in
-from pithy.settings import dataset_of, load
+from epigram.corpus.source import load_source, read_source
+from epigram.errors import ParameterError
+from epigram.files import stands_in
+from epigram.settings import dataset_of, load
 
 PARAMS = """\
 dataset: shop

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from pithy.evaluation.outcomes import Outcomes
-from pithy.evaluation.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
+from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
 
 
 def runs(*correct: np.ndarray) -> Outcomes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pithy.evaluation.outcomes import Outcomes
-from pithy.evaluation.slices import length_slices, slices
+from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.slices import length_slices, slices
 
 
 def right(correct: np.ndarray) -> Outcomes:

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from pithy.encoders.transformer import TransformerConfig
-from pithy.errors import ParameterError
-from pithy.layers.soft_prompt import SoftPrompt
-from pithy.layers.types import Tokens
-from pithy.systems.recipe import Recipe
+from epigram.encoders.transformer import TransformerConfig
+from epigram.errors import ParameterError
+from epigram.layers.soft_prompt import SoftPrompt
+from epigram.layers.types import Tokens
+from epigram.systems.recipe import Recipe
 from tests.unit.families import FAMILIES, MASK, PREFIX, VOCABULARY, built, checkpoint, context, texts
 
 LABELS = torch.tensor([0, 1, 0])

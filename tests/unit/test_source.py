@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pithy.corpus.readers import NONE, READERS, Reading
-from pithy.corpus.source import load_source, read_source
-from pithy.errors import InputMissingError, ParameterError
+from epigram.corpus.readers import NONE, READERS, Reading
+from epigram.corpus.source import load_source, read_source
+from epigram.errors import InputMissingError, ParameterError
 
 SOURCES = Path(__file__).parents[2] / "data/sources"
 NAMES = sorted(path.stem for path in SOURCES.glob("*.yaml"))

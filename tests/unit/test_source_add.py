@@ -1,4 +1,4 @@
-"""`pithy add`: a user's file becomes a source that downloads and reads."""
+"""`epigram add`: a user's file becomes a source that downloads and reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pithy.corpus.add import add
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import load_source
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.settings import DownloadSettings
+from epigram.corpus.add import add
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import load_source
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.settings import DownloadSettings
 
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"
 

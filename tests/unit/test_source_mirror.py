@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.readers import NONE, read_corpus
-from pithy.corpus.source import Source, load_source
-from pithy.settings import DownloadSettings
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.readers import NONE, read_corpus
+from epigram.corpus.source import Source, load_source
+from epigram.settings import DownloadSettings
 
-MIRROR = os.environ.get("PITHY_MIRROR", "")
+MIRROR = os.environ.get("EPIGRAM_MIRROR", "")
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "data/sources"
 ALL = [load_source(path.stem, SOURCES) for path in sorted(SOURCES.glob("*.yaml"))]
@@ -24,7 +24,7 @@ NOT_SERVED = {"thucnews", "agnews", "aapd", "conll2003", "fce", "local", "hub", 
 
 pytestmark = [
     pytest.mark.mirror,
-    pytest.mark.skipif(not Path(MIRROR or "/nowhere").is_dir(), reason="PITHY_MIRROR names no folder of data sets"),
+    pytest.mark.skipif(not Path(MIRROR or "/nowhere").is_dir(), reason="EPIGRAM_MIRROR names no folder of data sets"),
 ]
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pithy.corpus import splits
-from pithy.corpus.index import OUT, Values, names_of, split_codes
-from pithy.corpus.keys import LOOSE, label_column, loose_text
-from pithy.errors import DataError, ParameterError
+from epigram.corpus import splits
+from epigram.corpus.index import OUT, Values, names_of, split_codes
+from epigram.corpus.keys import LOOSE, label_column, loose_text
+from epigram.errors import DataError, ParameterError
 
 ROWS = st.lists(
     st.tuples(st.text(st.sampled_from("abAB .好"), max_size=3), st.sampled_from("xyz")), min_size=20, max_size=60

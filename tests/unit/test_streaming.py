@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import settings as budget
 from hypothesis import strategies as st
 
-from pithy.corpus import rows as batches
-from pithy.corpus import survey
-from pithy.corpus.index import STEP, Values
-from pithy.corpus.keys import loose_text
-from pithy.corpus.readers import decoding, delimited, json_lines, pieces, read_corpus
-from pithy.corpus.source import File, Source
-from pithy.corpus.validation import Validated, validate
-from pithy.errors import DataError
-from pithy.settings import ValidateSettings
+from epigram.corpus import rows as batches
+from epigram.corpus import survey
+from epigram.corpus.index import STEP, Values
+from epigram.corpus.keys import loose_text
+from epigram.corpus.readers import decoding, delimited, json_lines, pieces, read_corpus
+from epigram.corpus.source import File, Source
+from epigram.corpus.validation import Validated, validate
+from epigram.errors import DataError
+from epigram.settings import ValidateSettings
 
 TEXTS = st.text(st.sampled_from("abA .好，"), max_size=3)
 ROWS = st.lists(st.tuples(TEXTS, st.sampled_from("xyz"), st.sampled_from(["train", None])), min_size=25, max_size=60)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pithy.layers.types import Context
-from pithy.systems.linear_svm import LinearSvm, LinearSvmConfig
-from pithy.training.batches import TextBatches
-from pithy.training.linear import fit
+from epigram.layers.types import Context
+from epigram.systems.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.training.batches import TextBatches
+from epigram.training.linear import fit
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from pithy.settings import PosTableSettings
-from pithy.text.pos_table import PosTable, build, grow
-from pithy.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, by_shape, count, tagger_for
-from pithy.text.tagsets import Language
+from epigram.settings import PosTableSettings
+from epigram.text.pos_table import PosTable, build, grow
+from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, by_shape, count, tagger_for
+from epigram.text.tagsets import Language
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pithy.systems.registry import RECIPES
-from pithy.training import threads
-from pithy.training.checkpoint import kept
-from pithy.training.config import TrainingConfig, configure
-from pithy.training.threads import cores, with_threads
+from epigram.systems.registry import RECIPES
+from epigram.training import threads
+from epigram.training.checkpoint import kept
+from epigram.training.config import TrainingConfig, configure
+from epigram.training.threads import cores, with_threads
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +63,6 @@ def test_resume_state_of_another_number_of_threads_is_discarded(
         assert other != first
         assert not first.exists()
     assert capsys.readouterr().out == (
-        ".pithy/state/train/bert: resume state discarded: "
+        ".epigram/state/train/bert: resume state discarded: "
         "its data, parameters, code or number of threads differ from this run\n"
     )

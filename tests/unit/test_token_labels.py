@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from text_samples import EN, encoded_in, nasty
 
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.page import page
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import File, load_source
-from pithy.corpus.validation import Validated, validate
-from pithy.errors import DataError, ParameterError
-from pithy.settings import DownloadSettings, ValidateSettings
-from pithy.settings import View as ViewSettings
-from pithy.text.encoding import TextEncoder
-from pithy.text.rows import Corpus
-from pithy.text.spelling import Speller
-from pithy.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
-from pithy.text.view import View
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.page import page
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import File, load_source
+from epigram.corpus.validation import Validated, validate
+from epigram.errors import DataError, ParameterError
+from epigram.settings import DownloadSettings, ValidateSettings
+from epigram.settings import View as ViewSettings
+from epigram.text.encoding import TextEncoder
+from epigram.text.rows import Corpus
+from epigram.text.spelling import Speller
+from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
+from epigram.text.view import View
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["text", pl.lit("pos").alias("label"), "tokens", "token_labels"]
@@ -305,8 +305,8 @@ def test_a_character_is_a_word_and_blanks_belong_to_the_word_before() -> None:
 
 @pytest.mark.mirror
 def test_the_words_of_sst(tmp_path: Path, pos: Path) -> None:
-    if not os.environ.get("PITHY_MIRROR"):
-        pytest.skip("PITHY_MIRROR is not set: it names the folder of the real data sets")
+    if not os.environ.get("EPIGRAM_MIRROR"):
+        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
     source, fetcher = load_source("sst", ROOT / "data/sources"), Fetcher(tmp_path / "arrivals", DownloadSettings())
     for file in source.files:
         fetcher.fetch(file, tmp_path / "raw")

@@ -13,20 +13,20 @@ from evaluation_samples import corpus, system, words, wrongly
 from seqeval import metrics as seqeval
 from sklearn import metrics as sklearn
 
-from pithy.errors import DataError
-from pithy.evaluation.comparison import compare
-from pithy.evaluation.examples import EXAMPLES
-from pithy.evaluation.markdown import comparison_markdown
-from pithy.evaluation.measure import together
-from pithy.evaluation.outcomes import judge
-from pithy.evaluation.record import TokenScores, read, write
-from pithy.evaluation.spans import tags
-from pithy.evaluation.summary import Corpus
-from pithy.evaluation.tokens import Labelled
-from pithy.evaluation.words import Words, word_predictions
-from pithy.stages.evaluate import words_of
-from pithy.training.predict import Predicted
-from pithy.values import typed
+from epigram.errors import DataError
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.examples import EXAMPLES
+from epigram.evaluation.markdown import comparison_markdown
+from epigram.evaluation.measure import together
+from epigram.evaluation.outcomes import judge
+from epigram.evaluation.record import TokenScores, read, write
+from epigram.evaluation.spans import tags
+from epigram.evaluation.summary import Corpus
+from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.words import Words, word_predictions
+from epigram.stages.evaluate import words_of
+from epigram.training.predict import Predicted
+from epigram.values import typed
 
 PLAIN = ["O", "LOC", "PER"]
 PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from pithy.inference.words import words_of as words_at_inference
-from pithy.text.encoding import TextEncoder
-from pithy.text.words import on_first_pieces, words_of
-from pithy.training.predict import Predicted
+from epigram.inference.words import words_of as words_at_inference
+from epigram.text.encoding import TextEncoder
+from epigram.text.words import on_first_pieces, words_of
+from epigram.training.predict import Predicted
 
 TEXTS, WORDS = ["New York  is", "York New"], [["New", "York", "is"], ["York", "New"]]
 

@@ -14,12 +14,12 @@ from text_samples import EN, ZH, nasty, validated
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from pithy.errors import DataError, InputMissingError, SourceUnavailableError
-from pithy.settings import EncodeSettings
-from pithy.text.checkpoints import read_checkpoint
-from pithy.text.encoding import TextEncoder
-from pithy.text.growth import growth
-from pithy.text.tokenizers import (
+from epigram.errors import DataError, InputMissingError, SourceUnavailableError
+from epigram.settings import EncodeSettings
+from epigram.text.checkpoints import read_checkpoint
+from epigram.text.encoding import TextEncoder
+from epigram.text.growth import growth
+from epigram.text.tokenizers import (
     MASK,
     SPECIALS,
     by_character,
@@ -30,8 +30,8 @@ from pithy.text.tokenizers import (
     split_words,
     vocabulary_of,
 )
-from pithy.text.vocabulary import piece_tokenizer, prompt_ids, token_tokenizer
-from pithy.text.wordpiece import train_pieces
+from epigram.text.vocabulary import piece_tokenizer, prompt_ids, token_tokenizer
+from epigram.text.wordpiece import train_pieces
 
 LETTERS = list("你的aZ9 \t，[]𠙶😀Ａ")
 
@@ -117,7 +117,7 @@ def test_a_mask_is_one_token_inside_a_prompt(tmp_path: Path, language: str) -> N
 
 PIECES_SCRIPT = """
 import sys, json
-from pithy.text.wordpiece import train_pieces
+from epigram.text.wordpiece import train_pieces
 texts = [f"word{i % 7} ending{i % 11} 你好{chr(0x4E00 + i % 50)} mixed{i}" for i in range(400)]
 print(json.dumps(train_pieces(texts, int(sys.argv[1]), 1)))
 """
@@ -203,9 +203,9 @@ def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.mirror
 def test_the_characters_of_ced_are_as_many_as_published(tmp_path: Path) -> None:
-    if "PITHY_MIRROR" not in os.environ:
-        pytest.skip("PITHY_MIRROR is not set: the data sets are not at hand")
-    with tarfile.open(Path(os.environ["PITHY_MIRROR"]) / "ced" / "original-microblog.tar.gz") as archive:
+    if "EPIGRAM_MIRROR" not in os.environ:
+        pytest.skip("EPIGRAM_MIRROR is not set: the data sets are not at hand")
+    with tarfile.open(Path(os.environ["EPIGRAM_MIRROR"]) / "ced" / "original-microblog.tar.gz") as archive:
         files = [archive.extractfile(member) for member in archive if member.name.endswith(".json")]
         texts = [json.load(file)["text"] for file in files if file is not None]
     corpus = validated(tmp_path, "zh", {"train": [(text, "pos") for text in texts], "dev": [], "test": []})

@@ -10,12 +10,12 @@ import pytest
 import torch
 from text_samples import EN
 
-from pithy.errors import ParameterError
-from pithy.systems.registry import RECIPES
-from pithy.text.view import Split
-from pithy.training import run
-from pithy.training.config import configure
-from pithy.training.views import batches_of, context_of, frame_of
+from epigram.errors import ParameterError
+from epigram.systems.registry import RECIPES
+from epigram.text.view import Split
+from epigram.training import run
+from epigram.training.config import configure
+from epigram.training.views import batches_of, context_of, frame_of
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 1])

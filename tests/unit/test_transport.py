@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pithy.corpus import access
-from pithy.corpus.partial import part_of, validator_of
-from pithy.corpus.transport import download
-from pithy.errors import DataError, SourceUnavailableError
-from pithy.settings import DownloadSettings
+from epigram.corpus import access
+from epigram.corpus.partial import part_of, validator_of
+from epigram.corpus.transport import download
+from epigram.errors import DataError, SourceUnavailableError
+from epigram.settings import DownloadSettings
 from tests.unit.file_server import Server, serving
 
 OLD, NEW = b"old row\n" * 500, b"new row\n" * 500

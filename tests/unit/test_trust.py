@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pithy.errors import DataError, ParameterError, PithyError
-from pithy.files import write_json
-from pithy.settings import load
+from epigram.errors import DataError, EpigramError, ParameterError
+from epigram.files import write_json
+from epigram.settings import load
 from tasks import leash, overrides, server
 from tasks.request import Request
 from tests.fuzz.model_seeds import saved_model, sealed
@@ -137,20 +137,20 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model_type", ["bert", "evil"])
 def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_type: str) -> None:
-    from pithy.encoders.pretrained import PretrainedConfig
-    from pithy.layers.types import Context
-    from pithy.text.checkpoints import read_checkpoint
+    from epigram.encoders.pretrained import PretrainedConfig
+    from epigram.layers.types import Context
+    from epigram.text.checkpoints import read_checkpoint
 
     folder = tmp_path / "checkpoint"
     hostile(folder, canary, model_type=model_type, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     assert read_checkpoint(str(folder)).tokenizer.encode("a").ids
-    with pytest.raises(PithyError):
+    with pytest.raises(EpigramError):
         PretrainedConfig().build(Context(vocabulary=6, classes=2, max_length=8, checkpoint=str(folder)))
 
 
 def test_code_and_pickles_in_a_model_s_folder_are_refused(tmp_path: Path, canary: Path) -> None:
-    from pithy.inference.predictor import Predictor
+    from epigram.inference.predictor import Predictor
 
     folder = tmp_path / "model"
     saved_model(folder)
@@ -167,7 +167,7 @@ def test_code_and_pickles_in_a_model_s_folder_are_refused(tmp_path: Path, canary
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "labels.json", "tokenizer.json"])
 def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> None:
-    from pithy.systems.saved import load as load_model
+    from epigram.systems.saved import load as load_model
 
     saved_model(tmp_path / "model")
     manifest = json.loads((tmp_path / "model/manifest.json").read_text())
@@ -178,8 +178,8 @@ def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> No
 
 
 def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
+    from epigram.corpus.source import read_source
     from flows.pipeline import change
-    from pithy.corpus.source import read_source
 
     tag = f'!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ["{canary}"]]'
     for name, read in (("params.yaml", load), ("mr.yaml", read_source)):
@@ -275,9 +275,9 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("PITHY_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        for name in ("EPIGRAM_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, SECRET)
-        patch.delenv("PITHY_MIRROR", raising=False)
+        patch.delenv("EPIGRAM_MIRROR", raising=False)
         yield built(tmp_path_factory.mktemp("workshop"))
 
 
@@ -309,20 +309,20 @@ def test_a_pickle_is_known_for_one(tmp_path: Path) -> None:
 def test_no_secret_is_in_what_a_run_leaves_or_says(
     workshop: Workshop, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PITHY_MIRROR", raising=False)
+    monkeypatch.delenv("EPIGRAM_MIRROR", raising=False)
     workshop.clear()
     file = {"path": "reviews.csv", "url": f"http://user:{SECRET}@{site}/reviews.csv?token={SECRET}", "sha256": "0" * 64}
     source = workshop.source("", files=[file])
     wrong = workshop.stage("download", source, workshop.out)
     wrong.refused(65, f"reviews.csv from http://***@{site}/reviews.csv has the checksum")
     assert workshop.left() == []
-    assert not list((workshop.root / ".pithy/downloads").rglob("*.csv*"))
+    assert not list((workshop.root / ".epigram/downloads").rglob("*.csv*"))
     right = workshop.stage("download", workshop.source("", files=[{**file, "sha256": None}]), "new/raw")
     assert right.code == 0
     judged = workshop.stage("validate", "new/raw", workshop.out)
-    monkeypatch.setenv("PITHY_MIRROR", f"ftp://user:{SECRET}@host")
+    monkeypatch.setenv("EPIGRAM_MIRROR", f"ftp://user:{SECRET}@host")
     mirrored = workshop.stage("download", workshop.source("", files=[file | {"mirror": "x"}]), "new/other")
-    mirrored.refused(64, "PITHY_MIRROR was 'ftp://***@host'")
+    mirrored.refused(64, "EPIGRAM_MIRROR was 'ftp://***@host'")
     said = "".join(part for ended in (wrong, right, judged, mirrored) for part in (ended.out, ended.err))
     assert SECRET not in said
     (workshop.root / source).unlink()  # where its owner wrote it

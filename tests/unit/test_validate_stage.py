@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import settings as budget
 from hypothesis import strategies as st
 
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import load_source
-from pithy.corpus.validation import Validated, validate
-from pithy.errors import DataError, ParameterError
-from pithy.settings import DownloadSettings, ValidateSettings
-from pithy.stages import validate as stage
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import load_source
+from epigram.corpus.validation import Validated, validate
+from epigram.errors import DataError, ParameterError
+from epigram.settings import DownloadSettings, ValidateSettings
+from epigram.stages import validate as stage
 
 ROOT = Path(__file__).parents[2]
 OUTPUTS = ["corpus.json", "dev.parquet", "report.html", "report.json", "test.parquet", "train.parquet"]
@@ -96,7 +96,7 @@ def test_bad_rows_are_refused_together_and_nothing_is_written(
 def test_the_module_runs_as_a_command(here: Path) -> None:
     raw_folder(here / "raw", ROWS[:1] * 5)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "pithy.stages.validate", "raw", "out"]
+    command = [sys.executable, "-m", "epigram.stages.validate", "raw", "out"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 65
     assert "one class only" in done.stderr
@@ -194,8 +194,8 @@ def test_what_cannot_be_classified_is_refused() -> None:
 @pytest.fixture
 def mirrored(tmp_path: Path) -> Callable[[str], Validated]:
     """Fetch a real corpus from the mirror and validate it."""
-    if not os.environ.get("PITHY_MIRROR"):
-        pytest.skip("PITHY_MIRROR is not set: it names the folder of the real data sets")
+    if not os.environ.get("EPIGRAM_MIRROR"):
+        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
 
     def validated(name: str) -> Validated:
         about = load_source(name, ROOT / "data/sources")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pithy.errors import DataError
-from pithy.systems.vectors import narrowed, start_from
+from epigram.errors import DataError
+from epigram.systems.vectors import narrowed, start_from
 
 
 def table(width: int) -> nn.Embedding:

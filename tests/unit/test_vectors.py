@@ -13,15 +13,15 @@ import pytest
 from safetensors.numpy import save_file
 from text_samples import ZH, encoded_in
 
-from pithy.corpus.fetch import Fetcher
-from pithy.corpus.readers import read_corpus
-from pithy.corpus.source import load_source
-from pithy.errors import DataError, InputMissingError, ParameterError
-from pithy.settings import DownloadSettings
-from pithy.settings import View as ViewSettings
-from pithy.text.characters import by_frequency, count_characters
-from pithy.text.vector_files import open_vectors
-from pithy.text.vectors import coverage, read_vectors, vectors_file
+from epigram.corpus.fetch import Fetcher
+from epigram.corpus.readers import read_corpus
+from epigram.corpus.source import load_source
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.settings import DownloadSettings
+from epigram.settings import View as ViewSettings
+from epigram.text.characters import by_frequency, count_characters
+from epigram.text.vector_files import open_vectors
+from epigram.text.vectors import coverage, read_vectors, vectors_file
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["the", "Good", "好", "a\xa0b", "never"]
@@ -189,8 +189,8 @@ def test_a_view_carries_its_vectors(
 
 @pytest.mark.mirror
 def test_the_vectors_of_the_mirror_cover_the_characters_of_thucnews(tmp_path: Path) -> None:
-    if not os.environ.get("PITHY_MIRROR"):
-        pytest.skip("PITHY_MIRROR is not set: it names the folder of the real data sets")
+    if not os.environ.get("EPIGRAM_MIRROR"):
+        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
     fetcher = Fetcher(tmp_path / "arrivals", DownloadSettings())
     sources: list[Any] = [load_source(name, ROOT / "data/sources") for name in ("embeddings", "thucnews_116k")]
     for source in sources:

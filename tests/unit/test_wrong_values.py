@@ -12,17 +12,17 @@ import yaml
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
+from epigram.corpus.add import _labels
+from epigram.corpus.fetch import _places
+from epigram.corpus.source import File, read_source
+from epigram.corpus.validation import _sorted_labels
+from epigram.errors import DataError, ParameterError, TryAgainError, exit_code, message
+from epigram.settings import load
+from epigram.text.encoding import TextEncoder
+from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.text.tokenizers import load as load_tokenizer
+from epigram.values import is_web_address
 from flows import pipeline, serve
-from pithy.corpus.add import _labels
-from pithy.corpus.fetch import _places
-from pithy.corpus.source import File, read_source
-from pithy.corpus.validation import _sorted_labels
-from pithy.errors import DataError, ParameterError, TryAgainError, exit_code, message
-from pithy.settings import load
-from pithy.text.encoding import TextEncoder
-from pithy.text.tokenizers import SPECIALS, by_word
-from pithy.text.tokenizers import load as load_tokenizer
-from pithy.values import is_web_address
 from tasks import address, database, notice, overrides
 from tasks.request import Request
 
@@ -87,7 +87,7 @@ def test_the_largest_seed_is_one_that_torch_and_numpy_take() -> None:
 def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
     import polars as pl
 
-    from pithy.corpus.index import Values
+    from epigram.corpus.index import Values
 
     many = "9" * 5_000
     found = Values(4)
@@ -125,10 +125,10 @@ def test_what_is_no_web_address_is_refused_everywhere(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_web_address(text)
-    with pytest.raises(ParameterError, match="PITHY_WEBHOOK is no address"), notice.door(text):
+    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), notice.door(text):
         pass
-    monkeypatch.setenv("PITHY_MIRROR", text)
-    with pytest.raises(ParameterError, match="PITHY_MIRROR was"):
+    monkeypatch.setenv("EPIGRAM_MIRROR", text)
+    with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
         list(_places(File(path="a.csv", mirror="a.csv")))
     source = {"name": "toy", "about": "", "language": "en", "task": "single", "licence": "", "read": {"reader": "csv"}}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump({**source, "files": [{"path": "a.csv", "url": text}]}))

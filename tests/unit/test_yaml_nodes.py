@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from epigram import yaml_nodes
+from epigram.corpus.source import read_source
+from epigram.errors import ParameterError
+from epigram.settings import load
+from epigram.values import parsed_yaml
 from flows.pipeline import change, unique
 from flows.sweep import _dimension
-from pithy import yaml_nodes
-from pithy.corpus.source import read_source
-from pithy.errors import ParameterError
-from pithy.settings import load
-from pithy.values import parsed_yaml
 
 
 def doubled(levels: int) -> str:

@@ -11,11 +11,11 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pithy.settings import AugmentSettings, EncodeSettings
-from pithy.settings import View as ViewSettings
-from pithy.stages import augment, encode
-from pithy.text.rows import SPLITS, Corpus
-from pithy.text.view import View
+from epigram.settings import AugmentSettings, EncodeSettings
+from epigram.settings import View as ViewSettings
+from epigram.stages import augment, encode
+from epigram.text.rows import SPLITS, Corpus
+from epigram.text.view import View
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("unhurried")

@@ -1,0 +1,55 @@
+"""Safe display of text from outside: printed, as JSON, and as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TextIO
+
+# Control characters except tab and line feed, and marks that reverse the text direction.
+CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
+# Terminal escape sequences: colours and cursor (CSI), titles and links (OSC and other strings), then the rest.
+UNPRINTABLE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    rf"|(?:\x1b[\]P_^X]|[\x90\x98\x9d-\x9f])[^{CONTROL}\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]"
+    rf"|[{CONTROL}\ud800-\udfff]"
+)
+HIDDEN = re.compile(f"[{CONTROL}]")
+INLINE = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # inline formatting; not the underscore of a_b
+LINKED = re.compile(r":(?=//)|@|(?<=www)\.", re.IGNORECASE)  # Markdown turns addresses into links
+LEADING = re.compile(r"^(\d*)([-+=#.)]+)(?=\s|$)")  # heading, list, rule
+
+
+def printable(text: str) -> str:
+    """Return `text` without control characters and terminal escape sequences; tabs and line feeds are kept.
+
+    A surrogate, for example from a file name that is not UTF-8, is shown as its escape (`\\udc80`).
+    """
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1] if "\ud800" <= found[0] <= "\udfff" else "", text)
+
+
+def echo(text: object, *, file: TextIO | None = None, before: str = "", end: str = "\n", flush: bool = False) -> None:
+    """Print `text` after removing unprintable characters; `before` and `end` are printed unchanged.
+
+    All output of epigram is printed by this function.
+    """
+    print(f"{before}{printable(str(text))}{end}", end="", file=file, flush=flush)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Return `value` as JSON that `printable` does not change: control characters are escaped, not removed."""
+    return HIDDEN.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return the JSON escape of a control character; line feeds between values do not match `HIDDEN`."""
+    return f"\\u{ord(found[0]):04x}"
+
+
+def escape_markdown(text: str) -> str:
+    """Return `text` as one line of Markdown that renders literally, without formatting, HTML, links or images."""
+    line = " ".join(printable(text).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = LINKED.sub(r"\\\g<0>", INLINE.sub(r"\\\g<0>", line))
+    return LEADING.sub(r"\1\\\2", line)

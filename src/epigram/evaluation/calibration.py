@@ -1,0 +1,102 @@
+"""Calibration: reliability bins, expected calibration error, Brier score and temperature scaling.
+
+Guo et al., On Calibration of Modern Neural Networks, 2017. Single-label: the confidence is the probability of the most
+likely label, and the outcome is whether that label is correct. Multi-label: each label of each row is a prediction
+with its own probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Floats, ratio
+from epigram.evaluation.record import Bin, Calibration, Task
+
+SMALLEST = 1e-12
+LOG_TEMPERATURE = (-5.0, 5.0)  # bounds; without an error in the data, the best temperature would be 0
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+
+
+def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats, Bools]:
+    """Return confidence and outcome of every prediction, (M,) each, from (N, C) or (K, N, C) and gold (N, C)."""
+    if task == "multi":
+        return probabilities.ravel(), np.broadcast_to(gold, probabilities.shape).ravel()
+    said = np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None]
+    return probabilities.max(-1).ravel(), (said & gold).any(-1).ravel()
+
+
+def reliability(confidence: Floats, outcome: Bools, bins: int) -> list[Bin]:
+    """Return mean confidence and accuracy in `bins` bins of equal width; empty bins are left out."""
+    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    mean = ratio(np.bincount(place, confidence, bins), count)
+    accuracy = ratio(np.bincount(place, outcome, bins), count)
+    return [
+        Bin(
+            low=float(i / bins),
+            high=float((i + 1) / bins),
+            confidence=float(mean[i]),
+            accuracy=float(accuracy[i]),
+            count=int(count[i]),
+        )
+        for i in np.flatnonzero(count)
+    ]
+
+
+def expected_calibration_error(bins: list[Bin]) -> float:
+    """Return the mean gap between confidence and accuracy, weighted by bin size (Guo et al., Eq. 3)."""
+    total = sum(bin.count for bin in bins)
+    return sum(bin.count * abs(bin.accuracy - bin.confidence) for bin in bins) / total
+
+
+def brier(task: Task, probabilities: Floats, gold: Bools) -> float:
+    """Return the mean squared error of probabilities (N, C): summed over labels, or averaged for multi-label."""
+    squared = (probabilities - gold) ** 2
+    return float(squared.mean() if task == "multi" else squared.sum(-1).mean())
+
+
+def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
+    """Return probabilities (..., C) after dividing their logits by the temperature (Guo et al., Eq. 9)."""
+    p = np.clip(probabilities.astype(float), SMALLEST, 1.0 - SMALLEST)
+    if task == "multi":
+        with np.errstate(over="ignore"):  # exp overflows to inf: the probability 1 / inf is 0
+            return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
+    logits = np.log(p) / temperature
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
+    """Return the temperature with the smallest negative log-likelihood, by golden-section search over its logarithm.
+
+    `probabilities` and `gold` are (N, C), of the development set. The log-likelihood is concave in 1/T, so it has a
+    single maximum.
+    """
+
+    def loss(log_temperature: float) -> float:
+        p = scaled(task, probabilities, float(np.exp(log_temperature)))
+        right = np.where(gold, p, 1.0 - p) if task == "multi" else p[gold]
+        return float(-np.log(np.maximum(right, SMALLEST)).mean())
+
+    low, high = LOG_TEMPERATURE
+    while high - low > 1e-4:
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
+    return float(np.exp((low + high) / 2))
+
+
+def calibrate(
+    task: Task, dev_probabilities: Floats, dev_gold: Bools, probabilities: Floats, gold: Bools, bins: int
+) -> Calibration:
+    """Return one seed's calibration on the test set; the temperature is fitted on the development set. All (N, C)."""
+    temperature = fitted_temperature(task, dev_probabilities, dev_gold)
+
+    def error(values: Floats) -> float:
+        return expected_calibration_error(reliability(*confidences(task, values, gold), bins))
+
+    return Calibration(
+        ece=error(probabilities),
+        brier=brier(task, probabilities, gold),
+        temperature=temperature,
+        ece_scaled=error(scaled(task, probabilities, temperature)),
+    )

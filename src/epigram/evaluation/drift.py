@@ -1,0 +1,176 @@
+"""Drift detection: new texts against the texts that the champion knows (training and development).
+
+Every measure gives one value per text: its length, its share of unknown tokens, the similarity of its character
+n-grams to those of the training texts, the class that the champion predicts, the probability of that class, and the
+label if there is one. The values of the known texts form one histogram and those of the new texts another. The
+population stability index, Σ (a − e) ln(a / e), compares the two. A measure has drifted if its index is above the
+threshold and above what chance alone gives. Without drift the index is distributed as (1/N + 1/M) χ² with B − 1 degrees
+of freedom (Yurdakul, Statistical Properties of Population Stability Index, 2018), so a small number of texts alone does
+not cause an alarm.
+
+N new texts, M known texts, B bins, F hashed n-grams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from epigram.evaluation.arrays import Floats, Ints
+from epigram.text.characters import code_points
+
+BINS = 10
+PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
+FEATURES = 1 << 12
+ORDERS = (1, 2, 3)
+AT_ONCE = 512  # texts whose n-grams are counted at once: 16 MB
+SURE = 3.09  # standard normal quantile of 0.999
+MEASURES = {
+    "length": "characters of a text",
+    "unknown": "share of unknown tokens",
+    "likeness": "cosine of a text's n-grams and the mean training text's",
+    "predicted": "class that the champion answers",
+    "confidence": "probability of that class",
+    "label": "label",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Number of texts in each bin (B,): bin b holds the values above edge b − 1 and up to edge b."""
+
+    edges: list[float]  # (B − 1,)
+    counts: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ngrams:
+    """Weight of each n-gram (F,), and mean n-gram vector of the training texts (F,), of unit length."""
+
+    weights: list[float]
+    mean: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Stored statistics of the texts that a champion knows."""
+
+    labels: list[str]
+    ngrams: Ngrams
+    histograms: dict[str, Histogram]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One measure: its index, the value that chance alone exceeds in 0.1% of cases, and whether it has drifted."""
+
+    name: str
+    index: float
+    chance: float
+    drifted: bool
+
+
+def learnt(texts: Sequence[str]) -> Ngrams:
+    """Return the n-grams of the training texts, weighted by smoothed inverse document frequency."""
+    rows = np.zeros(FEATURES)
+    for counts in _counted(texts):
+        rows += (counts > 0).sum(0)
+    weights = np.log((1 + len(texts)) / (1 + rows)) + 1
+    total = np.zeros(FEATURES)
+    for counts in _counted(texts):
+        total += _unit(counts * weights).sum(0)
+    mean = _unit(total[None])[0]
+    return Ngrams(weights=weights.round(4).tolist(), mean=mean.round(6).tolist())
+
+
+def likeness(texts: Sequence[str], ngrams: Ngrams) -> Floats:
+    """Return the cosine similarity of each text's n-gram vector and the mean vector of the training texts, (N,)."""
+    weights, mean = np.array(ngrams.weights), np.array(ngrams.mean)
+    return np.concatenate([np.zeros(0), *(_unit(counts * weights) @ mean for counts in _counted(texts))])
+
+
+def unknown_share(ids: Ints, offsets: Ints, unknown: int) -> Floats:
+    """Return the share of each text's tokens that are `unknown`, (N,), from flat ids and offsets (N + 1,)."""
+    seen = np.concatenate([[0], np.cumsum(ids == unknown)])
+    sizes = np.diff(offsets)
+    return np.asarray((seen[offsets[1:]] - seen[offsets[:-1]]) / np.maximum(sizes, 1))
+
+
+def lengths(texts: Sequence[str]) -> Ints:
+    """Return the number of characters of each text, (N,)."""
+    return np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def histogram(values: Floats | Ints) -> Histogram:
+    """Return a histogram with about equally many of `values` (M,) per bin: ten bins, or fewer for few values."""
+    bins = int(np.clip(len(values) // PER_BIN, 2, BINS))
+    edges = np.unique(np.quantile(values, np.arange(1, bins) / bins)) if len(values) else np.zeros(0)
+    return _filled(values, edges)
+
+
+def classes(codes: Ints, count: int) -> Histogram:
+    """Return a histogram with one bin per class; codes are 0 … count − 1."""
+    return _filled(codes, np.arange(count - 1, dtype=float))
+
+
+def measure(reference: Reference, values: Mapping[str, Floats | Ints], threshold: float) -> list[Measure]:
+    """Compare the values of new texts with the reference; the result has the order of `values`."""
+    return [_measure(name, reference.histograms[name], found, threshold) for name, found in values.items()]
+
+
+def stability_index(expected: Ints, actual: Ints) -> float:
+    """Return the population stability index of two histograms (B,); 0.5 is added to every bin so that none is empty."""
+    e, a = ((counts + 0.5) / (counts.sum() + 0.5 * len(counts)) for counts in (expected, actual))
+    return float(((a - e) * np.log(a / e)).sum())
+
+
+def by_chance(known: int, new: int, bins: int) -> float:
+    """Return the 0.999 quantile of the index without drift.
+
+    The χ² quantile is the approximation of Wilson and Hilferty, 1931.
+    """
+    if bins < 2 or not known or not new:
+        return float("inf")
+    k = bins - 1
+    quantile = k * (1 - 2 / (9 * k) + SURE * np.sqrt(2 / (9 * k))) ** 3
+    return float((1 / known + 1 / new) * quantile)
+
+
+def _measure(name: str, known: Histogram, values: Floats | Ints, threshold: float) -> Measure:
+    new = _filled(values, np.array(known.edges))
+    expected, actual = np.array(known.counts), np.array(new.counts)
+    index, chance = stability_index(expected, actual), by_chance(expected.sum(), actual.sum(), len(expected))
+    return Measure(name=name, index=index, chance=chance, drifted=index > threshold and index > chance)
+
+
+def _filled(values: Floats | Ints, edges: Floats) -> Histogram:
+    counts = np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
+    return Histogram(edges=edges.tolist(), counts=counts.tolist())
+
+
+def _unit(rows: Floats) -> Floats:
+    """Scale rows (N, F) to unit length; a row of zeros is unchanged."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12))
+
+
+def _counted(texts: Sequence[str]) -> Iterator[Floats]:
+    """Yield hashed counts of character n-grams, (≤ AT_ONCE, F) per batch."""
+    return (_ngrams(texts[start : start + AT_ONCE]) for start in range(0, len(texts), AT_ONCE))
+
+
+def _ngrams(texts: Sequence[str]) -> Floats:
+    lowered = [text.lower() for text in texts]
+    points, sizes = code_points(lowered).astype(np.uint64), lengths(lowered)
+    row, room = np.repeat(np.arange(len(texts)), sizes), np.repeat(np.cumsum(sizes), sizes) - np.arange(len(points))
+    counts = np.zeros(len(texts) * FEATURES)
+    for order in ORDERS:
+        starts = np.flatnonzero(room >= order)  # an n-gram does not extend beyond its text
+        key = np.full(len(starts), order, np.uint64)
+        for step in range(order):
+            key = (key ^ points[starts + step]) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(29)
+        cell = row[starts] * FEATURES + (key % np.uint64(FEATURES)).astype(np.int64)
+        counts += np.bincount(cell, minlength=len(counts))
+    return counts.reshape(len(texts), FEATURES)

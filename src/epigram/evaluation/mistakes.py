@@ -1,0 +1,47 @@
+"""Most confident errors of a system; they reveal wrong labels and weaknesses of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Ints
+from epigram.evaluation.outcomes import Judged
+from epigram.evaluation.record import Mistake
+
+SHOWN = 300  # characters of a text that are kept
+
+
+def surest_mistakes(
+    judged: Judged, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
+) -> list[Mistake]:
+    """Return the `count` most confident errors of the combined seeds, most confident first.
+
+    `rows` and `texts` have one entry for each of the N rows.
+    """
+    mean = judged.mean()
+    gold, predicted, probabilities = mean.gold, mean.predicted[0], mean.probabilities[0]
+    # A multi-label model also predicts, with some probability, that a row does not have a label.
+    unsaid = 1.0 - probabilities if mean.task == "multi" else np.zeros_like(probabilities)
+    sureness = np.where(predicted != gold, np.where(predicted, probabilities, unsaid), -1.0).max(1)
+    surest = np.argsort(-sureness, kind="stable")[:count]
+    return [
+        Mistake(
+            row=int(rows[i]),
+            text=_short(texts[i]),
+            gold=_names(labels, gold[i]),
+            predicted=_names(labels, predicted[i]),
+            probability=float(sureness[i]),
+        )
+        for i in surest.tolist()
+        if sureness[i] >= 0
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _names(labels: Sequence[str], chosen: Bools) -> list[str]:
+    return [label for label, taken in zip(labels, chosen, strict=True) if taken]

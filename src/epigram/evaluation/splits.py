@@ -1,0 +1,70 @@
+"""One split of a corpus: its gold labels, a system's predictions, and both together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.outcomes import Judged, Outcomes, judge
+from epigram.evaluation.record import Task, TokenScores
+from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.words import Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Prediction target of a corpus.
+
+    `tokens_only`: the label of a text is inferred from its words' labels, and the word labels rank the systems.
+    `plain` is the class of texts without a marked word, if the corpus labels words.
+    """
+
+    task: Task
+    labels: Sequence[str]
+    tokens_only: bool = False
+    plain: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones."""
+
+    labels: Ints
+    rows: Ints  # (N,) row numbers in the corpus
+    texts: Sequence[str]  # N, in the order of the rows
+    in_train: Bools  # (N,) whether exactly this text is also in the training set
+    words: Words | None = None  # None if the corpus labels no words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """Predictions of a system: probabilities (K, N, C) and, if it labels words, their label numbers (K, T)."""
+
+    probabilities: Floats
+    words: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Gold labels with a system's predictions; `ranked` is what each row adds to the score that ranks the systems."""
+
+    truth: Split
+    texts: Judged
+    words: Labelled | None  # None if the system labels no words
+    ranked: Outcomes
+
+    def token_scores(self) -> Sequence[TokenScores | None]:
+        """Return the word scores of every seed; None per seed if the system labels no words."""
+        return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
+
+
+def beside(target: Target, truth: Split, said: Said, cuts: Floats) -> Beside:
+    """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
+    texts = judge(target.task, truth.labels, said.probabilities, cuts)
+    if truth.words is None:
+        return Beside(truth, texts, None, texts.outcomes())
+    seeds, gold = len(texts.predicted), truth.words
+    words = Labelled.of(gold.labels, said.words, gold.offsets, seeds=seeds, names=gold.names)
+    ranked = words.words.outcomes() if target.tokens_only else texts.outcomes()
+    return Beside(truth, texts, None if said.words is None else words, ranked)

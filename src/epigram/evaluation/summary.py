@@ -1,0 +1,106 @@
+"""Comparison of a run as stored in `summary.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from epigram.evaluation.record import ScoreName, Task, from_json
+from epigram.files import write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Description of the corpus from validation (`corpus.json`)."""
+
+    name: str
+    language: Literal["zh", "en"]
+    task: Task
+    labels: list[str]
+    rows: dict[str, int]
+    notes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
+
+    `outcome` is relative to the chosen system on development data; `p_dev` and `p_test` are Holm-corrected. Parameters,
+    depth and FLOPs are medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of
+    the test words, None if the system labels no words. Speed is None until a run adds what it measured on its machine,
+    so that the same data give the same summary everywhere.
+    """
+
+    system: str
+    seeds: list[int]
+    dev_accuracy: float
+    test_accuracy: float
+    dev_score: float
+    test_score: float
+    test_low: float
+    test_high: float
+    dev_std: float | None
+    test_std: float | None
+    macro_f1: float
+    ece: float
+    parameters: int
+    parameters_pruned: int
+    depth: int | None
+    depth_pruned: int | None
+    flops: float
+    outcome: Literal["chosen", "tie", "worse"]
+    p_dev: float | None
+    p_test: float | None
+    test_outcome: Literal["better", "worse", "tie"] | None
+    token_f1: float | None = None
+    token_f05: float | None = None
+    span_f1: float | None = None
+    ms_per_text: float | None = None
+    texts_per_second: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Comparison of a run; rows are sorted by development score, best first."""
+
+    dataset: str
+    language: Literal["zh", "en"]
+    task: Task
+    score: ScoreName
+    confidence: float
+    alpha: float
+    splits: dict[str, int]
+    notes: list[str]
+    chosen_system: str
+    chosen_seed: int
+    cheapest_tied: str | None
+    verdict: str
+    rows: list[Row]
+
+    @property
+    def further(self) -> dict[str, str]:
+        """Test scores shown next to the score that ranks the systems: their names → fields of a row."""
+        if self.score == "token_f1":
+            return {"token F0.5": "token_f05", "span F1": "span_f1"}
+        labelled = any(row.token_f1 is not None for row in self.rows)
+        return {"macro-F1": "macro_f1"} | ({"token F1": "token_f1"} if labelled else {})
+
+    def silent(self, row: Row) -> bool:
+        """Return whether word labels rank the systems and this system labels no words."""
+        return self.score == "token_f1" and row.token_f1 is None
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write `summary.json`."""
+    write_json(path, asdict(summary))
+
+
+def read_summary(path: Path) -> Summary:
+    """Read `summary.json`. Raises InputMissingError or DataError."""
+    return from_json(Summary, path)
+
+
+def read_corpus(path: Path) -> Corpus:
+    """Read `corpus.json`. Raises InputMissingError or DataError."""
+    return from_json(Corpus, path)

@@ -1,0 +1,40 @@
+"""The comparison as a table for the terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from epigram.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
+from epigram.evaluation.summary import Row, Summary
+
+MARK = {"chosen": "▸", "tie": "=", "worse": " "}
+
+
+def comparison_table(summary: Summary) -> Table:
+    """Return a table with one row per system; the chosen one is highlighted, systems tied with it are marked `=`."""
+    score = SCORE_NAMES[summary.score]
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", caption_justify="left"
+    )
+    table.title = Text(f"{summary.dataset}: {score} in percent")
+    table.caption = Text(f"▸ chosen by development {score}   = tied with it (p ≥ {summary.alpha:g})")
+    table.add_column("system", overflow="fold", min_width=8)
+    for name in ("dev", f"test, {level(summary.confidence)} interval", *summary.further, "parameters", "ms/text"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in summary.rows:
+        style = "bold green" if row.outcome == "chosen" else ""
+        table.add_row(*(Text(cell) for cell in _cells(row, summary)), style=style)
+    return table
+
+
+def _cells(row: Row, summary: Summary) -> list[str]:
+    return [
+        f"{MARK[row.outcome]} {row.system}",
+        percent(row.dev_score),
+        NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
+        *(percent(getattr(row, field)) for field in summary.further.values()),
+        change(amount(row.parameters), amount(row.parameters_pruned)),
+        milliseconds(row.ms_per_text),
+    ]

@@ -1,0 +1,49 @@
+"""Metrics that exist only if the corpus labels words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from epigram.evaluation.examples import examples
+from epigram.evaluation.intervals import score_interval
+from epigram.evaluation.metrics import class_scores, confusion, mean, per_class
+from epigram.evaluation.record import ClassScores, SeedMetrics, TokenMetrics
+from epigram.evaluation.splits import Beside, Target
+from epigram.evaluation.tokens import Labelled
+
+
+def token_metrics(test: Beside, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
+    """Return the metrics of the test words; None if the system labels no words. `drawn` are the interval settings."""
+    truth, labelled = test.truth.words, test.words
+    if truth is None or labelled is None:
+        return None
+    return TokenMetrics(
+        labels=list(truth.names),
+        dev=mean([seed.dev_tokens for seed in seeds if seed.dev_tokens]),
+        test=mean([seed.test_tokens for seed in seeds if seed.test_tokens]),
+        test_f1=score_interval(labelled.words.outcomes(), **drawn),
+        test_f05=score_interval(labelled.words.outcomes(beta=0.5), **drawn),
+        test_span_f1=score_interval(labelled.spans.outcomes(), **drawn),
+        classes=_classes(truth.names, labelled),
+        examples=examples(truth, labelled, test.truth.rows),
+    )
+
+
+def sentence_f1(target: Target, test: Beside, **drawn: Any) -> dict[str, Any]:
+    """Return the micro-F1 of the text labels other than the plain one, and the name of the plain label.
+
+    This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus labels no words or is multi-label.
+    """
+    if test.truth.words is None or target.task == "multi":
+        return {}
+    interval = score_interval(test.texts.without(target.plain).outcomes(), **drawn)
+    return {"sentence_f1": interval, "plain": target.labels[target.plain]}
+
+
+def _classes(names: Sequence[str], labelled: Labelled) -> list[ClassScores]:
+    matrices = np.stack([confusion(labelled.gold, seed, len(names)) for seed in labelled.predicted])  # (K, S, S)
+    hits, support = np.diagonal(matrices, axis1=1, axis2=2), matrices[0].sum(1)
+    return class_scores(names, per_class(hits, matrices.sum(1), support), support)

@@ -1,0 +1,108 @@
+"""Scores of labelled words. Label 0 is the default label; precision, recall and F count only the other labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
+from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.record import TokenScores
+from epigram.evaluation.spans import Spans, spans_of
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts per row: correctly predicted items (K, N), predicted items (K, N) and gold items (N,)."""
+
+    hits: Ints
+    predicted: Ints
+    gold: Ints
+
+    def outcomes(self, beta: float = 1.0) -> Outcomes:
+        """Return what each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
+        weight = beta**2  # of a gold item; a predicted item has weight 1
+        gained = (1 + weight) * self.hits
+        return Outcomes(gained, np.broadcast_to(weight * self.gold + self.predicted, gained.shape))
+
+    def precision(self) -> Floats:
+        """Return the share of the predicted items that are correct, (K,)."""
+        return ratio(self.hits.sum(1), self.predicted.sum(1))
+
+    def recall(self) -> Floats:
+        """Return the share of the gold items that are found, (K,)."""
+        return ratio(self.hits.sum(1), self.gold.sum())
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Label numbers of a split's words: gold (T,) and predicted (K, T).
+
+    `offsets` (N + 1,) divide the words into rows. Spans are derived from the label `names`.
+    """
+
+    gold: Ints
+    predicted: Ints
+    offsets: Ints
+    names: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls, gold: Ints, predicted: Ints | None, offsets: Ints, *, seeds: int, names: Sequence[str] = ()
+    ) -> Labelled:
+        """Return the labels of a split; without word predictions, every word gets the default label."""
+        silent = np.zeros((seeds, len(gold)), dtype=gold.dtype)
+        return cls(gold, silent if predicted is None else predicted, offsets, names)
+
+    @cached_property
+    def words(self) -> Counts:
+        """Counts of words with a label other than the default one."""
+        right = (self.predicted == self.gold) & (self.gold > 0)
+        return Counts(self._by_row(right), self._by_row(self.predicted > 0), self._by_row(self.gold > 0))
+
+    @cached_property
+    def spans(self) -> Counts:
+        """Counts of whole spans with the right borders and type."""
+        return self._spans(typed=True)
+
+    @cached_property
+    def borders(self) -> Counts:
+        """Counts of spans with the right borders, whatever their type."""
+        return self._spans(typed=False)
+
+    def scores(self) -> list[TokenScores]:
+        """Return the scores of every seed."""
+        columns = {
+            "accuracy": ratio((self.predicted == self.gold).sum(1), np.array(len(self.gold))),
+            "f05": self.words.outcomes(beta=0.5).scores(),
+        }
+        for prefix, counts in (("", self.words), ("span_", self.spans), ("border_", self.borders)):
+            columns[f"{prefix}precision"] = counts.precision()
+            columns[f"{prefix}recall"] = counts.recall()
+            columns[f"{prefix}f1"] = counts.outcomes().scores()
+        rows = np.array(list(columns.values())).T.tolist()
+        return [TokenScores(**dict(zip(columns, row, strict=True))) for row in rows]
+
+    @cached_property
+    def _found(self) -> tuple[Spans, list[Spans]]:
+        """Spans of gold and of every seed; cached because finding them is the slowest part."""
+        gold, *seeds = (spans_of(self.names, each, self.offsets) for each in (self.gold, *self.predicted))
+        return gold, seeds
+
+    def _spans(self, *, typed: bool) -> Counts:
+        gold, seeds = self._found
+        hits = [self._rows(seed.rows[seed.found_in(gold, typed=typed)]) for seed in seeds]
+        return Counts(np.stack(hits), np.stack([self._rows(seed.rows) for seed in seeds]), self._rows(gold.rows))
+
+    def _by_row(self, flags: Bools) -> Ints:
+        """Return the number of true flags in each row, (..., N), from one flag per word, (..., T)."""
+        sums = np.zeros((*flags.shape[:-1], flags.shape[-1] + 1), dtype=np.int64)
+        np.cumsum(flags, axis=-1, out=sums[..., 1:])
+        return np.diff(sums[..., self.offsets], axis=-1)
+
+    def _rows(self, rows: Ints) -> Ints:
+        """Return the number of spans in each row, (N,), from the row number of every span, (M,)."""
+        return np.bincount(rows, minlength=len(self.offsets) - 1)

@@ -1,0 +1,86 @@
+"""Results of pruning: score, size and cost at each depth (`pruning.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+from epigram.evaluation.record import from_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One depth of one seed, or, from `averaged`, the mean over the seeds.
+
+    `classifier_score` is the development score of the base classifier on layer `depth`. Pruning decides by this score.
+    """
+
+    depth: int
+    classifier_score: float
+    parameters: float
+    flops: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedPruning:
+    """Pruning of one seed: what was done, and why."""
+
+    seed: int
+    layered: bool
+    reason: str
+    accepted: bool = False
+    threshold: float | None = None
+    depth_full: int | None = None
+    depth: int | None = None
+    tradeoff: list[Point] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruning:
+    """Pruning of all seeds of one system."""
+
+    seeds: list[SeedPruning]
+
+    @property
+    def threshold(self) -> float | None:
+        """Threshold ξ if it is the same for every seed, else None; an automatic one differs between seeds."""
+        values = {seed.threshold for seed in self.seeds}
+        return values.pop() if len(values) == 1 else None
+
+    @property
+    def kept(self) -> list[int]:
+        """Depths of the final models."""
+        return sorted({seed.depth for seed in self.seeds if seed.depth is not None})
+
+    @property
+    def reasons(self) -> list[str]:
+        """What was done, as sentences: one if all seeds agree, else one per seed."""
+        if len({seed.reason for seed in self.seeds}) == 1:
+            return [_sentence(self.seeds[0].reason)]
+        return [_sentence(f"seed {seed.seed}: {seed.reason}") for seed in self.seeds]
+
+    def averaged(self) -> list[Point]:
+        """Return the mean of each depth over the seeds that reached it, deepest first."""
+        points = [point for seed in self.seeds for point in seed.tradeoff]
+        depths = sorted({point.depth for point in points}, reverse=True)
+        return [_mean([point for point in points if point.depth == depth]) for depth in depths]
+
+
+def read_pruning(path: Path) -> Pruning | None:
+    """Read `pruning.json`; return None if the system was not pruned. Raises DataError if the file is invalid."""
+    return from_json(Pruning, path) if path.exists() else None
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    return Point(
+        depth=points[0].depth,
+        classifier_score=mean(point.classifier_score for point in points),
+        parameters=mean(point.parameters for point in points),
+        flops=mean(point.flops for point in points),
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,176 @@
+"""Saved models in the transformers library: after `import epigram.hf`, its Auto classes and pipelines load model folders.
+
+AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
+pipeline("text-classification", folder)
+
+Predictions equal those of `epigram predict`. No code from the folder is run. Config, tokenizer and model raise DataError
+for a folder with a file that is changed, missing or not in the manifest.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, normalizers
+from tokenizers.processors import TemplateProcessing
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from epigram.errors import ParameterError
+from epigram.files import read_json
+from epigram.layers.types import Tokens
+from epigram.systems.manifest import unchanged, verify
+from epigram.systems.saved import Saved, TextFrame, load
+from epigram.text import tokenizers
+
+Folder = str | PathLike[str]
+SETTINGS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
+
+
+class EpigramConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """Configuration of a saved model, from config.json."""
+
+    model_type = "epigram"
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
+        """Return the config with the library's `options`; AutoConfig calls it, so the folder is verified first.
+
+        Only epigram's own keys of config.json are used, because the library would act on others, such as
+        attn_implementation.
+        """
+        if "name_or_path" in options:  # set by AutoConfig, which may have been given another file of the folder
+            folder = Path(options["name_or_path"])
+            verify(folder)
+            config_dict = read_json(folder / "config.json")
+        return super().from_dict({name: config_dict[name] for name in SETTINGS if name in config_dict}, **options)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> Any:
+        """Read the folder of a saved model; other arguments of the library's loader have no effect."""
+        return cls.from_dict({}, name_or_path=str(pretrained_model_name_or_path))
+
+
+class EpigramTokenizer(PreTrainedTokenizerFast):
+    """Tokenizer of the model: adds prompt and special tokens to every text, and truncates texts to the model's maximum.
+
+    Texts are truncated unless `truncation=False` is given; prompt and special tokens are never truncated.
+    """
+
+    model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012  same form as in transformers
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> EpigramTokenizer:
+        """Read the folder of a saved model; other arguments of the library's loader have no effect."""
+        path = Path(pretrained_model_name_or_path)
+        with unchanged(path):
+            verify(path)
+            frame = TextFrame(**read_json(path / "config.json")["frame"])
+            tokenizer = tokenizers.load(path / "tokenizer.json")
+        tokenizer.normalizer = stripping(tokenizer)
+        tokenizer.post_processor = framing(frame, tokenizer)
+        return cls(
+            tokenizer_object=tokenizer,
+            model_max_length=frame.max_length,
+            pad_token=tokenizer.id_to_token(frame.pad_id),
+            unk_token=tokenizer.id_to_token(frame.unk_id),
+            split_special_tokens=True,  # the characters "[MASK]" in a text are not a mask token
+            padding_side="right",
+            truncation_side="right",
+        )
+
+    def __call__(self, *texts: Any, truncation: Any = True, **options: Any) -> Any:
+        """Return token ids and attention mask of `texts`, as the library's tokenizers do."""
+        return super().__call__(*texts, truncation=truncation, **options)
+
+
+def stripping(tokenizer: Tokenizer) -> normalizers.Normalizer:
+    """Return a normalizer that strips whitespace, as `epigram predict` does, before the tokenizer's own normalizer."""
+    own = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
+    return normalizers.Sequence([normalizers.Strip(), *own])
+
+
+def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:
+    """Return a post-processor that adds the frame's prefix and suffix to a text."""
+    around = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
+    before, after = ([name] if ids else [] for name, ids in around.items())
+    special = [
+        {"id": name, "ids": around[name], "tokens": [tokenizer.id_to_token(i) for i in around[name]]}
+        for name in [*before, *after]
+    ]
+    return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special)
+
+
+class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """Saved model as a sequence classifier of transformers: ids in, logits (B, C) out."""
+
+    config_class = EpigramConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, config: EpigramConfig, saved: Saved) -> None:
+        super().__init__(config)
+        self.model, self.frame = saved.model, saved.frame
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]  # a model always needs a folder
+        cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any
+    ) -> EpigramForSequenceClassification:
+        """Load the folder of a saved model as `epigram predict` does, for inference in single precision.
+
+        Other arguments of the library's loader have no effect. Raises InputMissingError or DataError for a folder that
+        is incomplete or has changed since it was saved, and ParameterError for a model that also reads characters.
+        """
+        folder = Path(pretrained_model_name_or_path)
+        saved = load(folder)
+        if saved.frame.characters:
+            raise ParameterError(
+                f"{folder} reads the letters of tokens, which the library's tokenizers do not give: use epigram predict"
+            )
+        config = EpigramConfig.from_dict(read_json(folder / "config.json"))
+        config.id2label = dict(enumerate(saved.labels))
+        config.label2id = {label: number for number, label in enumerate(saved.labels)}
+        config.problem_type = "multi_label_classification" if saved.model.multi else "single_label_classification"
+        model = cls(config, saved)
+        model.train(False)
+        return model
+
+    def save_pretrained(self, *_: Any, **__: Any) -> None:
+        """Raise ParameterError, because the checksums of the folder would not match."""
+        raise ParameterError("a epigram model is saved by the stage that trains it: copy its folder instead")
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+    ) -> SequenceClassifierOutput:
+        """Return the logits (B, C) of ids and mask (B, L), padded on the right, and the loss if `labels` are given."""
+        valid = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        prediction = self.model(self._filled(input_ids.long(), valid.bool()), labels)
+        return SequenceClassifierOutput(loss=prediction.loss, logits=prediction.logits)
+
+    def _filled(self, ids: Tensor, valid: Tensor) -> Tokens:
+        """Return ids and mask (B, L) with an unknown token in every empty text, since models require a token."""
+        prefix, suffix = self.frame.prefix_ids, self.frame.suffix_ids
+        alone = ids.new_tensor([*prefix, self.frame.unk_id, *suffix])
+        empty = valid.sum(1) < len(alone)
+        if empty.any():
+            short = max(0, len(alone) - ids.shape[1])
+            ids, valid = pad(ids, (0, short), value=self.frame.pad_id), pad(valid, (0, short))
+            ids[empty, : len(alone)] = alone
+            valid[empty, : len(alone)] = True
+        return Tokens(ids, valid)
+
+
+AutoConfig.register("epigram", EpigramConfig)
+AutoModelForSequenceClassification.register(EpigramConfig, EpigramForSequenceClassification)
+AutoTokenizer.register(EpigramConfig, tokenizer_class=EpigramTokenizer)  # type: ignore[no-untyped-call]

@@ -1,0 +1,87 @@
+"""Export of a saved model as an ONNX graph: a model folder that gives the same predictions without the model's code.
+
+The folder has model.onnx in place of model.safetensors; its other files are those of the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from epigram.errors import InputMissingError, ParameterError
+from epigram.files import atomic_folder, read_json, write_text
+from epigram.inference import graph, ngram_graph
+from epigram.inference.graph import refusal
+from epigram.inference.quantize import quantize
+from epigram.systems import manifest
+from epigram.systems.linear_svm import LinearSvm
+from epigram.systems.model import parameters
+from epigram.systems.saved import CHECKED, GRAPH, Saved, load
+
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+REFUSED = {  # kinds of encoder and head, with the reason why they cannot be exported
+    "chance": "it only guesses",
+    "label_decoder": "it searches for its labels, one after another",
+}
+LARGEST = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
+
+
+def export(folder: Path, out: Path, *, int8: bool = False) -> None:
+    """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
+
+    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists;
+    InputMissingError if a package is not installed.
+    """
+    if out.exists():
+        raise ParameterError(f"{out} is there already: name a new folder, or delete it")
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise InputMissingError(
+            f"an export needs {', '.join(missing)}, not installed here: pip install 'epigram[onnx]'"
+        )
+    saved = load(folder)
+    _refuse(saved)
+    linear = isinstance(saved.model, LinearSvm)
+    if linear and int8:
+        raise ParameterError(f"int8 makes layers faster, and {saved.system} has none: export without --int8")
+    with atomic_folder(out) as new, _quiet():
+        (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
+        if int8:
+            quantize(saved, new / GRAPH)
+        _complete(new, folder, "int8" if int8 else "fp32")
+
+
+def _refuse(saved: Saved) -> None:
+    """Raise ParameterError for a model of a kind or size that cannot be exported."""
+    parts = read_json(saved.folder / "config.json")["parts"]
+    for part in parts.values():
+        if part["kind"] in REFUSED:
+            raise refusal(saved, REFUSED[part["kind"]])
+    if 4 * parameters(saved.model) > LARGEST:
+        raise refusal(saved, "its weights take more than the 2 GB of an ONNX file")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the warnings and log output of the exporter and the quantizer."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _complete(new: Path, folder: Path, precision: str) -> None:
+    """Copy the other files of the model's `folder` to `new`, and write the model card and the manifest."""
+    copied = [name for name in CHECKED if name != "model.safetensors"]
+    for name in copied:
+        shutil.copyfile(folder / name, new / name)
+    card = (folder / "card.md").read_text(encoding="utf-8")
+    write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
+    manifest.write(new, {**manifest.facts_of(folder), "graph": precision})

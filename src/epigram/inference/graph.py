@@ -1,0 +1,105 @@
+"""Export of a model to ONNX for any batch size and text length, and the comparison of the graph with the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from epigram.errors import ParameterError
+from epigram.inference.runtime import OnnxModel
+from epigram.layers.types import Prediction, Tokens
+from epigram.systems.saved import Saved, spelling_size
+from epigram.training.batches import TextBatches
+
+INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters": ("texts", "length", "letters")}
+OUTPUTS = ("logits", "tokens")  # fields of Prediction; the inputs are fields of Tokens
+OPSET = 20
+TOLERANCE = 1e-4  # maximum difference of a logit, relative to the model's largest logit if that is above 1
+TRACED = (4, 12)  # (texts, tokens) of the batch that is traced
+COMPARED = ((1, 1), (3, 17), (1, 1_000))  # (texts, tokens); the model may truncate them
+
+
+class Traced(nn.Module):
+    """A model as a function of tensors, for the exporter."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, valid: Tensor, characters: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Return the outputs that the model gives, in the order of `OUTPUTS`."""
+        said: Prediction = self.model(Tokens(ids, valid, characters=characters))
+        return tuple(out for name in OUTPUTS if (out := getattr(said, name)) is not None)
+
+
+def refusal(saved: Saved, reason: str) -> ParameterError:
+    """Return the error for a model that cannot be exported."""
+    return ParameterError(f"system {saved.system} cannot be exported: {reason}")
+
+
+def stand_in(saved: Saved, texts: int, length: int) -> Tokens:
+    """Return a batch of random tokens in the model's input format.
+
+    The first text has `length` tokens, the others at most that many.
+    """
+    frame, random = saved.frame, np.random.default_rng(0)
+    lengths = np.append(length, random.integers(1, length + 1, texts - 1))
+    total = int(lengths.sum())
+    spelling = None
+    if letters := spelling_size(frame.characters):
+        spelling = (random.integers(2, letters, 3 * total), 3 * np.arange(total + 1))
+    ids, offsets = random.integers(0, frame.vocabulary, total), np.append(0, lengths.cumsum())
+    return TextBatches.framed(frame, ids, offsets, spelling=spelling).gather(np.arange(texts))
+
+
+def write_graph(saved: Saved, path: Path) -> None:
+    """Export the model to the file `path`.
+
+    Raises ParameterError if the export fails or if the graph's output differs from the model's.
+    """
+    tokens = stand_in(saved, *TRACED)
+    inputs = {name: axes for name, axes in INPUTS.items() if getattr(tokens, name) is not None}
+    with torch.no_grad():
+        said = saved.model(tokens)
+    try:
+        program = torch.onnx.export(
+            Traced(saved.model),
+            tuple(getattr(tokens, name) for name in inputs),
+            opset_version=OPSET,
+            dynamic_shapes=tuple(dict(enumerate(axes)) for axes in inputs.values()),
+            input_names=list(inputs),
+            output_names=[name for name in OUTPUTS if getattr(said, name) is not None],
+            custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        raise refusal(saved, f"torch has no ONNX form for a part of it ({type(error).__name__})") from error
+    assert program is not None
+    program.save(path, external_data=False)
+    compare(saved, OnnxModel(path, multi=saved.model.multi))
+
+
+def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
+    """Translate a stable sort to ONNX TopK, which keeps equal values in their order."""
+    from onnxscript import opset20 as op
+
+    count = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))  # type: ignore[type-var]
+    return op.TopK(x, count, axis=dim, largest=int(descending), sorted=1)
+
+
+@torch.inference_mode()
+def compare(saved: Saved, graph: OnnxModel) -> None:
+    """Raise ParameterError if the outputs of `graph` differ from those of the model by more than TOLERANCE."""
+    for texts, length in COMPARED:
+        tokens = stand_in(saved, texts, length)
+        wanted, found = saved.model(tokens), graph(tokens)
+        apart = (wanted.logits - found.logits).abs().max()
+        if wanted.tokens is not None and found.tokens is not None:
+            apart = torch.maximum(apart, (wanted.tokens - found.tokens)[tokens.valid].abs().max())
+        if not apart <= TOLERANCE * max(1.0, float(wanted.logits.abs().max())):
+            shape = "×".join(map(str, tokens.ids.shape))
+            raise refusal(saved, f"its graph is {apart:.1g} off in a logit, for a batch of {shape} tokens")

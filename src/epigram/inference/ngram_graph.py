@@ -1,0 +1,70 @@
+"""Export of a linear SVM to ONNX: n-gram counts in, logits and probabilities out. The n-grams are stored as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from epigram.files import write_text
+from epigram.inference.graph import OPSET, compare
+from epigram.inference.ngram_runtime import NgramModel
+from epigram.systems.linear_svm import LinearSvm
+from epigram.systems.saved import NGRAMS, Saved
+
+INPUTS, OUTPUTS = ("ngrams", "counts"), ("logits", "probabilities")
+
+
+class CountsToProbabilities(nn.Module):
+    """A linear SVM as a function of n-gram counts."""
+
+    def __init__(self, model: LinearSvm) -> None:
+        super().__init__()
+        self.idf, self.weight = model.idf, model.weight.detach()
+        self.bias, self.scale, self.multi = model.bias.detach(), model.scale, model.multi
+
+    def forward(self, ngrams: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and probabilities (B, C) for n-gram indices (B, K) and their counts (B, K), 0 for padding."""
+        value = torch.where(counts > 0, 1 + counts.clamp(min=1).float().log(), 0.0) * self.idf[ngrams]
+        length = value.square().sum(1, keepdim=True).clamp(min=1e-12).sqrt()
+        margin = ((value / length).unsqueeze(1) @ self.weight[ngrams]).squeeze(1) + self.bias
+        logits = margin * self.scale
+        return logits, logits.sigmoid() if self.multi else logits.softmax(1)
+
+
+def write_ngrams(model: LinearSvm, path: Path) -> None:
+    """Write the n-grams as lists of token ids, one list per order, in the order of the rows of the weight matrix.
+
+    Keys of a lower order are smaller, so the concatenated lists number all n-grams from 0.
+    """
+    ngrams: dict[int, list[list[int]]] = {n: [] for n in range(model.orders[0], model.orders[1] + 1)}
+    keys, base = model.keys.clone(), model.vocabulary + 1
+    for n in ngrams:
+        of_order = (keys >= base ** (n - 1)) & (keys < base**n)
+        digits = [keys[of_order] // base**place % base for place in reversed(range(n))]
+        ngrams[n] = (torch.stack(digits, 1) - 1).tolist()
+    write_text(path, json.dumps({"vocabulary": model.vocabulary, "ngrams": ngrams}, separators=(",", ":")))
+
+
+def write_graph(saved: Saved, path: Path) -> None:
+    """Export the SVM to the file `path`, and its n-grams to the same folder.
+
+    Raises ParameterError if the graph's output differs from the model's.
+    """
+    model = saved.model
+    write_ngrams(model, path.with_name(NGRAMS))
+    example = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.int64)
+    program = torch.onnx.export(
+        CountsToProbabilities(model),
+        example,
+        opset_version=OPSET,
+        dynamic_shapes=({0: "texts", 1: "length"},) * 2,
+        input_names=list(INPUTS),
+        output_names=list(OUTPUTS),
+        verbose=False,
+    )
+    assert program is not None
+    program.save(path, external_data=False)
+    compare(saved, NgramModel(path, multi=model.multi))

@@ -1,0 +1,130 @@
+"""Prediction with a saved model: texts in, labels and probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.errors import DataError
+from epigram.inference.ngram_runtime import open_graph
+from epigram.inference.runtime import OnnxModel
+from epigram.inference.words import Word, words_of
+from epigram.systems.manifest import unchanged
+from epigram.systems.saved import Saved, load
+from epigram.text.blanks import bare, indent
+from epigram.text.encoding import TextEncoder
+from epigram.text.spelling import Speller
+from epigram.text.tokenizers import load as load_tokenizer
+from epigram.text.tokenizers import vocabulary_of
+from epigram.text.words import Located
+from epigram.training.batches import TextBatches
+from epigram.training.precision import lowered
+from epigram.training.predict import Predicted, predict
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
+
+    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. `truncated` is
+    true if the model reads only the beginning of the text.
+    """
+
+    labels: list[str]
+    probability: float
+    probabilities: dict[str, float]
+    words: list[Word]
+    truncated: bool = False
+
+    @property
+    def label(self) -> str:
+        """Labels of the text, separated by commas."""
+        return ", ".join(self.labels)
+
+
+class Predictor:
+    """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts."""
+
+    def __init__(self, folder: Path) -> None:
+        with unchanged(folder):
+            self.saved: Saved = load(folder, open_graph)
+            tokenizer = load_tokenizer(folder / "tokenizer.json")
+        if not isinstance(self.saved.model, OnnxModel):
+            lowered(self.saved.model)
+        self.encoder = TextEncoder(tokenizer)
+        frame = self.saved.frame
+        self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
+        characters = frame.characters
+        if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
+            raise DataError(f"{folder}/tokenizer.json has more tokens than the model knows: restore the folder")
+        self.speller = Speller(characters) if characters else None
+
+    def batches(self, texts: Sequence[str]) -> TextBatches:
+        """Return `texts` in the model's input format."""
+        return self._read([bare(text) for text in texts])[0]
+
+    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
+        if not texts:
+            return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
+        return self._predicted(self.batches(texts)).probabilities
+
+    def answer(self, texts: Sequence[str]) -> list[Answer]:
+        """Return one prediction per text; word positions refer to the text as given."""
+        if not texts:
+            return []
+        labels = self.saved.labels
+        read = [bare(text) for text in texts]
+        batches, tokens, truncated = self._read(read)
+        predicted = self._predicted(batches)
+        words: list[list[Word]] = [[] for _ in texts]
+        if predicted.tokens is not None:
+            tokens = self.encoder.locate(read, self.room + 1) if tokens is None else tokens
+            words = words_of(texts, _moved(tokens, texts), predicted, self.saved.frame.token_labels)
+        return [
+            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut)
+            for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
+        ]
+
+    def _predicted(self, batches: TextBatches) -> Predicted:
+        """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
+        predicted, saved = predict(self.saved.model, batches), self.saved
+        for found, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
+            if found is not None and found.shape[1] != len(labels):
+                raise DataError(
+                    f"{saved.folder} has {len(labels)} labels, and its model tells {found.shape[1]} apart: "
+                    "restore the folder"
+                )
+        return predicted
+
+    def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
+        """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
+        frame = self.saved.frame
+        # one token more than the model reads is encoded: it shows whether a text is truncated
+        if self.speller is None:
+            encoded = self.encoder.encode(texts, self.room + 1)
+            return TextBatches.framed(frame, encoded.ids, encoded.offsets), None, self._truncated(encoded.offsets)
+        tokens = self.encoder.locate(texts, self.room + 1)
+        spelling = self.speller.spell(texts, tokens)
+        batches = TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling)
+        return batches, tokens, self._truncated(tokens.offsets)
+
+    def _truncated(self, offsets: NDArray[np.int64]) -> list[bool]:
+        truncated: list[bool] = (np.diff(offsets) > self.room).tolist()
+        return truncated
+
+    def _named(self, row: NDArray[np.float32]) -> list[str]:
+        if self.saved.model.multi:
+            above = row > np.array(self.saved.thresholds, row.dtype)
+            return [self.saved.labels[c] for c in np.flatnonzero(above)]
+        return [self.saved.labels[row.argmax()]]
+
+
+def _moved(tokens: Located, texts: Sequence[str]) -> Located:
+    """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
+    by = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
+    return tokens._replace(spans=tokens.spans + by[:, None])

@@ -1,0 +1,77 @@
+"""Signatures of saved models with the package model-signing: the user's own key pair, no network access.
+
+A signature covers every other file of the folder, including the manifest, and is stored in the folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import write_text
+from epigram.systems import manifest
+from epigram.systems.manifest import SIGNATURE
+from epigram.values import shown
+
+NO_KEY = (ValueError, TypeError, AttributeError)  # raised for a key that is not PEM, is encrypted or has another type
+
+
+def sign(folder: Path, key: Path) -> Path:
+    """Sign `folder` with the private `key` (elliptic curve, PEM), write the signature file and return its path.
+
+    Raises InputMissingError if the package or a file is missing, DataError if the model has changed since it was saved,
+    and ParameterError if `key` is not a valid private key.
+    """
+    hashing, signing = _package("hashing"), _package("signing")
+    _require_file(key)
+    manifest.verify(folder)
+    try:
+        signer = signing.Config().use_elliptic_key_signer(private_key=key)
+    except NO_KEY:
+        raise ParameterError(f"{key} is not an unencrypted private key of an elliptic curve in PEM") from None
+    files = hashing.Config().set_ignored_paths(paths=[SIGNATURE])
+    with TemporaryDirectory() as scratch:
+        signer.set_hashing_config(files).sign(folder.resolve(), Path(scratch) / SIGNATURE)
+        write_text(folder / SIGNATURE, (Path(scratch) / SIGNATURE).read_text(encoding="utf-8"))
+    return folder / SIGNATURE
+
+
+def require_signature(folder: Path, key: Path) -> None:
+    """Raise DataError unless `folder` has a valid signature for the public `key`.
+
+    Raises InputMissingError if the package or the key is missing and ParameterError if `key` is not a valid public key.
+    """
+    verifying = _package("verifying")
+    _require_file(key)
+    try:
+        verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
+    except NO_KEY:
+        raise ParameterError(f"{key} is not a public key of an elliptic curve in PEM") from None
+    manifest.verify(folder)
+    if not (folder / SIGNATURE).is_file():
+        raise DataError(f"{folder} is not signed: it has no {SIGNATURE}; its owner signs it with  epigram sign")
+    try:
+        with redirect_stdout(sys.stderr):  # the package prints warnings to stdout
+            verifier.verify(folder.resolve(), folder / SIGNATURE)
+    except OSError:
+        raise
+    except Exception as error:  # raised by the package, its parsers and the cryptography library
+        reason = shown(" ".join(str(error).split()) or type(error).__name__)
+        raise DataError(f"{folder} is not as it was signed, or another key signed it: {reason}") from None
+
+
+def _package(module: str) -> Any:
+    if find_spec("model_signing") is None:
+        raise InputMissingError("signatures need model-signing, not installed here: pip install 'epigram[signing]'")
+    return import_module(f"model_signing.{module}")
+
+
+def _require_file(key: Path) -> None:
+    if not key.is_file():
+        raise InputMissingError(f"{key} is missing: name the file of a key in PEM")

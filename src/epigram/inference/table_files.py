@@ -1,0 +1,155 @@
+"""Tables of any size (csv, tsv, jsonl, parquet), read and written in chunks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+import polars as pl
+
+from epigram.corpus.readers import delimited, json_lines
+from epigram.corpus.readers.decoding import guess_encoding, readable
+from epigram.corpus.readers.parquet import BATCH
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import atomic_file
+from epigram.inference.texts import TABLES
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+Write = Callable[[pl.DataFrame], None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file with rows and named columns; values of csv and tsv files are strings."""
+
+    path: Path
+    columns: list[str]
+    rows: int
+    encoding: str = "utf-8"
+    quote: str | None = '"'
+
+    def chunks(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
+        kind = kind_of(self.path)
+        if kind == ".jsonl":
+            yield from json_lines.tables(self.path, self.encoding)
+        elif kind == ".parquet":
+            with readable(self.path):
+                scan = pl.scan_parquet(self.path, glob=False)
+                yield from (
+                    scan.collect_batches(chunk_size=BATCH, maintain_order=True) if self.rows else [scan.collect()]
+                )
+        else:
+            options = delimited.Delimited(separator=SEPARATORS[kind], quote=self.quote, encoding=self.encoding)
+            yield from map(_without_blank_lines, delimited.tables(self.path, options))
+
+
+def kind_of(path: Path) -> str:
+    """Return the suffix in lower case. Raises ParameterError if it is not a table format."""
+    kind = path.suffix.lower()
+    if kind not in TABLES:
+        raise ParameterError(f"{path} is not a table by its name: {', '.join(TABLES)} are known")
+    return kind
+
+
+def open_table(path: Path) -> Table:
+    """Read the file once to find its columns, number of rows, encoding, and whether quotation marks are literal.
+
+    Raises InputMissingError, ParameterError for an unknown suffix and DataError for a file that cannot be read.
+    """
+    kind = kind_of(path)
+    if not path.is_file():
+        raise InputMissingError(f"{path} is {'a folder: name a file' if path.is_dir() else 'missing'}")
+    if kind == ".parquet":
+        with readable(path):
+            scan = pl.scan_parquet(path, glob=False)
+            return Table(path, scan.collect_schema().names(), scan.select(pl.len()).collect().item())
+    table = Table(path, [], 0, encoding=guess_encoding(path) or "utf-8")
+    if kind == ".tsv":
+        try:
+            return _counted(table)
+        except DataError:
+            return _counted(replace(table, quote=None))  # a text contains an unpaired quotation mark
+    return _counted(table)
+
+
+def _counted(table: Table) -> Table:
+    columns, rows = list[str](), 0
+    try:
+        for chunk in table.chunks():
+            columns, rows = chunk.columns, rows + chunk.height
+    except DataError as error:
+        raise DataError(str(error).partition("\n")[0]) from None  # the further lines are advice about data/sources
+    if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
+        raise DataError(f"{table.path} has two columns called {repeated[0]!r}: rename one")
+    return replace(table, columns=columns, rows=rows)
+
+
+def _without_blank_lines(chunk: pl.DataFrame) -> pl.DataFrame:
+    """Drop blank lines (an empty first value, nulls elsewhere). In a single column, blank lines are rows."""
+    first, *others = chunk.columns
+    if not others:
+        return chunk
+    blank = (pl.col(first) == "") & pl.all_horizontal(pl.col(others).is_null())
+    return chunk.filter(~blank)
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Write]:
+    """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds."""
+    kind = kind_of(path)
+    with atomic_file(path) as temporary:
+        if kind == ".parquet":
+            with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+                yield _parts(Path(folder))
+                _join(Path(folder), temporary)
+            return
+        with temporary.open("wb") as file:
+            yield _lines(file, kind)
+
+
+def _parts(folder: Path) -> Write:
+    """Return a writer that stores each chunk as a separate parquet file, since parquet files cannot be appended to."""
+
+    def write(rows: pl.DataFrame) -> None:
+        rows.write_parquet(folder / f"{len(list(folder.iterdir())):06}.parquet")
+
+    return write
+
+
+def _join(folder: Path, path: Path) -> None:
+    pl.scan_parquet(sorted(folder.iterdir())).sink_parquet(path, maintain_order=True)
+
+
+def _lines(file: IO[bytes], kind: str) -> Write:
+    def write(rows: pl.DataFrame) -> None:
+        if kind == ".jsonl":
+            rows.write_ndjson(file)
+            return
+        try:
+            plain = rows.with_columns(_as_json(rows))
+            plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
+        except (pl.exceptions.ComputeError, TypeError) as error:
+            if getattr(error, "errno", None) or "os error" in str(error):
+                raise
+            reason = str(error).partition("\n")[0]
+            raise ParameterError(f"a column cannot be written as {kind} ({reason}): end --out in .parquet") from None
+
+    return write
+
+
+def _as_json(rows: pl.DataFrame) -> list[pl.Series]:
+    """Return the nested columns (lists and structs) as JSON strings, since csv has no nested values."""
+    nested = [column for column in rows if column.dtype.is_nested()]
+    return [
+        pl.Series(
+            column.name,
+            [None if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_list()],
+        )
+        for column in nested
+    ]

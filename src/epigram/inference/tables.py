@@ -1,0 +1,110 @@
+"""Predictions for a table: the input columns and rows, plus columns with the predictions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from epigram.errors import ParameterError
+from epigram.inference.predictor import Answer, Predictor
+from epigram.inference.table_files import Table, kind_of, open_table, table_writer
+from epigram.values import nearest
+
+AT_ONCE = 4096  # texts per prediction call and write
+WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
+LABEL: dict[str, Any] = {"label": pl.String, "probability": pl.Float64}
+LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List(pl.Float64)}
+
+
+@dataclass
+class Counts:
+    """Numbers of predicted rows, of rows without text, and of truncated texts."""
+
+    rows: int = 0
+    empty: int = 0
+    truncated: int = 0
+
+
+def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
+    """Predict the column `text` of the table `source` and write the table with predictions to `out`.
+
+    The suffixes determine the formats. A single-label model adds `label` and `probability`. A multi-label model adds
+    `labels`, those above their thresholds, and their `probabilities`. A model that labels words adds `words`, those
+    whose label is not the default. A missing text is predicted as an empty text. Raises ParameterError for columns that
+    do not fit and, without `force`, if `out` exists.
+    """
+    kind_of(out)
+    if out.is_dir():
+        raise ParameterError(f"{out} is a folder: name a file")
+    if os.path.lexists(out) and not force:
+        raise ParameterError(f"{out} exists: name another file, or overwrite it with --force")
+    table, schema = open_table(source), schema_of(predictor)
+    _check(table, text, list(schema))
+    counts = Counts()
+    with table_writer(out) as write, progress(table.rows) as advance:
+        for chunk in table.chunks():
+            for part in chunk.iter_slices(AT_ONCE) if chunk.height else [chunk]:
+                write(_predicted(predictor, part, text, schema, counts))
+                advance(part.height)
+    return counts
+
+
+def schema_of(predictor: Predictor) -> dict[str, Any]:
+    """Return the columns that the model adds, with their types."""
+    labels_words = bool(predictor.answer(["word"])[0].words)  # the data may have word labels that the model lacks
+    words = {"words": pl.List(WORD)} if labels_words else {}
+    return (LABELS if predictor.saved.model.multi else LABEL) | words
+
+
+def _check(table: Table, text: str, added: list[str]) -> None:
+    if text not in table.columns:
+        raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
+    if taken := [name for name in added if name in table.columns]:
+        raise ParameterError(
+            f"{table.path} has a column {taken[0]!r} already, in which the prediction would be written: rename it"
+        )
+
+
+def _predicted(
+    predictor: Predictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
+) -> pl.DataFrame:
+    texts = rows[text]
+    if texts.dtype.is_nested() or texts.dtype in {pl.Binary, pl.Object, pl.Duration}:
+        raise ParameterError(f"the column {text!r} holds {texts.dtype}: texts are needed (--text)")
+    given = texts.cast(pl.String).fill_null("").to_list()
+    answers = predictor.answer(given)
+    counts.rows += len(given)
+    counts.empty += sum(not one.strip() for one in given)
+    counts.truncated += sum(answer.truncated for answer in answers)
+    default = next(iter(predictor.saved.frame.token_labels), "")
+    return rows.with_columns(
+        pl.Series(name, [VALUES[name](answer, default) for answer in answers], kind) for name, kind in schema.items()
+    )
+
+
+VALUES: dict[str, Callable[[Answer, str], Any]] = {
+    "label": lambda answer, _: answer.label,
+    "probability": lambda answer, _: answer.probability,
+    "labels": lambda answer, _: answer.labels,
+    "probabilities": lambda answer, _: [answer.probabilities[label] for label in answer.labels],
+    "words": lambda answer, default: [asdict(word) for word in answer.words if word.label != default],
+}
+
+
+@contextmanager
+def progress(rows: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to report finished rows to; a terminal shows a progress bar on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("rows", total=rows)
+        yield lambda done: bar.advance(task, done)

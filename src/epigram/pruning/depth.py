@@ -1,0 +1,115 @@
+"""Dynamic depth control of a trained model (DDCF): score the layers, drop some, fine-tune, accept or reject."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from epigram.heads.depth_control import DepthControl
+from epigram.heads.layer_ensemble import LayerEnsembleHead
+from epigram.pruning.probe import probe
+from epigram.rounding import clearly_above
+from epigram.settings import PruneSettings
+from epigram.training.batches import TextBatches
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.config import TrainingConfig
+from epigram.training.loop import Trainer
+from epigram.training.precision import Precision
+from epigram.training.predict import dev_score, predict, score_name
+from epigram.training.record import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """Result of pruning: `accepted` is whether the shallower model replaces the original, `reason` explains why."""
+
+    model: Any
+    reason: str
+    accepted: bool = False
+    threshold: float | None = None
+    accuracies: tuple[float, ...] = ()
+    dev_before: float = 0.0  # by `stop_on`, as is dev_after
+    dev_after: float = 0.0
+    dev_accuracy: float = 0.0  # text score of the shallower model
+
+
+def layer_accuracies(
+    model: Any, train: TextBatches, dev: TextBatches, classes: int, precision: Precision = "auto"
+) -> list[float]:
+    """Return the accuracy α of every layer.
+
+    The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
+    """
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
+        said = predict(model, dev, precision=precision)
+        return said.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+    return probe(model, train, dev, classes)
+
+
+def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
+    """Drop the layers that the rule does not keep; return how many were dropped."""
+    gone = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
+    for layer in gone:
+        model.drop(layer)
+    return len(gone)
+
+
+def prune(
+    model: Any,
+    train: TextBatches,
+    dev: TextBatches,
+    *,
+    classes: int,
+    settings: PruneSettings,
+    config: TrainingConfig,
+    rate: float,
+    seed: int,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Pruned:
+    """Return a shallower model if the controller drops layers and dev loses no more than the tolerance.
+
+    Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
+    `rate`, the learning rate of the original training.
+    """
+    if not settings.enabled:
+        return Pruned(model=model, reason="pruning is off (prune.enabled)")
+    if model.depth < 2:
+        return Pruned(model=model, reason="no layers to drop")
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
+        return Pruned(model=model, reason="its depth is controlled while it trains")
+    control = DepthControl(
+        threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
+    )
+    alphas = layer_accuracies(model, train, dev, classes, config.precision)
+    before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
+    facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
+    smaller = copy.deepcopy(model)
+    dropped = drop_layers(smaller, alphas, control)
+    if dropped == 0:
+        good, weak = control.counts(alphas)
+        why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
+        return Pruned(model=model, reason=why, dev_after=before, **facts)
+    tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
+    record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
+    after, _ = record.score
+    if clearly_above(before - after, settings.tolerance):
+        why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
+        return Pruned(model=model, reason=why, dev_after=after, **facts)
+    scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
+    why = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
+    facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
+    return Pruned(model=smaller, reason=why, accepted=True, **facts)
+
+
+def shallower(model: Any, depth: int) -> nn.Module:
+    """Return a copy of `model` with its first `depth` layers, to measure the cost of a depth."""
+    copied: Any = copy.deepcopy(model)
+    while copied.depth > depth:
+        copied.drop(-1)
+    shallow: nn.Module = copied
+    return shallow

@@ -1,0 +1,63 @@
+"""Base classifiers on every layer of a trained encoder, whose accuracies α the depth controller reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from epigram.layers.masking import masked_mean
+from epigram.layers.objective import classification_loss
+from epigram.training.batches import Rows, TextBatches
+from epigram.training.predict import Predicted
+
+
+@torch.inference_mode()
+def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
+    """Return the mean of the valid tokens' states after every layer, (N, M, D) on the CPU, for the M texts `rows`."""
+    model.eval()
+    order = rows[np.argsort(texts.lengths[rows], kind="stable")]
+    out = None
+    for start in range(0, len(order), 256):
+        batch = order[start : start + 256]
+        encoded = model.encode(texts.gather(batch))
+        means = torch.stack([masked_mean(state.float(), encoded.tokens.valid) for state in encoded.states[1:]]).cpu()
+        if out is None:
+            out = means.new_empty(len(means), len(rows), means.shape[-1])
+        out[:, torch.from_numpy(np.searchsorted(rows, batch))] = means
+    assert out is not None
+    return out
+
+
+def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: float = 1e-3) -> Tensor:
+    """Fit a logistic classifier per layer on standardised `features` (N, M, D); return weights (N, D + 1, C).
+
+    L-BFGS fits all layers at once. Their losses are summed, so each layer reaches its own optimum.
+    """
+    layers, _, width = features.shape
+    weight = torch.zeros(layers, width + 1, classes, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        logits = torch.baddbmm(weight[:, -1:], features, weight[:, :-1])  # (N, M, C)
+        loss = sum((classification_loss(part, labels) for part in logits), start=logits.new_zeros(()))
+        loss = loss + decay * weight[:, :-1].square().sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return weight.detach()
+
+
+def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
+    """Return the dev score of a base classifier per layer, fitted on at most `rows` evenly spaced training texts."""
+    kept = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
+    everything = np.arange(len(dev))
+    x, held = layer_means(model, train, kept), layer_means(model, dev, everything)
+    mean, spread = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
+    weight = fit_classifiers((x - mean) / spread, train.targets(kept).cpu(), classes)
+    logits = torch.baddbmm(weight[:, -1:], (held - mean) / spread, weight[:, :-1]).numpy()
+    return Predicted(logits[-1], logits, model.multi).scores(dev.targets(everything).cpu().numpy())

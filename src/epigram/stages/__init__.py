@@ -1,0 +1,37 @@
+"""The stages of dvc.yaml, one module per stage."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from types import TracebackType
+
+from epigram.errors import leave, say
+from epigram.memory import used_up
+
+
+def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """Print one line for an error while a stage imports its dependencies, as `guarded` does for its `main`."""
+    if os.environ.get("EPIGRAM_DEBUG") == "1":
+        sys.__excepthook__(kind, error, at)
+        return
+    try:
+        leave(say(error))
+    except MemoryError:  # no memory for the line either; the parent process prints it
+        os._exit(1)
+
+
+def _quieter(fault: sys.UnraisableHookArgs) -> None:
+    """Print the traceback of an exception that Python cannot raise, unless the process is out of memory."""
+    with suppress(MemoryError):
+        if not used_up():
+            sys.__unraisablehook__(fault)
+
+
+if sys.argv[:1] == ["-m"]:  # the stage is run with python -m, not imported
+    sys.excepthook, sys.unraisablehook = _quiet, _quieter
+    if sys.platform == "linux" and "DVC_STAGE" in os.environ:  # only under DVC: a user may start a stage with nohup
+        from epigram.parent import stand_between
+
+        stand_between()

@@ -1,0 +1,41 @@
+"""augment: write the prompt that precedes every text in views with `prompt: true`.
+
+python -m epigram.stages.augment VALIDATED OUT
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from epigram.display import echo
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder, write_json, write_text
+from epigram.settings import AugmentSettings, select
+from epigram.text.prompts import prompt
+from epigram.text.rows import Corpus
+
+PARAMS = ("augment",)
+SHOWN = 5
+
+
+def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
+    """Write prompt.json and preview.txt, the first training texts with the prompt."""
+    corpus = Corpus.read(validated)
+    made = prompt(settings.template, corpus.language, corpus.labels)
+    first = next(iter(corpus.batches("train", "text", size=SHOWN)))["text"]
+    with atomic_folder(out) as folder:
+        write_json(folder / "prompt.json", made)
+        write_text(folder / "preview.txt", "".join(f"{made['prefix']}{text}\n" for text in islice(first, SHOWN)))
+    echo(f"prompt: {made['prefix']}")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the prompt."""
+    validated, out = map(Path, arguments("VALIDATED", "OUT"))
+    run(select(PARAMS).augment, validated, out)
+
+
+if __name__ == "__main__":
+    through(main)

@@ -1,0 +1,65 @@
+"""compare: rank the systems of a run on the development set, choose one, and write the report.
+
+python -m epigram.stages.compare VALIDATED EVALUATED PRUNED OUT
+
+Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files
+that DVC compares between git revisions, OUT/metrics.json and OUT/plots/.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epigram.display import echo
+from epigram.errors import InputMissingError, ParameterError, arguments, guarded, through
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.markdown import comparison_markdown
+from epigram.evaluation.plots import write_plots
+from epigram.evaluation.record import Evaluation, read, read_text
+from epigram.evaluation.report import render
+from epigram.evaluation.summary import read_corpus, write_summary
+from epigram.evaluation.tradeoff import read_pruning
+from epigram.files import atomic_folder, write_text
+from epigram.settings import Settings, select
+
+PARAMS = ("systems", "compare")
+
+
+def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
+    """Compare the systems named in the settings and write `out` atomically."""
+    corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
+    evaluations = _evaluations(evaluated, settings)
+    summary = compare(corpus, evaluations, settings.compare.alpha)
+    systems = {each.metrics.system: each.metrics for each in evaluations}
+    prunings = {name: read_pruning(pruned / name / "pruning.json") for name in systems}
+    with atomic_folder(out) as temporary:
+        write_summary(temporary / "summary.json", summary)
+        write_text(temporary / "comparison.md", comparison_markdown(summary))
+        write_text(temporary / "report.html", render(summary, systems, prunings, data_page))
+        write_plots(temporary, summary, systems, pruned)
+        _copy_model(pruned / summary.chosen_system / f"seed-{summary.chosen_seed}", temporary / "chosen")
+    echo(summary.verdict)
+
+
+def _evaluations(evaluated: Path, settings: Settings) -> list[Evaluation]:
+    if not settings.systems:
+        raise ParameterError("params.yaml: systems is empty: name at least one system to compare")
+    return [read(evaluated / name) for name in settings.systems]
+
+
+def _copy_model(folder: Path, to: Path) -> None:
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder}, the chosen model, is missing: run dvc repro")
+    shutil.copytree(folder, to)
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the comparison."""
+    validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
+    run(select(PARAMS), validated, evaluated, pruned, out)
+
+
+if __name__ == "__main__":
+    through(main)

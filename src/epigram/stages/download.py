@@ -1,0 +1,36 @@
+"""download: fetch the files of a data source.
+
+python -m epigram.stages.download SOURCE_YAML OUT_DIR
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from epigram import errors, settings
+from epigram.display import echo
+from epigram.files import atomic_folder, write_json
+
+PARAMS = ("download",)
+ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
+
+
+@errors.guarded
+def main() -> None:
+    """Write the verified files, and source.json with the source's description, to OUT_DIR."""
+    from epigram.corpus.fetch import Fetcher
+    from epigram.corpus.source import read_source
+
+    source_yaml, out = map(Path, errors.arguments("SOURCE_YAML", "OUT_DIR"))
+    source = read_source(source_yaml)
+    fetcher = Fetcher(ARRIVALS, settings.select(PARAMS).download)
+    with atomic_folder(out) as folder:
+        for file in source.files:
+            echo(f"{file.path} from {fetcher.fetch(file, folder)}")
+        write_json(folder / "source.json", asdict(source.public))
+    fetcher.clear()
+
+
+if __name__ == "__main__":
+    errors.through(main)

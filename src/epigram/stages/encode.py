@@ -1,0 +1,54 @@
+"""encode: convert the texts to flat arrays of token ids for one view.
+
+python -m epigram.stages.encode VIEW VALIDATED AUGMENTED POS OUT
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epigram.display import echo
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder
+from epigram.settings import EncodeSettings, View, select
+from epigram.text.pos_table import load
+from epigram.text.prompts import read_prompt
+from epigram.text.rows import Corpus
+from epigram.text.tokenizers import vocabulary_of
+from epigram.text.vectors import read_vectors, vectors_file
+from epigram.text.vocabulary import reading
+from epigram.text.write_view import write_view
+
+PARAMS = ("views.{key}", "encode")
+
+
+def run(
+    name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
+) -> None:
+    """Encode the corpus for one view and write `out` atomically."""
+    file = None if view.vectors is None else vectors_file(view.vectors, name)
+    corpus, table = Corpus.read(validated), load(pos)
+    prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
+    read = reading(view, settings, corpus, prefix)
+    vectors = None if file is None else read_vectors(file, vocabulary_of(read.tokenizer))
+    with atomic_folder(out) as folder:
+        written = write_view(folder, name, view, corpus, read, table, vectors)
+    for split, tally in written.tallies.items():
+        unknown = f"{100 * tally.unknown_share:.2f}% unknown"
+        echo(f"{name} {split}: {tally.tokens:,} tokens, {unknown}, {tally.truncated:,} texts cut short")
+    if written.vectors is not None:
+        echo(
+            "{0} vectors of {file}: {found:,} of {of:,} entries, {tokens:.2%} of train".format(name, **written.vectors)
+        )
+
+
+@guarded
+def main() -> None:
+    """Read the settings and encode one view."""
+    name, validated, augmented, pos, out = arguments("VIEW", "VALIDATED", "AUGMENTED", "POS", "OUT")
+    settings = select(PARAMS, key=name)
+    run(name, settings.views[name], settings.encode, Path(validated), Path(augmented), Path(pos), Path(out))
+
+
+if __name__ == "__main__":
+    through(main)

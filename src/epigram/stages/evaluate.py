@@ -1,0 +1,112 @@
+"""evaluate: score the final models; the only stage that reads the test set.
+
+python -m epigram.stages.evaluate SYSTEM VALIDATED ENCODED PRUNED OUT
+
+The measured speed varies from run to run, so it is written outside OUT, to data/speed/SYSTEM.json, with the hash of the
+model's manifest. The hash shows which model was timed: when DVC restores OUT from its cache, the file is not updated.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from epigram.display import echo
+from epigram.errors import DataError, InputMissingError, arguments, guarded, through
+from epigram.evaluation.measure import measure, together
+from epigram.evaluation.record import write
+from epigram.evaluation.splits import Split, Target
+from epigram.evaluation.system import evaluate_system
+from epigram.evaluation.words import Words
+from epigram.files import sha256, write_json
+from epigram.settings import select
+from epigram.text.view import View
+
+PARAMS = ("seeds", "evaluate")
+
+
+def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
+    """Return columns of a validated split. Raises InputMissingError or DataError."""
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: run dvc repro validate")
+    try:
+        return pl.read_parquet(path, columns=columns)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path} cannot be read ({error}): run dvc repro validate") from None
+
+
+def split_of(view: View, validated: Path, name: str) -> Split:
+    """Return the labels and texts of one split, in the order of the view's rows."""
+    part, path = view.split(name), validated / f"{name}.parquet"
+    assert part.in_train is not None
+    columns = ["tokens", "token_labels"] if view.token_labels else []
+    frame = texts_of(path, ["row", "text", *columns])
+    rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
+    return Split(
+        labels=np.array(part.labels, dtype=np.int64),
+        rows=np.array(part.rows),
+        texts=rows["text"].to_list(),
+        in_train=np.array(part.in_train),
+        words=words_of(rows, view, path) if view.token_labels else None,
+    )
+
+
+def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
+    """Return all words of the rows with their labels, including words that the view truncates.
+
+    Raises DataError for a token label that is not in the view.
+    """
+    labels = rows["token_labels"].fill_null([])
+    flat = labels.explode(empty_as_null=False)
+    numbers = flat.replace_strict(
+        view.token_labels, list(range(len(view.token_labels))), default=None, return_dtype=pl.Int64
+    )
+    if numbers.null_count():
+        strange = flat.filter(numbers.is_null())[0]
+        raise DataError(f"{path}: token label {strange!r} is not in the view {view.view}: run dvc repro")
+    return Words(
+        names=view.token_labels,
+        labels=numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)),
+        offsets=np.append(0, np.cumsum(labels.list.len().to_numpy())).astype(np.int64),
+        texts=rows["tokens"].fill_null([]).to_list(),
+        between="" if view.language == "zh" else " ",
+    )
+
+
+@guarded
+def main() -> None:
+    """Read the settings, predict dev and test with the model of every seed, and write the scores."""
+    name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
+    settings = select(PARAMS)
+    view = View.load(Path(encoded))
+    dev, test = (split_of(view, Path(validated), split) for split in ("dev", "test"))
+    models = [Path(pruned) / f"seed-{seed}" for seed in settings.seeds]
+    measured = [measure(model, view, settings.evaluate.timing_texts) for model in models]
+    evaluation = evaluate_system(
+        name,
+        Target(
+            task="multi" if view.task == "multi" else "single",
+            labels=view.labels,
+            tokens_only=view.tokens_only,
+            plain=measured[0].plain,
+        ),
+        seeds=settings.seeds,
+        dev=dev,
+        test=test,
+        dev_said=together([m.dev for m in measured], view.split("dev"), dev.words),
+        test_said=together([m.test for m in measured], view.split("test"), test.words),
+        costs=[m.cost for m in measured],
+        alone=[m.alone for m in measured],
+        settings=settings.evaluate,
+    )
+    write(Path(out), evaluation)
+    speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
+    write_json(Path("data/speed") / f"{name}.json", speed)
+    scores = evaluation.metrics
+    echo(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
+
+
+if __name__ == "__main__":
+    through(main)

@@ -1,0 +1,54 @@
+"""pos_table: write the parts of speech and the weight of every character and frequent word.
+
+python -m epigram.stages.pos_table VALIDATED OUT
+
+A tagger adds the new words of a sample of the training texts; tagging a large corpus would take hours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epigram.display import echo
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder
+from epigram.settings import PosTableSettings, select
+from epigram.text.coverage import coverage
+from epigram.text.pos_table import build, grow, save
+from epigram.text.rows import SPLITS, Corpus
+from epigram.text.taggers import count, tagger_for
+
+PARAMS = ("pos_table",)
+TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
+
+
+def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
+    """Build the table of both languages, add words of the corpus, and write it with its coverage."""
+    corpus = Corpus.read(validated)
+    samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
+    base = build(settings)
+    tagger = tagger_for(corpus.language, base)
+    table = grow(base, count(tagger.tag(samples["train"])), corpus.language)
+    covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
+    about = {
+        "corpus": corpus.name,
+        "language": corpus.language,
+        "tagger": {"name": tagger.name, "texts": len(samples["train"]), "of": corpus.count("train")},
+        "coverage": covered,
+    }
+    with atomic_folder(out) as folder:
+        save(table, folder, about)
+    dev = covered["dev"]
+    echo(f"{table.frame.height:,} rows; {tagger.name} read {len(samples['train']):,} texts of train;", end=" ")
+    echo(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and write the table."""
+    validated, out = map(Path, arguments("VALIDATED", "OUT"))
+    run(select(PARAMS).pos_table, validated, out)
+
+
+if __name__ == "__main__":
+    through(main)

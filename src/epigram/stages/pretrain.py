@@ -1,0 +1,72 @@
+"""pretrain: train a masked language model on the texts of a view, if params.yaml requests it.
+
+python -m epigram.stages.pretrain VIEW ENCODED OUT
+
+If the view has no `pretrain:` section, about.json records 0 steps, and torch is not imported.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder, sha256, write_json
+from epigram.settings import PretrainSettings, select
+
+PARAMS = ("views.{key}",)
+
+
+def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None:
+    """Pretrain an encoder on the texts of a view and write `out` atomically."""
+    import torch
+
+    from epigram.encoders import warm_start
+    from epigram.text.local import local_file
+    from epigram.text.unlabelled import write_texts
+    from epigram.text.view import View
+    from epigram.training.checkpoint import Checkpoints, kept
+    from epigram.training.masked_language import pretrain
+    from epigram.training.progress import Printer
+    from epigram.training.shards import Texts
+
+    view, where = View.load(encoded), f"views.{name}.pretrain.texts"
+    further = None if settings.texts is None else local_file(settings.texts, where)
+    torch.set_num_threads(settings.threads)
+    printer = Printer(f"{name} pretrain")
+    facts = settings, view.fingerprint, further and sha256(further)
+    with kept("pretrain", name, *facts) as state, atomic_folder(out) as folder:
+        scratch = folder / "texts"
+        scratch.mkdir()
+        write_texts(scratch, view, further)
+        train, held = (Texts.load(scratch, part) for part in ("train", "held"))
+        done = pretrain(view, settings, train, held, printer, Checkpoints(state))
+        shutil.rmtree(scratch)
+        about = {
+            "steps": done.steps,
+            "perplexity": {"before": done.before.perplexity, "after": done.after.perplexity},
+            "accuracy": {"before": done.before.accuracy, "after": done.after.accuracy},
+            "texts": len(train),
+            "tokens": len(train.ids),
+            "held_out": len(held),
+        }
+        warm_start.write(folder, done.encoder, view.tokenizer_json, about)
+    said = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
+    right = f"{100 * done.after.accuracy:.1f}% of the hidden tokens right"
+    printer.close(f"{name} pretrain: {said}, {right}; {len(train):,} texts, {len(train.ids):,} tokens")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and pretrain, or record that the view has no pretraining."""
+    name, encoded, out = arguments("VIEW", "ENCODED", "OUT")
+    settings = select(PARAMS, key=name).views[name].pretrain
+    if settings is not None:
+        return run(name, settings, Path(encoded), Path(out))
+    with atomic_folder(Path(out)) as folder:
+        write_json(folder / "about.json", {"steps": 0})
+    return None
+
+
+if __name__ == "__main__":
+    through(main)

@@ -1,0 +1,93 @@
+"""prune: drop the layers that the depth controller finds unnecessary, and fine-tune.
+
+python -m epigram.stages.prune SYSTEM ENCODED MODELS OUT
+
+OUT contains the final model of every seed (the trained one if no layer was dropped) and pruning.json. Finished seeds
+are kept under .epigram/state until all seeds are finished.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+
+import torch
+
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder, read_json, write_json
+from epigram.pruning.depth import Pruned, prune
+from epigram.pruning.tradeoff import record_of
+from epigram.settings import PruneSettings, select
+from epigram.systems.provenance import PROVENANCE, parameters_hash, read
+from epigram.systems.saved import Saved, load, save_again
+from epigram.text.view import View
+from epigram.training.checkpoint import Checkpoints, finish, finished, kept
+from epigram.training.config import TrainingConfig
+from epigram.training.progress import Printer
+from epigram.training.tuning import thresholds_of
+from epigram.training.views import batches_of, device_of
+
+PARAMS = ("seeds", "prune")
+
+
+def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
+    """Prune the model of one seed, resuming from its last checkpoint, and write the final model."""
+    saved, facts = load(folder), read_json(folder / "manifest.json")
+    config = TrainingConfig(**facts["training"])
+    torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
+    torch.manual_seed(facts["seed"])
+    printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    device = device_of()
+    train = batches_of(view, "train", saved.frame, device, shown=(config.token_supervision, facts["seed"]))
+    dev = batches_of(view, "dev", saved.frame, device)
+    pruned = prune(
+        copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
+        train,
+        dev,
+        classes=len(saved.labels),
+        settings=settings,
+        config=config,
+        rate=facts["rate"],
+        seed=facts["seed"],
+        report=printer,
+        checkpoints=checkpoints,
+    )
+    _write(saved, pruned, view, config, settings, out)
+    printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
+    finish(out, checkpoints, record_of(saved, pruned, facts, dev.median_length))
+
+
+def _write(
+    saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
+) -> None:
+    if not pruned.accepted:
+        shutil.copytree(saved.folder, out)
+        return
+    thresholds, trained = thresholds_of(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
+    made_of = {**trained, "data": view.fingerprint, "parameters": parameters}
+    facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: made_of}
+    save_again(out, saved, pruned.model, facts, thresholds)
+
+
+@guarded
+def main() -> None:
+    """Read the settings and prune the model of every seed."""
+    name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
+    settings = select(PARAMS)
+    view = View.load(Path(encoded))
+    seeds, digests = settings.seeds, [read_json(Path(models) / f"seed-{s}" / "manifest.json") for s in settings.seeds]
+    with kept("prune", name, settings.prune, view.fingerprint, digests) as folder:
+        for seed in seeds:
+            if finished(folder / f"seed-{seed}") is None:
+                prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")
+        records = [finished(folder / f"seed-{seed}")["about"] for seed in seeds]
+        with atomic_folder(Path(out)) as whole:
+            for seed in seeds:
+                shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
+            write_json(whole / "pruning.json", {"seeds": records})
+
+
+if __name__ == "__main__":
+    through(main)

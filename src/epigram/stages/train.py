@@ -1,0 +1,112 @@
+"""train: train one model of a system per seed.
+
+python -m epigram.stages.train SYSTEM ENCODED PRETRAINED OUT
+
+Under torchrun the processes train in parallel, and rank 0 writes. Finished seeds and checkpoints are kept under
+.epigram/state until all seeds are finished, so that an interrupted run resumes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from epigram.display import echo
+from epigram.encoders.warm_start import found
+from epigram.errors import arguments, guarded, through
+from epigram.files import atomic_folder, sha256
+from epigram.settings import select
+from epigram.systems.provenance import PROVENANCE, parameters_hash
+from epigram.systems.recipe import Recipe
+from epigram.systems.registry import recipe_of
+from epigram.systems.saved import save
+from epigram.text.view import View
+from epigram.training import parallel
+from epigram.training.checkpoint import Checkpoints, finish, finished, kept
+from epigram.training.config import TrainingConfig, configure
+from epigram.training.progress import Printer
+from epigram.training.run import train_system
+from epigram.training.threads import with_threads
+from epigram.training.tuning import thresholds_of
+from epigram.training.views import cut_short, frame_of
+
+PARAMS = ("seeds", "train", "systems.{key}")
+
+
+def train_seed(
+    name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
+) -> None:
+    """Train one seed, resuming from its last checkpoint, and write its folder."""
+    printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    trained = train_system(
+        recipe,
+        config,
+        view,
+        seed=seed,
+        path=f"systems.{name}",
+        pretrained=pretrained,
+        report=None if parallel.rank() else printer,
+        checkpoints=checkpoints,
+    )
+    if parallel.rank():
+        return
+    facts = {
+        "dataset": view.corpus,
+        "data": view.fingerprint,
+        "seed": seed,
+        "rate": trained.rate,
+        "dev_accuracy": trained.dev_accuracy,
+        "epoch": trained.epoch,
+        "depth_full": trained.depth,
+        "parameters_full": trained.parameters,
+        "training": vars(config),
+        PROVENANCE: {
+            "data": view.fingerprint,
+            **({"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}),
+            "parameters": parameters_hash(seed=seed, system=vars(recipe), training=vars(config)),
+        },
+    }
+    frame = frame_of(view, config.max_length)
+    save(
+        out,
+        trained.model,
+        recipe=recipe,
+        frame=frame,
+        labels=view.labels,
+        tokenizer=view.tokenizer_json,
+        facts=facts,
+        thresholds=thresholds_of(trained.model, view, frame, config.precision),
+        history=trained.history,
+    )
+    finish(out, checkpoints)
+    printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
+
+
+@guarded
+def main() -> None:
+    """Read the settings and train every seed."""
+    name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
+    settings = select(PARAMS, key=name)
+    recipe = recipe_of(name, settings.systems[name], settings.train)
+    view = View.load(Path(encoded))
+    config = with_threads(configure(name, recipe, settings.train), recipe, view.checkpoint)
+    torch.set_num_threads(int(config.threads))
+    start = found(Path(pretrained), view.tokenizer_json)
+    frame = frame_of(view, config.max_length)
+    if cut := cut_short(view, frame, "train"):
+        echo(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
+    facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
+    with parallel.joined(), kept("train", name, *facts) as folder:
+        for seed in settings.seeds:
+            if finished(folder / f"seed-{seed}") is None:
+                train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
+        if parallel.rank() == 0:
+            with atomic_folder(Path(out)) as whole:
+                for seed in settings.seeds:
+                    shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
+
+
+if __name__ == "__main__":
+    through(main)

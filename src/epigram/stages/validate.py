@@ -1,0 +1,43 @@
+"""validate: check the raw corpus and split it.
+
+python -m epigram.stages.validate RAW_DIR OUT_DIR
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epigram import errors, settings
+from epigram.display import echo
+from epigram.files import atomic_folder, write_json
+
+PARAMS = ("validate",)
+
+
+@errors.guarded
+def main() -> None:
+    """Write the three splits, corpus.json and the report to OUT_DIR."""
+    from epigram.corpus.page import page
+    from epigram.corpus.readers import spool_corpus
+    from epigram.corpus.source import read_source
+    from epigram.corpus.validation import validate
+
+    raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
+    source = read_source(raw / "source.json")
+    with atomic_folder(out) as folder:
+        spool = folder / "rows"
+        spool.mkdir()
+        result = validate(spool_corpus(source, raw, spool), source, settings.select(PARAMS).validate)
+        for name, part in result.parts.items():
+            part.write(folder / f"{name}.parquet")
+        shutil.rmtree(spool)
+        for name, value in (("corpus", result.corpus), ("report", result.report)):
+            write_json(folder / f"{name}.json", value)
+        (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+    for note in result.corpus["notes"]:
+        echo(note)
+
+
+if __name__ == "__main__":
+    errors.through(main)

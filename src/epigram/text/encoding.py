@@ -1,0 +1,107 @@
+"""Encoding of texts as flat arrays of token ids, used by the encode stage and by inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from epigram.errors import DataError, is_out_of_memory, is_panic
+from epigram.text.characters import code_points, lookup_table
+from epigram.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
+from epigram.text.words import Located, Whole, by_library, by_table, lengths, located
+from epigram.values import shown
+
+CHARACTERS_AT_ONCE = 1_000_000  # limits the memory of the tokenizer library's results
+
+
+class Encoded(NamedTuple):
+    """Token ids of N texts, concatenated."""
+
+    ids: NDArray[np.int32]  # (tokens,)
+    offsets: NDArray[np.int64]  # (N + 1,): text n is ids[offsets[n] : offsets[n + 1]]
+    truncated: int  # number of truncated texts
+
+
+class TextEncoder:
+    """Encoder of texts with one tokenizer, which is prepared once."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.unk_id = special_ids(tokenizer).unk
+        self._table: NDArray[np.int32] | None = None
+        if is_by_character(tokenizer):
+            self._table = lookup_table(vocabulary_of(tokenizer), self.unk_id)
+
+    def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+        """Return the first `max_length` tokens of each text, without prompt and special tokens.
+
+        A text without any token becomes one unknown token, so that no model gets an empty row.
+        Raises DataError for a text that is not valid Unicode (a lone surrogate), and if the tokenizer fails on a text.
+        """
+        with _readable():
+            parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
+        ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
+        counts = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
+        ids = np.insert(ids, (np.cumsum(counts) - counts)[counts == 0], self.unk_id)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(counts, 1))])
+        return Encoded(ids, offsets, sum(part[2] for part in parts))
+
+    def locate(self, texts: Sequence[str], max_length: int) -> Located:
+        """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
+        with _readable():
+            parts = [self._whole(texts[start:stop]) for start, stop in _chunks(texts)]
+        return located(parts, max_length, self.unk_id)
+
+    def _whole(self, texts: Sequence[str]) -> Whole:
+        if self._table is not None:
+            return by_table(self._table, texts)
+        "".join(texts).encode()  # as in `_encode`
+        return by_library(self._tokenizer, texts)
+
+    def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
+        """Return the flat ids, the length of each text, and the number of truncated texts."""
+        if self._table is not None:
+            heads = [text[:max_length] for text in texts]
+            full, counts = lengths(texts), lengths(heads)
+            return self._table[code_points(heads)], counts, int((counts < full).sum())
+        "".join(texts).encode()  # raises a clearer error for invalid Unicode than the library does
+        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        cut = [ids[:max_length] for ids in found]
+        full, counts = lengths(found), lengths(cut)
+        return np.fromiter(chain.from_iterable(cut), np.int32, counts.sum()), counts, int((counts < full).sum())
+
+
+def encode_texts(
+    tokenizer_json: Path, texts: Sequence[str], max_length: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the flat ids (tokens,) int32 and offsets (N + 1,) int64 of `texts`, as the encode stage writes them."""
+    encoded = TextEncoder(load(tokenizer_json)).encode(texts, max_length)
+    return encoded.ids, encoded.offsets
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise DataError for a text that is not valid Unicode, and if the tokenizer fails on a text."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise DataError(f"a text is not valid Unicode: {error.reason} at character {error.start}") from None
+    except BaseException as error:
+        if is_out_of_memory(error) or not (type(error) is Exception or is_panic(error)):  # the library's types
+            raise
+        reason = shown(str(error).partition("\n")[0])
+        raise DataError(f"the tokenizer fails on a text ({reason}): its tokenizer.json is damaged") from None
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of texts with about CHARACTERS_AT_ONCE characters each."""
+    chunk = np.cumsum(lengths(texts)) // CHARACTERS_AT_ONCE
+    cuts = np.flatnonzero(np.diff(chunk)) + 1
+    return pairwise([0, *cuts.tolist(), len(texts)])

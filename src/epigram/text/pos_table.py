@@ -1,0 +1,179 @@
+"""The part-of-speech table: the attention weight of each character and word (Transformer-F, Eq. 5).
+
+One row per entry: `entry`, `language`, `level` (1 to 3 for the General Standard Chinese Characters, else null), `parts`
+(tags with their frequencies, most frequent first), `weight` and `source`: `jieba`, `xinhua`, `ud`, `corpus` (found by a
+tagger), `hand` (a manual correction) or `standard` (a standard character that no other source has).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.files import read_json, sha256, write_json
+from epigram.settings import PosTableSettings
+from epigram.text import lexicons
+from epigram.text.rows import UNREADABLE
+from epigram.text.tagsets import Language, as_language, is_mark, is_notional
+from epigram.values import fits, typed
+
+FREQUENT = 500  # minimum frequency in the jieba dictionary for a word to get its own row
+SPECIAL = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>
+PIECE = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces
+PARTS = pl.List(pl.Struct({"tag": pl.String, "frequency": pl.Int64}))
+SCHEMA = pl.Schema(
+    [
+        ("entry", pl.String()),
+        ("language", pl.String()),
+        ("level", pl.Int8()),
+        ("parts", PARTS),
+        ("weight", pl.Float32()),
+        ("source", pl.String()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PosTable:
+    """Rows of the table, the two weights they are based on, and the version of the table."""
+
+    frame: pl.DataFrame
+    settings: PosTableSettings
+    version: int = 1
+    previous: str | None = None  # sha256 of the previous version's parquet file
+
+
+def build(settings: PosTableSettings) -> PosTable:
+    """Build the table of both languages from the sources that ship with the package."""
+    dictionary = lexicons.jieba_dictionary()
+    characters = _rows(lexicons.chinese_characters(dictionary), "zh", settings)
+    words = dictionary.filter((pl.col("entry").str.len_chars() > 1) & (pl.col("frequency") >= FREQUENT))
+    frames = [
+        _with_levels(characters, settings),
+        _rows(words.with_columns(source=pl.lit("jieba")), "zh", settings),
+        _rows(lexicons.english_counts().with_columns(source=pl.lit("ud")), "en", settings),
+    ]
+    return PosTable(corrected(pl.concat(frames), settings), settings)
+
+
+def _rows(evidence: pl.DataFrame, language: Language, settings: PosTableSettings) -> pl.DataFrame:
+    """Return one row per entry from (entry, tag, frequency, source) rows, sorted by entry."""
+    share = pl.col("frequency") + 1e-9  # an entry of frequency 0 still gets a weight from its tags
+    notional = pl.col("notional").sum() / share.sum()
+    weight = pl.when(notional >= 0.5).then(settings.notional).otherwise(settings.function)
+    merged = evidence.group_by("entry", "tag").agg(pl.col("frequency").sum(), pl.col("source").first())
+    merged = merged.sort("entry", "frequency", "tag", descending=[False, True, False])
+    merged = merged.with_columns(notional=share * is_notional(pl.col("tag"), language, settings.adverb))
+    return (
+        merged.group_by("entry", maintain_order=True)
+        .agg(
+            pl.lit(language).alias("language"),
+            pl.lit(None, pl.Int8).alias("level"),
+            pl.struct("tag", "frequency").alias("parts"),
+            weight.alias("weight"),
+            pl.col("source").first(),
+        )
+        .cast(SCHEMA)
+    )
+
+
+def _with_levels(characters: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
+    """Return all standard characters in the order of the standard; characters without any source are notional."""
+    table = lexicons.hanzi_levels().join(characters.drop("level"), on="entry", how="left", maintain_order="left")
+    return table.select(
+        "entry",
+        pl.lit("zh").alias("language"),
+        "level",
+        pl.col("parts").fill_null(pl.lit([], PARTS)),
+        pl.col("weight").fill_null(settings.notional),
+        pl.col("source").fill_null("standard"),
+    ).cast(SCHEMA)
+
+
+def corrected(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
+    """Return `frame` with the manual corrections applied; they override every other source."""
+    for (name,), evidence in lexicons.corrections().group_by("language", maintain_order=True):
+        language = as_language(str(name))
+        hand = _rows(evidence.select(pl.exclude("language"), source=pl.lit("hand")), language, settings)
+        levels = frame.filter(pl.col("language") == language).select("entry", "level")
+        hand = hand.drop("level").join(levels, on="entry", how="left").select(*SCHEMA)
+        frame = frame.update(hand.drop("level"), on=["entry", "language"], how="left", maintain_order="left")
+        new = hand.join(frame, on=["entry", "language"], how="anti", maintain_order="left")
+        frame = pl.concat([frame, new])
+    return frame
+
+
+def grow(table: PosTable, tagged: pl.DataFrame, language: Language) -> PosTable:
+    """Return the table plus the missing entries of `tagged` (entry, tag, frequency); existing rows do not change."""
+    known = table.frame.filter(pl.col("language") == language)
+    unseen = tagged.join(known, on="entry", how="anti", maintain_order="left")
+    rows = _rows(unseen.with_columns(source=pl.lit("corpus")), language, table.settings)
+    return PosTable(pl.concat([table.frame, rows]), table.settings, table.version, table.previous)
+
+
+def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) -> NDArray[np.float32]:
+    """Return the weight of every vocabulary entry, (V,).
+
+    Special tokens weigh 1. An entry outside the table is a function word if it is only punctuation (`is_mark`), else
+    notional.
+    """
+    entry = pl.col("token").str.replace(PIECE, "")
+    known = table.frame.filter(pl.col("language") == language).select("entry", "weight")
+    frame = pl.DataFrame({"token": vocabulary}, schema={"token": pl.String}).with_columns(
+        pl.Series("mark", map(is_mark, vocabulary), dtype=pl.Boolean),
+        entry=entry.str.to_lowercase() if language == "en" else entry,
+    )
+    found = frame.join(known, on="entry", how="left", maintain_order="left")
+    by_shape = pl.when("mark").then(table.settings.function).otherwise(table.settings.notional)
+    weight = pl.when(pl.col("token").str.contains(SPECIAL)).then(1.0).otherwise(pl.coalesce("weight", by_shape))
+    return found.select(weight.cast(pl.Float32)).to_series().to_numpy()
+
+
+def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
+    """Write table.parquet and about.json (version, rows per source, weights, and the keys of `about`) into `folder`."""
+    table.frame.write_parquet(folder / "table.parquet")
+    counts = table.frame.group_by("language", "source").len().sort("language", "source")
+    levels = table.frame.drop_nulls("level").group_by("level").len().sort("level")
+    rows = {f"{language} {source}": count for language, source, count in counts.iter_rows()}
+    facts = {
+        "version": table.version,
+        "previous": table.previous,
+        "settings": asdict(table.settings),
+        "rows": table.frame.height,
+        "rows_by_source": rows,
+        "levels": {str(level): count for level, count in levels.iter_rows()},
+    }
+    write_json(folder / "about.json", facts | about)
+
+
+def load(folder: Path) -> PosTable:
+    """Read what `save` wrote. Raises InputMissingError or DataError."""
+    about = read_json(folder / "about.json")
+    path = folder / "table.parquet"
+    try:
+        frame = pl.read_parquet(path).select(*SCHEMA)
+        settings = typed(PosTableSettings, about["settings"])
+        table = PosTable(frame, settings, about["version"], about["previous"])
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run dvc repro pos_table") from None
+    except (*UNREADABLE, ParameterError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{folder} is not a part-of-speech table ({reason}): delete it and run dvc repro") from None
+    if not fits(table.version, int) or not fits(table.previous, str | None):
+        raise DataError(f"{folder / 'about.json'} has no version: delete {folder} and run dvc repro")
+    if frame.schema != SCHEMA or not frame["weight"].is_between(0, 1).fill_null(False).all():
+        raise DataError(f"{path} holds something else than weights from 0 to 1: delete it and run dvc repro")
+    return table
+
+
+def next_version(table: PosTable, folder: Path) -> PosTable:
+    """Return `table` as the successor of the version in `folder`."""
+    old = load(folder)
+    return PosTable(table.frame, table.settings, old.version + 1, sha256(folder / "table.parquet"))

@@ -1,0 +1,91 @@
+"""Part-of-speech taggers. A tagger is any object with `name`, `language` and `tag`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import polars as pl
+
+from epigram.text.lexicons import SCHEMA
+from epigram.text.pos_table import PosTable
+from epigram.text.segmenter import jieba
+from epigram.text.tagsets import Language, is_mark, is_number
+from epigram.text.tokenizers import split_words
+
+TaggedText = list[tuple[str, str]]  # (word, tag) in the order of the text
+
+# Suffixes that determine the tag of an English word outside the table; the default is NOUN.
+ENDINGS = {
+    "ADV": ("ly",),
+    "VERB": ("ing", "ed", "ize", "ise", "ify"),
+    "ADJ": ("ous", "ful", "able", "ible", "ive", "ical", "ish", "less", "ic", "al"),
+}
+
+
+class Tagger(Protocol):
+    """Interface of a tagger."""
+
+    name: str
+    language: Language
+
+    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
+        """Yield the words of each text with their tags, in the tag set of the tagger's language."""
+        ...
+
+
+class JiebaTagger:
+    """Chinese tagger based on jieba.posseg; its tag `x` becomes `w` for punctuation."""
+
+    name = "jieba.posseg"
+    language: Language = "zh"
+
+    def __init__(self) -> None:
+        self._cut = jieba().posseg.dt.cut
+
+    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
+        """Yield the tagged words of each text, without whitespace."""
+        for text in texts:
+            pairs = ((pair.word, pair.flag) for pair in self._cut(text))
+            yield [(word, "w" if flag == "x" and is_mark(word) else flag) for word, flag in pairs if word.strip()]
+
+
+class TableTagger:
+    """English tagger: the most frequent tag of the table, or a tag guessed from shape and suffix for unknown words."""
+
+    name = "table"
+    language: Language = "en"
+
+    def __init__(self, table: PosTable) -> None:
+        rows = table.frame.filter(pl.col("language") == self.language)
+        first = rows.select("entry", pl.col("parts").list.first().struct.field("tag"))
+        self._tags: dict[str, str] = dict(first.iter_rows())
+
+    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
+        """Yield the tagged words of each text, split as in the `token` view."""
+        for words in split_words(texts):
+            yield [(word, self._tags.get(word) or by_shape(word)) for word in words]
+
+
+def by_shape(word: str) -> str:
+    """Return the UPOS tag of an English word that is not in the table."""
+    if is_mark(word):
+        return "PUNCT"
+    if is_number(word):
+        return "NUM"
+    return next((tag for tag, endings in ENDINGS.items() if word.endswith(endings) and len(word) > 4), "NOUN")
+
+
+def count(tagged: Iterable[TaggedText]) -> pl.DataFrame:
+    """Return how often each (entry, tag) occurs: `entry`, `tag`, `frequency`, sorted."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for words in tagged:
+        counts.update(words)
+    rows = sorted((entry, tag, frequency) for (entry, tag), frequency in counts.items())
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def tagger_for(language: Language, table: PosTable) -> Tagger:
+    """Return the tagger of a language."""
+    return JiebaTagger() if language == "zh" else TableTagger(table)

@@ -1,0 +1,82 @@
+"""Arrays per token of an encoded view: ids and, depending on the corpus and the view, token labels and characters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.errors import DataError
+from epigram.text.encoding import TextEncoder
+from epigram.text.rows import Corpus
+from epigram.text.spelling import Speller
+from epigram.text.words import NO_LABEL, lengths, misaligned, on_first_pieces, words_of
+
+BORDERS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
+
+
+class Batch(NamedTuple):
+    """Arrays of some rows, with offsets (BORDERS) relative to the batch, and the number of truncated rows."""
+
+    arrays: dict[str, NDArray[Any]]
+    truncated: int
+
+
+class TokenReader:
+    """Encoder of corpus rows for one view; `characters` is empty if the view does not spell its tokens."""
+
+    def __init__(self, encoder: TextEncoder, corpus: Corpus, characters: str, max_length: int) -> None:
+        self.unk_id = encoder.unk_id
+        self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
+        self._speller = Speller(characters) if characters else None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that `read` needs."""
+        return ["row", "text", *(["tokens", "token_labels"] if self._corpus.token_labels else [])]
+
+    @property
+    def kinds(self) -> dict[str, type]:
+        """The data type of every array."""
+        labels: dict[str, type] = {"token_labels": np.int16, "words": np.int32} if self._corpus.token_labels else {}
+        spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._speller else {}
+        return {"ids": np.int32, "offsets": np.int64, **labels, **spelling}
+
+    def read(self, batch: pl.DataFrame) -> Batch:
+        """Return the token arrays of `batch`. Raises DataError for token labels that do not match the tokens."""
+        texts = batch["text"].to_list()
+        if not self._corpus.token_labels and self._speller is None:
+            encoded = self._encoder.encode(texts, self._max_length)
+            return Batch({"ids": encoded.ids, "offsets": encoded.offsets}, encoded.truncated)
+        arrays: dict[str, NDArray[Any]] = {}
+        tokens = self._encoder.locate(texts, self._max_length)
+        if self._corpus.token_labels:
+            words, labels = self._words(batch)
+            number = words_of(texts, words, tokens)
+            arrays = {"token_labels": on_first_pieces(labels, lengths(words), number, tokens.offsets), "words": number}
+        if self._speller is not None:
+            spelled = self._speller.spell(texts, tokens)
+            arrays |= {"characters": spelled.characters, "spelling": spelled.offsets}
+        return Batch({"ids": tokens.ids, "offsets": tokens.offsets, **arrays}, tokens.truncated)
+
+    def _words(self, batch: pl.DataFrame) -> tuple[list[list[str]], NDArray[np.int64]]:
+        """Return the words of each row and the labels of all words; a row without words is one unlabelled word."""
+        many, labelled = (batch[name].list.len().fill_null(0) for name in ("tokens", "token_labels"))
+        if (torn := many != labelled).any():
+            row, tokens, labels = (column.filter(torn)[0] for column in (batch["row"], many, labelled))
+            raise DataError(
+                f"{self._corpus.folder}: row {row} has {tokens} tokens and {labels} token labels: "
+                "run dvc repro validate"
+            )
+        words = batch.select(pl.when(many > 0).then("tokens").otherwise(pl.concat_list("text"))).to_series().to_list()
+        if (torn_at := misaligned(batch["text"].to_list(), words)) is not None:
+            row = batch["row"][torn_at]
+            raise DataError(
+                f"{self._corpus.folder}: the tokens of row {row} do not spell its text: run dvc repro validate"
+            )
+        labels = batch["token_labels"].explode()  # null for a row without token labels
+        ids = np.full(len(labels), NO_LABEL, dtype=np.int64)
+        ids[labels.is_not_null().to_numpy()] = self._corpus.label_ids(labels.drop_nulls(), self._corpus.token_labels)
+        return words, ids

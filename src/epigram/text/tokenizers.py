@@ -1,0 +1,172 @@
+"""From-scratch tokenizers: characters for Chinese, words for English, WordPiece for both.
+
+Each is a `tokenizers.Tokenizer` whose tokenizer.json is complete. `encode_special_tokens` is on, so the characters
+"[MASK]" in a text are not a mask token (`load` sets the option, because the library does not save it).
+
+* Characters: every character is a token, including spaces and Latin letters, without normalization.
+* Words: lower case, NFC, ’ as '; n't, 's, 'm, 'd, 're, 've, 'll are separate words (don't → do n't, as in treebanks),
+  numbers such as 3.5 or 10:30 are one word, every other punctuation mark is a word.
+* WordPiece: BERT's normalizer and pre-tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from epigram.errors import DataError, InputMissingError, is_panic
+from epigram.text.growth import LARGEST, growth
+from epigram.values import shown
+
+PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+# Special tokens in checkpoints of BERT and of other families.
+NAMES = {
+    "pad": (PAD, "<pad>"),
+    "unk": (UNK, "<unk>"),
+    "cls": (CLS, "<s>"),
+    "sep": (SEP, "</s>"),
+    "mask": (MASK, "<mask>"),
+}
+
+MOST_ENTRIES = 1 << 24  # maximum vocabulary size
+RARE = "𪛖 ꙮ ⸙"  # characters that are in hardly any vocabulary
+CHARACTER = "(?m:.)"  # Oniguruma: any character, including line breaks
+WORD = (
+    r"\p{N}+(?:[.,:/]\p{N}+)+"
+    r"|[\p{L}\p{N}_]\w*?(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b"
+    r"|[\p{L}\p{N}_]\w*|\S"
+)
+
+
+class SpecialIds(NamedTuple):
+    """Ids of the special tokens; None for tokens that the tokenizer lacks."""
+
+    pad: int
+    unk: int
+    cls: int | None
+    sep: int | None
+    mask: int | None
+
+
+def special_ids(tokenizer: Tokenizer) -> SpecialIds:
+    """Return the special token ids of any tokenizer. Raises DataError if it has no padding or no unknown token."""
+    ids = _ids_of(tokenizer)
+    found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in NAMES.items()}
+    pad, unk = found["pad"], found["unk"]
+    if pad is None or unk is None:
+        raise DataError(f"the tokenizer lacks one of {NAMES['pad']} or {NAMES['unk']}: it cannot be used here")
+    return SpecialIds(pad, unk, found["cls"], found["sep"], found["mask"])
+
+
+def by_character(vocabulary: Sequence[str]) -> Tokenizer:
+    """Return a character tokenizer; `vocabulary` starts with the special tokens."""
+    tokenizer = Tokenizer(models.WordLevel(_ids(vocabulary), unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(CHARACTER), "isolated")
+    return _special(tokenizer)
+
+
+def by_word(vocabulary: Sequence[str]) -> Tokenizer:
+    """Return a tokenizer of English words; `vocabulary` starts with the special tokens."""
+    return _special(_words(models.WordLevel(_ids(vocabulary), unk_token=UNK)))
+
+
+def by_piece(vocabulary: Sequence[str], *, lowercase: bool = True) -> Tokenizer:
+    """Return a WordPiece tokenizer with BERT's normalization; `vocabulary` contains the special tokens."""
+    tokenizer = Tokenizer(models.WordPiece(_ids(vocabulary), unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return _special(tokenizer)
+
+
+def is_by_character(tokenizer: Tokenizer) -> bool:
+    """Return whether every character is one token without normalization, so that ids can be looked up by code point."""
+    split = tokenizer.pre_tokenizer
+    if tokenizer.normalizer is not None or not isinstance(split, pre_tokenizers.Split):
+        return False
+    return isinstance(tokenizer.model, models.WordLevel) and json.loads(split.__getstate__()) == {
+        "type": "Split",
+        "pattern": {"Regex": CHARACTER},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+
+
+def load(path: Path) -> Tokenizer:
+    """Load tokenizer.json so that texts cannot contain special tokens. Raises InputMissingError or DataError."""
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)")
+    try:
+        tokenizer = plain(Tokenizer.from_file(str(path)))
+        if growth(tokenizer) <= LARGEST:
+            tokenizer.encode(RARE, add_special_tokens=False)  # fails for a model without an unknown token
+            return tokenizer
+    except BaseException as error:  # the library raises a bare Exception or panics
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
+    raise DataError(f"{path} could make a text more than {LARGEST} times as long, which is refused")
+
+
+def plain(tokenizer: Tokenizer) -> Tokenizer:
+    """Turn off padding, truncation and the recognition of special tokens in texts; return `tokenizer`."""
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def split_words(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the words of each text, split as in the English `token` view."""
+    tokenizer = _words(models.WordLevel({}, unk_token=UNK))
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text)
+        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
+
+
+def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> list[str]:
+    """Return the special tokens and the most frequent words, at most `size` entries; ties are in alphabetical order."""
+    tokenizer = _words(models.WordLevel({}, unk_token=UNK))
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIALS), show_progress=False
+    )
+    tokenizer.train_from_iterator(batches, trainer)
+    return vocabulary_of(tokenizer)
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
+    """Return every entry, including added tokens, in the order of the ids; unassigned ids read `[unused]`."""
+    ids = _ids_of(tokenizer)
+    entries = ["[unused]"] * (max(ids.values(), default=-1) + 1)
+    for entry, index in ids.items():
+        entries[index] = entry
+    return entries
+
+
+def _ids_of(tokenizer: Tokenizer) -> dict[str, int]:
+    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    if (largest := max(ids.values(), default=0)) >= MOST_ENTRIES:
+        raise DataError(f"tokenizer.json gives an entry the id {largest:,}: it is damaged")
+    return ids
+
+
+def _words(model: models.Model) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Lowercase(), normalizers.Replace("’", "'")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+    return tokenizer
+
+
+def _special(tokenizer: Tokenizer) -> Tokenizer:
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
+    return plain(tokenizer)
+
+
+def _ids(vocabulary: Sequence[str]) -> dict[str, int]:
+    return {entry: index for index, entry in enumerate(vocabulary)}

@@ -1,0 +1,77 @@
+"""Pretrained vectors for the entries of a vocabulary, read from a file of the user, and their coverage of the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.errors import DataError, ParameterError
+from epigram.text.local import local_file
+from epigram.text.vector_files import KINDS, open_vectors
+
+Vectors = NDArray[np.float32]
+
+
+def vectors_file(path: str, view: str) -> Path:
+    """Return the path of the file that `views.VIEW.vectors` names. Raises ParameterError or InputMissingError."""
+    setting = f"views.{view}.vectors"
+    if Path(path).suffix not in KINDS:
+        raise ParameterError(f"params.yaml: {setting} was {path!r}: a file that ends in {', '.join(KINDS)} is needed")
+    return local_file(path, setting)
+
+
+def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
+    """Return the vectors of `vocabulary` from `path`, (V, E) float32; entries without a vector get rows of NaN.
+
+    An entry gets the vector of the identical word, else of the first word that differs only in case.
+    Raises DataError for a damaged file (see `open_vectors`) and if no entry has a vector.
+    """
+    width, rows = open_vectors(path)
+    wanted, found = _Wanted(vocabulary), np.full((len(vocabulary), width), np.nan, dtype=np.float32)
+    for word, values in rows:
+        if places := wanted.take(word):
+            vector = found[places] = values()
+            if not np.isfinite(vector).all():
+                raise DataError(f"{path}: the vector of {word!r} holds numbers that are not finite")
+    if not wanted.taken:
+        raise DataError(
+            f"{path} has a vector for none of the {len(vocabulary):,} entries of the vocabulary, such as "
+            f"{', '.join(map(repr, vocabulary[-3:]))}: it must hold the view's own tokens, in UTF-8"
+        )
+    return found
+
+
+def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | float]:
+    """Return the number of entries that have a vector, and the share of the tokens `ids` (T,) that have one."""
+    known = ~np.isnan(vectors).any(1)
+    counts = np.bincount(ids, minlength=len(vectors))
+    return {
+        "width": vectors.shape[1],
+        "found": int(known.sum()),
+        "of": len(vectors),
+        "tokens": float(counts[known].sum() / max(1, counts.sum())),
+    }
+
+
+class _Wanted:
+    """Vocabulary entries that still need a vector."""
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self._exact = {entry: place for place, entry in enumerate(vocabulary)}
+        self._folded: dict[str, list[int]] = {}
+        for entry, place in self._exact.items():
+            self._folded.setdefault(entry.lower(), []).append(place)
+        self.taken: dict[int, bool] = {}  # entry id → whether the match is exact
+
+    def take(self, word: str) -> list[int]:
+        """Return the entry ids that take the vector of `word`; an exact match replaces an earlier inexact one."""
+        same = self._exact.get(word)
+        near = self._folded.get(word.lower(), ())
+        found = [
+            place for place in near if not self.taken.get(place, False) and (place == same or place not in self.taken)
+        ]
+        self.taken.update((place, place == same) for place in found)
+        return found

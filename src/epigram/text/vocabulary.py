@@ -1,0 +1,112 @@
+"""The tokenizer of a view, and the constant tokens before and after every text.
+
+A vocabulary is built from the training texts only; the words of the prompt are added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+
+from epigram.errors import ParameterError
+from epigram.settings import EncodeSettings, View
+from epigram.text.characters import by_frequency, count_characters
+from epigram.text.checkpoints import read_checkpoint
+from epigram.text.rows import Corpus
+from epigram.text.spelling import alphabet
+from epigram.text.tokenizers import (
+    MASK,
+    SPECIALS,
+    UNK,
+    by_character,
+    by_piece,
+    by_word,
+    count_words,
+    special_ids,
+)
+from epigram.text.wordpiece import train_pieces
+
+SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
+SLOTS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tokenizer and the constant ids around every text."""
+
+    tokenizer: Tokenizer
+    kind: str  # token or wordpiece
+    prefix_ids: list[int]
+    suffix_ids: list[int]
+    max_length: int  # maximum number of tokens of a text
+    characters: str  # alphabet for spelling tokens; empty if the view does not spell them
+
+
+def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> Reading:
+    """Return the tokenizer and the framing of `view` for a corpus.
+
+    WordPiece inputs are [CLS] prompt text [SEP], as in BERT. Raises ParameterError if a checkpoint has no room for the
+    prompt, and the errors of `read_checkpoint`.
+    """
+    if view.checkpoint is None:
+        make = token_tokenizer if view.tokenizer == "token" else piece_tokenizer
+        kind, tokenizer, positions = view.tokenizer, make(corpus, settings, prefix), None
+    else:
+        kind = "wordpiece"
+        tokenizer, positions = read_checkpoint(view.checkpoint)
+    special = special_ids(tokenizer)
+    before, after = ([], []) if kind == "token" else ([special.cls], [special.sep])
+    prefix_ids = [index for index in before if index is not None] + prompt_ids(tokenizer, prefix)
+    suffix_ids = [index for index in after if index is not None]
+    room = settings.max_length if positions is None else positions - len(prefix_ids) - len(suffix_ids)
+    if room < 1:
+        raise ParameterError(f"params.yaml: augment.template: its prompt fills all {positions} positions of the model")
+    characters = alphabet(corpus, settings.min_count) if view.characters else ""
+    return Reading(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
+
+
+def token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+    """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order."""
+    size = settings.max_vocabulary
+    if corpus.language == "zh":
+        counted = by_frequency(count_characters(corpus.texts("train")), settings.min_count)
+        vocabulary = [*SPECIALS, *counted][:size]
+        return by_character(_with_prompt(by_character(vocabulary), vocabulary, prefix))
+    vocabulary = count_words(corpus.texts("train"), size, settings.min_count)
+    return by_word(_with_prompt(by_word(vocabulary), vocabulary, prefix))
+
+
+def piece_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+    """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus."""
+    texts = corpus.sample("train", SAMPLE_TEXTS, SAMPLE_CHARACTERS)
+    vocabulary = train_pieces(texts, settings.wordpiece_vocabulary, settings.min_count)
+    return by_piece(_with_prompt(by_piece(vocabulary), vocabulary, prefix))
+
+
+def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
+    """Return the ids of a prompt; [MASK] and [UNK] map to the tokenizer's own tokens.
+
+    Raises ParameterError if the tokenizer has no mask token.
+    """
+    special = special_ids(tokenizer)
+    if MASK in prefix and special.mask is None:
+        raise ParameterError("params.yaml: a view with prompt: true needs a checkpoint whose tokenizer has a mask")
+    slots = {MASK: special.mask, UNK: special.unk}
+    ids: list[int] = []
+    for part in SLOTS.split(prefix):
+        slot = slots.get(part)
+        ids += tokenizer.encode(part, add_special_tokens=False).ids if slot is None else [slot]
+    return ids
+
+
+def _with_prompt(tokenizer: Tokenizer, vocabulary: list[str], prefix: str) -> list[str]:
+    """Return `vocabulary` plus the prompt's words that it cannot represent, in sorted order."""
+    unk = special_ids(tokenizer).unk
+    words: set[str] = set()
+    for part in SLOTS.split(prefix):
+        normal = part if tokenizer.normalizer is None else tokenizer.normalizer.normalize_str(part)
+        words.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal) if part not in {MASK, UNK})
+    unknown = [word for word in sorted(words) if unk in tokenizer.encode(word, add_special_tokens=False).ids]
+    return vocabulary + unknown

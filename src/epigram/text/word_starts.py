@@ -1,0 +1,70 @@
+"""Word boundaries among the tokens of a view, for whole-word masking.
+
+English WordPiece tokens that start with `##` continue a word; English word tokens are whole words. Chinese is segmented
+by jieba: all characters of one jieba word belong together (whole-word masking, Cui et al. 2020).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.text.segmenter import jieba
+from epigram.text.tokenizers import SPECIALS
+
+CONTINUES = "##"
+HAN = re.compile("[\u4e00-\u9fff]")
+BREAK = "\n"  # a character that jieba never includes in a word
+
+
+class WordStarts:
+    """Finder of word starts in encoded texts, prepared for one vocabulary in the order of its ids."""
+
+    def __init__(self, vocabulary: Sequence[str], *, language: str, pieces: bool) -> None:
+        self._continues = np.array([pieces and entry.startswith(CONTINUES) for entry in vocabulary])
+        self._surfaces: list[str] | None = None
+        if language == "zh":
+            self._surfaces = [_surface(entry, pieces) for entry in vocabulary]
+            self._lengths = np.array([len(surface) for surface in self._surfaces])
+            self._lead = np.array([surface.startswith(" ") and len(surface) > 1 for surface in self._surfaces])
+
+    def of(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each of the T tokens of N texts begins a word, (T,).
+
+        Text n is ids[offsets[n] : offsets[n + 1]].
+        """
+        starts = ~self._continues[ids]
+        if self._surfaces is not None:
+            starts &= self._cut(self._surfaces, ids, offsets)
+        starts[offsets[:-1]] = True
+        return starts
+
+    def _cut(self, surfaces: list[str], ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether a jieba word begins with each token."""
+        written = [surfaces[index] for index in ids.tolist()]
+        text = "".join(BREAK + "".join(written[start:stop]) for start, stop in pairwise(offsets.tolist()))
+        lengths = self._lengths[ids].copy()
+        lengths[offsets[:-1]] += len(BREAK)
+        places = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # position of each token's first character
+        begins = np.zeros(len(text) + 1, dtype=bool)
+        begins[np.cumsum(np.fromiter((len(word) for word in _words(text)), np.int64))] = True
+        found: NDArray[np.bool_] = begins[places]
+        return found
+
+
+def _surface(entry: str, pieces: bool) -> str:
+    """Return the text of a token for jieba, with a space before a piece that begins a word of letters."""
+    if entry in SPECIALS:
+        return BREAK
+    if not pieces or (len(entry) == 1 and HAN.match(entry)):
+        return entry
+    return entry.removeprefix(CONTINUES) if entry.startswith(CONTINUES) else f" {entry}"
+
+
+def _words(text: str) -> Iterable[str]:
+    words: Iterable[str] = jieba().cut(text)
+    return words

@@ -1,0 +1,223 @@
+"""Checkpoints on disk, from which a killed training resumes.
+
+    .epigram/state/STAGE/NAME/FINGERPRINT/seed-0/step-00000120/   state.safetensors  state.json
+
+The name of the step ends in `-halves` if batches are halved because of too little memory.
+
+The fingerprint is a hash of everything that the stage reads. After a change of a parameter, a text or a line of code,
+no old checkpoint is found. A pretrained checkpoint is included as it was when its view was encoded, and one of the hub
+by its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from epigram.display import echo
+from epigram.errors import EpigramError, ParameterError, interrupt, is_out_of_memory
+from epigram.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
+from epigram.training import parallel
+from epigram.training.state import State
+
+ROOT = Path(".epigram/state")
+KEPT = 2  # latest checkpoints
+HALVES = "-halves"
+UNREADABLE = (EpigramError, KeyError, TypeError, AttributeError)  # errors from reading a damaged file
+OWN = ("epigram.", "__main__")  # modules whose code is part of the fingerprint
+OFTEN = "EPIGRAM_CHECKPOINT_SECONDS"
+SECONDS = 20.0  # minimum time between two checkpoints
+SHARE = 50  # minimum time as a multiple of the last save's duration: at most 2% goes to saving
+
+
+class Checkpoints:
+    """Checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
+
+    They are written between two steps, without a thread. The minimum time between them keeps the cost at 2% or less,
+    and the start of a thread may never return when memory runs out. `halved` is whether batches are halved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.halved = folder, False
+        self.every = _seconds()
+        self._last, self._cost = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next checkpoint."""
+        return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
+
+    def save(self, step: int, state: State) -> None:
+        """Write `state` and remove the checkpoints that are not kept. Raises OSError if it cannot be written."""
+        began = time.monotonic()
+        with atomic_folder(self.folder / f"step-{step:08d}{HALVES * self.halved}") as folder:
+            write_tensors(folder / "state.safetensors", state.tensors)
+            facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
+            _write_note(folder / "state.json", facts)
+        there = sorted(self.folder.glob("step-*"))
+        whole = [path for path in there if not path.name.endswith(HALVES)]
+        for old in set(there) - set(there[-KEPT:]) - set(whole[-1:]):
+            shutil.rmtree(old)
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+    def latest(self) -> State | None:
+        """Return the newest intact checkpoint, or None; damaged ones are removed."""
+        for path in sorted(self.folder.glob("step-*"), reverse=True):
+            try:
+                state = _read(path)
+                self.halved = path.name.endswith(HALVES)
+                return state
+            except UNREADABLE:  # truncated or changed on the disk
+                shutil.rmtree(path, ignore_errors=True)
+        return None
+
+    def clear(self) -> None:
+        """Remove all checkpoints."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
+    """Write a checkpoint between two steps if one is due or if a `signal` asks to stop.
+
+    With a `signal`, raises KeyboardInterrupt or Terminated afterwards. If `state` returns None, no checkpoint is
+    written.
+    """
+    if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
+        checkpoints.save(step, now)
+    if signal:
+        interrupt(signal)
+
+
+@contextmanager
+def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
+    """Yield the folder for a stage's progress on `name`; it is removed on success.
+
+    The folder depends on `facts` and the package's code. If memory runs out, progress with halved batches is removed,
+    so that the next run has the same result as one with enough memory. Raises TryAgainError while another process does
+    the same work.
+    """
+    folder = ROOT / stage / name
+    state = folder / fingerprint(*facts)
+    if parallel.rank():
+        yield state
+        return
+    busy = f"another process is at {stage} of {name}: try again when it has ended"
+    with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
+        try:
+            _discard_others(folder, state)
+            yield state
+        except BaseException as error:  # a panic of a Rust library is not an Exception
+            if is_out_of_memory(error):
+                _forget_halves(state)
+            error.add_note(str(state))  # a disk error may not name its path
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _discard_others(folder: Path, state: Path) -> None:
+    """Remove the resume state that cannot be used: of other data, parameters, code or another number of threads."""
+    others = [path for path in folder.glob("*") if path != state]
+    for path in others:
+        shutil.rmtree(path, ignore_errors=True)
+    if others:
+        echo(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
+
+
+def _forget_halves(state: Path) -> None:
+    for path in state.rglob(f"step-*{HALVES}"):
+        shutil.rmtree(path, ignore_errors=True)
+    for note in state.glob("*.json"):
+        with suppress(*UNREADABLE):
+            if _read_note(note)["halved"]:
+                note.unlink()
+
+
+def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
+    """Record that a part of the work is done, with the checksums of all files of `folder` and `about`.
+
+    The `checkpoints` of this part are removed.
+    """
+    _write_note(_note(folder), {"files": _files(folder), "halved": checkpoints.halved, "about": about})
+    checkpoints.clear()
+
+
+def finished(folder: Path) -> Any:
+    """Return the record of a finished part, including `about`.
+
+    If there is none, or if the files have changed, the part is removed and the result is None.
+    """
+    try:
+        note = _read_note(_note(folder))
+        if note["files"] == _files(folder):
+            return note
+    except UNREADABLE:
+        pass
+    _note(folder).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): sha256(file) for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def fingerprint(*facts: Any) -> str:
+    """Return a hash of `facts`, PyTorch's version and the loaded modules of the package.
+
+    `facts` are JSON values, or objects with a descriptive `str`.
+    """
+    loaded = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(OWN)}
+    code = [sha256(Path(file)) for file in sorted(filter(None, loaded))]
+    return _digest(json.dumps([facts, code, torch.__version__], sort_keys=True, default=str))[:16]
+
+
+def _read(path: Path) -> State:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    said = _read_note(path / "state.json")
+    if said["sha256"] != sha256(path / "state.safetensors"):
+        raise EpigramError(f"{path} is not as it was written")
+    try:
+        return State(load_file(path / "state.safetensors"), said["facts"])
+    except SafetensorError as error:
+        raise EpigramError(f"{path} cannot be read: {error}") from None
+
+
+def _write_note(path: Path, note: dict[str, Any]) -> None:
+    write_json(path, {**note, "digest": _digest(note)})
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """Return an intact note. Raises EpigramError, KeyError, TypeError or AttributeError for any other."""
+    note: dict[str, Any] = read_json(path)
+    if note.pop("digest") != _digest(note):
+        raise EpigramError(f"{path} is not as it was written")
+    return note
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _seconds() -> float:
+    text = os.environ.get(OFTEN, str(SECONDS))
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        raise ParameterError(f"{OFTEN} was {text!r}: a number of seconds is allowed") from None

@@ -1,0 +1,51 @@
+"""Training settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from epigram.systems.recipe import Recipe
+from epigram.training.precision import Precision
+from epigram.training.predict import Judged
+from epigram.values import Count, OpenShare, Positive, Range, Share, Strict, typed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Strict):
+    """Settings of the training loop.
+
+    The `train` section of params.yaml overrides the recipe's defaults, and the system's own `train` overrides both.
+    """
+
+    epochs: Positive = 20
+    batch_size: Positive = 64  # texts
+    max_tokens: Positive = 16_384  # per batch, padding included
+    max_length: Positive = 128  # tokens per text, prompt and special tokens included
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    checkpoint_learning_rate: Annotated[float | None, Range(gt=0.0)] = None  # with pretrained weights
+    optimizer: Literal["adamw", "adam", "adadelta"] = "adamw"
+    beta2: OpenShare = 0.999  # of adam and adamw
+    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of adam and adamw
+    weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
+    schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"
+    warmup: Share = 0.05  # share of all steps
+    warmup_steps: Annotated[int | None, Range(ge=1)] = None  # maximum of the warm-up steps
+    clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
+    patience: Positive = 5  # evaluations without improvement on dev before early stopping
+    stop_on: Judged = "sentence"  # dev score that selects the weights: of the texts, token micro-F1, or their mean
+    token_supervision: Share = 1.0  # share of the training texts that keep their token labels
+    evaluations: Positive = 1  # per epoch
+    rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
+    precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
+    threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums
+
+
+def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:
+    """Return the typed training settings of a recipe; `name` is the system's in params.yaml.
+
+    An error in `shared`, the run's own `train` section, is reported there and not under the system.
+    """
+    typed(TrainingConfig, dict(shared or {}), "train")
+    return typed(TrainingConfig, recipe.train, f"systems.{name}.train")

@@ -1,0 +1,235 @@
+"""Pretraining by masked language modelling: an encoder learns to predict masked words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
+
+from epigram.encoders.families import SMALL
+from epigram.encoders.pretrained import PretrainedConfig
+from epigram.errors import ParameterError, held_back
+from epigram.layers.encoder import Encoder
+from epigram.layers.types import Tokens
+from epigram.settings import PretrainSettings
+from epigram.text.view import View
+from epigram.training.batches import Rows, TextBatches
+from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.config import TrainingConfig
+from epigram.training.masking import Masking
+from epigram.training.optimizers import optimizer, schedule
+from epigram.training.precision import products
+from epigram.training.record import OFTEN, Place, Progress, Report, pace
+from epigram.training.shards import Shards, Texts
+from epigram.training.state import State, capture, restore
+from epigram.training.step import descend
+from epigram.training.views import context_of, device_of, frame_of
+
+WARMUP, CLIP = 0.1, 1.0  # share of all steps; maximum gradient norm
+
+
+class Quality(NamedTuple):
+    """Quality of predicted masked tokens: perplexity and accuracy."""
+
+    perplexity: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Pretrained encoder, with its quality on the held-out texts before and after training."""
+
+    encoder: Any
+    steps: int
+    before: Quality
+    after: Quality
+
+
+class MaskedLanguageModel(nn.Module):
+    """Encoder with a dense layer and the token table as output weights (Devlin et al. 2019)."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        table = encoder.token_table
+        self.encoder = encoder
+        self.transform = nn.Sequential(
+            nn.Linear(encoder.width, table.embedding_dim), nn.GELU(), nn.LayerNorm(table.embedding_dim)
+        )
+        self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
+
+    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+        """Return the logits (M, V) of the M tokens that the mask `chosen` (B, L) selects."""
+        states = self.encoder(tokens).last[chosen]
+        return linear(self.transform(states), self.encoder.token_table.weight, self.bias)
+
+
+class Pretrainer:
+    """Trainer of a masked language model on `train`, with evaluation on the held-out texts `held`.
+
+    With `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training.
+    """
+
+    def __init__(
+        self,
+        model: MaskedLanguageModel,
+        train: Shards,
+        held: Shards,
+        masking: Masking,
+        settings: PretrainSettings,
+        report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self.model, self.train, self.held, self.masking, self.settings = model, train, held, masking, settings
+        self.report, self.checkpoints = report, checkpoints
+        config = TrainingConfig(learning_rate=settings.learning_rate, warmup=WARMUP)
+        self.steps = settings.epochs * train.steps(settings.batch_size)
+        self.optimizer = optimizer(model, config, settings.learning_rate)
+        self.schedule = schedule(self.optimizer, config, self.steps)
+        self.order, self.hidden = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
+        self.place = Place(order=dict(self.order.bit_generator.state))
+        self.running, self.quality = torch.zeros((), device=train.device), Quality(float("inf"), 0.0)
+        self.started, self.first = time.monotonic(), 0
+
+    def run(self) -> Quality:
+        """Train to the end and return the quality of the last weights."""
+        self._go_on()
+        with held_back() as asked:
+            while self.place.epoch <= self.settings.epochs:
+                for _ in self._epoch():
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
+        return self.quality
+
+    def _epoch(self) -> Iterator[None]:
+        """Train on the remaining batches of the epoch; yield after each one."""
+        place, number = self.place, 0
+        for texts in self.train.shuffled(self.order):
+            for rows in self._batches(texts, self.order):
+                number += 1
+                if number <= place.done:
+                    continue
+                self._step(texts, rows)
+                place.done = number
+                if number % OFTEN == 0:
+                    self._say()
+                yield
+        self.quality = self.measure()
+        self._say()
+        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        yield
+
+    def _batches(self, texts: TextBatches, order: np.random.Generator) -> list[Rows]:
+        size = self.settings.batch_size
+        return texts.epoch(order, size, size * self.train.frame.max_length)  # a limit that no batch exceeds
+
+    def _step(self, texts: TextBatches, rows: Rows) -> None:
+        self.model.train()
+        total, count, _ = self._judge(texts, rows, self.hidden)
+        loss = descend(self.model, [total / max(1, count)], self.optimizer, CLIP)
+        self.schedule.step()
+        self.place.step += 1
+        self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
+
+    def state(self) -> State | None:
+        """Return all that the next step depends on; None if the loss is NaN or infinite."""
+        if not self.running.isfinite():
+            return None
+        state = capture(self.model, self.optimizer, self.schedule)
+        own = {"running": self.running, "hidden": self.hidden.get_state()}
+        facts = {"place": asdict(self.place), "quality": list(self.quality)}
+        return State({**state.tensors, **own}, {**state.facts, **facts})
+
+    def _go_on(self) -> None:
+        state = self.checkpoints.latest() if self.checkpoints else None
+        if state is None:
+            return
+        restore(state, self.model, self.optimizer, self.schedule)
+        self.hidden.set_state(state.tensors["hidden"])
+        self.running = state.tensors["running"].to(self.running.device)
+        self.place, self.quality = Place(**state.facts["place"]), Quality(*state.facts["quality"])
+        self.order.bit_generator.state = self.place.order
+        self.first = self.place.step
+        self._say(f"goes on from step {self.first:,} of {self.steps:,}")
+
+    def _judge(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
+        """Return the summed loss over a batch's masked tokens, their number, and how many are predicted correctly."""
+        tokens = texts.gather(rows)
+        assert tokens.labels is not None
+        ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
+        with products("auto", texts.device):
+            logits = self.model(replace(tokens, ids=ids, labels=None), chosen).float()
+        gold = tokens.ids[chosen]
+        return cross_entropy(logits, gold, reduction="sum"), len(gold), (logits.argmax(1) == gold).sum()
+
+    @torch.inference_mode()
+    def measure(self) -> Quality:
+        """Return perplexity and accuracy on the held-out texts; the same words are masked every time."""
+        self.model.eval()
+        order, hidden = np.random.default_rng(0), torch.Generator().manual_seed(self.settings.seed)
+        loss, count, right = 0.0, 0, 0
+        for texts in self.held.shuffled(order):
+            for rows in self._batches(texts, order):
+                total, tokens, named = self._judge(texts, rows, hidden)
+                loss, count, right = loss + float(total), count + tokens, right + int(named)
+        return Quality(float(np.exp(loss / max(1, count))), right / max(1, count))
+
+    def _say(self, note: str = "") -> None:
+        """Report the progress. Raises ParameterError if the loss is NaN or infinite."""
+        loss, place, epochs = float(self.running), self.place, self.settings.epochs
+        if not np.isfinite(loss):
+            raise ParameterError(
+                f"the loss became {loss} by step {place.step}: lower the view's pretrain.learning_rate"
+            )
+        if self.report is None:
+            return
+        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        rate = speed * self.settings.batch_size
+        self.report(
+            Progress(place.epoch, epochs, place.step, self.steps, loss, self.quality.accuracy, rate, left, note)
+        )
+
+
+def pretrain(
+    view: View,
+    settings: PretrainSettings,
+    train: Texts,
+    held: Texts,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Pretrained:
+    """Pretrain the small encoder, which `bert` uses without a checkpoint, on the texts of a view.
+
+    Raises ParameterError for settings that do not fit together.
+    """
+    path = f"params.yaml: views.{view.view}.pretrain"
+    around = len(view.prefix_ids) + len(view.suffix_ids)
+    if settings.max_length <= around:
+        raise ParameterError(
+            f"{path}.max_length was {settings.max_length}: prompt and special tokens take {around}; set more"
+        )
+    torch.manual_seed(settings.seed)
+    sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
+    try:
+        encoder = PretrainedConfig(small=sizes).build(context_of(view, settings.max_length))
+    except ValueError as error:
+        said = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
+        raise ParameterError(f"{path}: {said}") from None
+    device, frame = device_of(), frame_of(view, settings.max_length)
+    model = MaskedLanguageModel(encoder).to(device)
+    shards = [Shards(texts, frame, device) for texts in (train, held)]
+    masking = _masking(view, settings, device)
+    trainer = Pretrainer(model, shards[0], shards[1], masking, settings, report, checkpoints)
+    before = trainer.measure()
+    return Pretrained(encoder, trainer.steps, before, trainer.run())
+
+
+def _masking(view: View, settings: PretrainSettings, device: torch.device) -> Masking:
+    assert view.mask_id is not None  # all tokenizers of the package have one
+    special = [view.pad_id, view.unk_id, view.mask_id, view.cls_id, view.sep_id]
+    ordinary = np.setdiff1d(np.arange(view.vocabulary), [index for index in special if index is not None])
+    return Masking(share=settings.mask_share, mask_id=view.mask_id, ordinary=torch.from_numpy(ordinary).to(device))

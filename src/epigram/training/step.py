@@ -1,0 +1,29 @@
+"""One training step, the same for every model and task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from epigram.training import parallel
+
+
+def descend(model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.Optimizer, clip: float | None) -> Tensor:
+    """Take a step of `optimizer` on the sum of `losses`, one per piece of the batch, and return the sum.
+
+    The sum stays on the device, so that nothing waits for it. The graph of a piece is freed before the next one is
+    built. `clip` is the maximum gradient norm.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    total: Tensor | None = None
+    for loss in losses:
+        loss.backward()  # type: ignore[no-untyped-call]
+        total = loss.detach() if total is None else total + loss.detach()
+    assert total is not None
+    total = parallel.total(model, total)
+    if clip is not None:
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return total.float()

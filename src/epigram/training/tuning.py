@@ -1,0 +1,22 @@
+"""Tuning on the development set after training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epigram.systems.saved import TextFrame
+from epigram.text.view import View
+from epigram.training.precision import Precision
+from epigram.training.predict import predict
+from epigram.training.thresholds import tuned_thresholds
+from epigram.training.views import batches_of, device_of
+
+
+def thresholds_of(model: Any, view: View, frame: TextFrame, precision: Precision) -> list[float] | None:
+    """Return the threshold of every label (C,) with the best micro-F1 on dev; None if a text has one label."""
+    if view.task != "multi":
+        return None
+    dev = batches_of(view, "dev", frame, device_of())
+    probabilities = predict(model, dev, precision=precision).probabilities
+    found: list[float] = tuned_thresholds(view.split("dev").labels > 0, probabilities).tolist()
+    return found
