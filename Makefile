@@ -87,7 +87,7 @@ drill: $(READY) ## inject 200 random faults and check each next run; 40 minutes,
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
 mend: $(READY) ## look at all of DVC's cache and remove what is damaged
-	@$(BIN)/python -m tasks.mend
+	@$(BIN)/python -m epigram.runner.dvc.repair
 
 clean: ## remove every output of the pipeline; your data, .venv and runs stay
 	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock

@@ -11,9 +11,9 @@ from benchmarks.corpora import encoded
 from benchmarks.plain_loop import examples_of, padded_batches
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from epigram.text.view import Split, View
-from epigram.training.batches import TextBatches
-from epigram.training.views import batches_of, frame_of
+from epigram.inference.dataset_batches import batches_of, frame_of
+from epigram.models.batches import TextBatches
+from epigram.text.encoded_dataset import Split, View
 
 BATCH = 64
 MAX_TOKENS = 16_384

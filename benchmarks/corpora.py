@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import ROOT, SkippedError, process
-from epigram.text.view import Split
+from epigram.text.encoded_dataset import Split
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,8 +72,8 @@ def names() -> dict[str, Any]:
 
 def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
     """Return the columns text, label and split (null if there is none) of a source."""
-    from epigram.corpus.readers import read_corpus
-    from epigram.corpus.source import read_source
+    from epigram.data.readers import read_corpus
+    from epigram.data.sources.source import read_source
 
     raw = scratch / "raw" / source
     if not raw.exists():

@@ -22,13 +22,13 @@ from benchmarks.intervals import Right, difference
 from benchmarks.plain_loop import Settings, examples_of, predictions
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
-from epigram.text.view import Split, View
+from epigram.inference.dataset_batches import batches_of, frame_of
+from epigram.models.precision import multiplies_bf16
+from epigram.models.predict import predict
+from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.precision import multiplies_bf16
-from epigram.training.predict import predict
-from epigram.training.run import rate_of
-from epigram.training.views import batches_of, frame_of
+from epigram.training.train_system import rate_of
+from epigram.training.trainer import Trainer
 
 SEEDS = 3
 TITLES, EPOCHS, REVIEWS = 5_000, 2, 4_000

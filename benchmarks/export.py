@@ -18,17 +18,17 @@ from benchmarks.corpora import minilm as minilm_view
 from benchmarks.intervals import difference
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, Run, cores
+from epigram.inference.dataset_batches import batches_of, frame_of
 from epigram.inference.export import export
 from epigram.inference.predictor import Predictor
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load, save
-from epigram.text.view import View
-from epigram.training.batches import TextBatches
-from epigram.training.loop import Trainer
-from epigram.training.precision import Precision, lowered, multiplies_bf16, products
-from epigram.training.predict import Predicted, predict
-from epigram.training.run import rate_of
-from epigram.training.views import batches_of, frame_of
+from epigram.models.batches import TextBatches
+from epigram.models.precision import Precision, lowered, multiplies_bf16, products
+from epigram.models.predict import Predicted, predict
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load, save
+from epigram.text.encoded_dataset import View
+from epigram.training.train_system import rate_of
+from epigram.training.trainer import Trainer
 
 TEXTS, STEP = 1_500, 16  # of training: total, and per step
 BATCH = 32  # texts of a prediction

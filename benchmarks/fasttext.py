@@ -15,13 +15,13 @@ from benchmarks.corpora import change, encoded
 from benchmarks.intervals import Right
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, process
-from epigram.systems.recipe import ENCODERS, part
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load as load_model
+from epigram.inference.dataset_batches import batches_of
+from epigram.models.predict import predict
+from epigram.models.recipe import ENCODERS, part
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load as load_model
+from epigram.text.encoded_dataset import Split, View
 from epigram.text.tokenizers import load
-from epigram.text.view import Split, View
-from epigram.training.predict import predict
-from epigram.training.views import batches_of
 
 SYSTEM, PACKAGE = "fast_text", "fasttext"
 TITLES, DEV = 20_000, 10_000

@@ -17,9 +17,9 @@ from benchmarks.measured_steps import WARM_UP, our_run, parts
 from benchmarks.minilm import FAST
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, SkippedError
-from epigram.text.view import View
+from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
-from epigram.training.run import rate_of
+from epigram.training.train_system import rate_of
 
 BATCH, STEPS = 32, 100
 SETTINGS = {"batch": BATCH, "max_length": minilm.LENGTH, "steps": STEPS, "warm_up_steps": WARM_UP, "threads": "all"}

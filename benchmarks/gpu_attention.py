@@ -16,9 +16,9 @@ from torch.nn.functional import dropout
 from benchmarks.gpu_data import DEVICE, seconds
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.layers.attention import DotProductAttention
-from epigram.layers.head_to_head import HeadToHead
-from epigram.training.precision import products
+from epigram.models.precision import products
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.head_to_head import HeadToHead
 
 LENGTHS = (128, 512, 2048)
 TOKENS = 32_768  # per batch

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.encoders.pretrained import PretrainedConfig
-from epigram.heads.linear import LinearConfig
-from epigram.layers.types import Context
-from epigram.systems.model import Classifier
-from epigram.systems.recipe import ENCODERS, HEADS
-from epigram.systems.registry import RECIPES
-from epigram.text.view import Split
-from epigram.training.batches import TextBatches
-from epigram.training.views import device_of
+from epigram.inference.dataset_batches import device_of
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+from epigram.models.recipe import ENCODERS, HEADS
+from epigram.models.registry import RECIPES
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.types import Context
+from epigram.text.encoded_dataset import Split
 
 VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # vocabulary size of the Chinese BERT
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}

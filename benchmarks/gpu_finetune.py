@@ -17,12 +17,12 @@ from torch import nn
 from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, apart
-from epigram.layers.types import Tokens
-from epigram.text.view import Split
-from epigram.training.batches import Rows, TextBatches
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.precision import multiplies_bf16
+from epigram.nn.layers.types import Tokens
+from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.precision import multiplies_bf16
+from epigram.training.trainer import Trainer
 
 LENGTHS = (32, 64, 128)
 TOKENS = 16_384  # per batch, ours

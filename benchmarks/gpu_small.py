@@ -16,16 +16,16 @@ from benchmarks.gpu_data import DEVICE, PAD, seconds, split, system, texts_of
 from benchmarks.plain_loop import Batch, examples_of, padded_batches
 from benchmarks.rows import Measured, Row
 from benchmarks.timing import Plan
-from epigram.layers.types import Tokens
-from epigram.systems.registry import RECIPES
-from epigram.text.view import Split
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.precision import products
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Tokens
+from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.graphs import Steps
-from epigram.training.loop import Trainer
+from epigram.training.cuda_graphs import Steps
 from epigram.training.optimizers import optimizer, schedule
-from epigram.training.precision import products
-from epigram.training.predict import predict
+from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "dmsp", "transformer")
 LENGTH, BATCH, STEPS = 32, 64, 1_000

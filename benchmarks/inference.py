@@ -17,11 +17,11 @@ from benchmarks.corpora import ENGLISH, NEWS, titles
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
+from epigram.inference.dataset_batches import frame_of
 from epigram.inference.predictor import Predictor
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import save
-from epigram.text.view import View
-from epigram.training.views import frame_of
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import save
+from epigram.text.encoded_dataset import View
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3

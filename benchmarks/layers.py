@@ -20,13 +20,13 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from epigram.encoders.attention import install
-from epigram.layers.attention import DotProductAttention
-from epigram.layers.correlation import CorrelationAttention
-from epigram.layers.hook_fusion import fuse
-from epigram.layers.masking import key_mask
-from epigram.layers.semantic_perceptron import SemanticPerceptron
-from epigram.training.precision import products
+from epigram.models.precision import products
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.hook_fusion import fuse
+from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
+from epigram.nn.pretrained.transformers_attention import install
 
 TOKENS = 4_096  # per batch, padding included
 WIDTH, DROPOUT, DEPTH = 128, 0.2, 6

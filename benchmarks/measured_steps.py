@@ -13,9 +13,9 @@ from benchmarks.corpora import chosen, drawn
 from benchmarks.plain_loop import Example, Settings, examples_of
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
-from epigram.text.view import Split, View
+from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 
 STEPS, WARM_UP = 50, 5
 

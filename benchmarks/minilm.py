@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from epigram.systems.registry import RECIPES
-from epigram.text.view import View
-from epigram.training.precision import multiplies_bf16
-from epigram.training.views import context_of
+from epigram.inference.dataset_batches import context_of
+from epigram.models.precision import multiplies_bf16
+from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import View
 
 SYSTEM, LENGTH = "bert", 128
 SIDE = 2_048  # size of the square matrices that measure the machine's limit

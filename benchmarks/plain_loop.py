@@ -16,8 +16,8 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from epigram.layers.types import Tokens
-from epigram.text.view import Split
+from epigram.nn.layers.types import Tokens
+from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.optimizers import schedule
 

@@ -20,15 +20,15 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
+from epigram.core.settings import PruneSettings
+from epigram.inference.dataset_batches import context_of
+from epigram.models.batches import TextBatches
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
 from epigram.pruning.depth import prune
-from epigram.settings import PruneSettings
-from epigram.systems.registry import RECIPES
-from epigram.text.view import View
-from epigram.training.batches import TextBatches
+from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.predict import predict
-from epigram.training.views import context_of
+from epigram.training.trainer import Trainer
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
 TRAIN, OTHERS = 5_000, 2_000  # maximum number of texts of train, and of each of dev and test

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.layers.types import Context
-from epigram.systems.registry import RECIPES
-from epigram.training import linear
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context
+from epigram.training import fit_linear_svm
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
 AXES = {"rows": (1_000, 4_000, 16_000), "classes": (2, 20, 200), "length": (16, 64, 256)}
@@ -80,7 +80,7 @@ def measured(system: str, rows: int, classes: int, length: int) -> Point:
     if recipe.fitting != "gradient":
         train, dev = texts(rows, classes, length, 0), texts(max(DEV, classes), classes, length, 1)
         start = perf_counter()
-        linear.fit(model, train, dev, seed=0)
+        fit_linear_svm.fit(model, train, dev, seed=0)
         return Point(system, rows, classes, length, perf_counter() - start)
     some = min(rows, max(256, TOKENS // length))
     train, dev = texts(some, classes, length, 0), texts(8, classes, length, 1)

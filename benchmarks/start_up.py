@@ -10,18 +10,18 @@ import torch
 from benchmarks.corpora import encoded, minilm
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan, SkippedError, process
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import save
-from epigram.text.view import View
+from epigram.inference.dataset_batches import context_of, frame_of
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import save
+from epigram.text.encoded_dataset import View
 from epigram.training.config import configure
-from epigram.training.views import context_of, frame_of
 
 SYSTEM, TITLES = "transformer_f", 840  # as many titles as the embedded corpus has texts
 SETTINGS = {"titles": TITLES}
 # Ends the process at the point where the first step begins.
 UNTIL_FIRST_STEP = """
 import os, runpy, sys
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 Trainer._step = lambda *_: os._exit(0)
 runpy.run_module(sys.argv.pop(1), run_name="__main__")
 sys.exit("the stage ended without a step")

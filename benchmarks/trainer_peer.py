@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import minilm
 from benchmarks.plain_loop import examples_of
-from epigram.text.view import Split, View
+from epigram.text.encoded_dataset import Split, View
 
 
 @dataclass(frozen=True)

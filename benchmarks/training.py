@@ -14,11 +14,11 @@ from benchmarks.measured_steps import STEPS, WARM_UP, examples_of_both, our_run,
 from benchmarks.plain_loop import Padding, Settings
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.layers.dropout import Dropout, replaced
-from epigram.systems.registry import RECIPES
-from epigram.text.view import View
-from epigram.training.precision import multiplies_bf16
-from epigram.training.views import context_of
+from epigram.inference.dataset_batches import context_of
+from epigram.models.precision import multiplies_bf16
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.dropout import Dropout, replaced
+from epigram.text.encoded_dataset import View
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
 LENGTH = 32  # tokens; one of the peers pads every title to this length

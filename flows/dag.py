@@ -12,15 +12,17 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from epigram.settings import dataset_of
-from tasks import cluster, graph, heartbeat, lock, overrides, publish, reservations, workspace
-from tasks.board import Board
-from tasks.graph import Graph
-from tasks.publish import Record, Run, RunFailedError
-from tasks.request import Request
-from tasks.slots import Slots, needed
-from tasks.stage import DELAYS, Outcome, Runner, stage_task
-from tasks.transcript import told
+from epigram.core.settings import dataset_of
+from epigram.runner.dvc import graph, lock_order
+from epigram.runner.dvc.dvc_output import told
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect import heartbeat, publish, ray_cluster
+from epigram.runner.prefect.publish import Record, Run, RunFailedError
+from epigram.runner.prefect.slots import Slots, needed
+from epigram.runner.prefect.stage import DELAYS, Outcome, Runner, stage_task
+from epigram.runner.prefect.status_table import Board
+from epigram.runner.workspace import overrides, reservations, workspace
+from epigram.runner.workspace.request import Request
 
 
 def _run_name() -> str:
@@ -45,7 +47,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> Stat
         board = Board(stages.stages, Console(stderr=True))
         total = request.max_parallel or os.cpu_count() or 1
         runner = Runner(place.path, board, Slots(total, {} if idle else needed(params)))
-        with lock.in_order(place.path, stages):
+        with lock_order.in_order(place.path, stages):
             outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
         failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
         run = Run(
@@ -68,7 +70,7 @@ def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, rem
     """Run the graph; return the outcomes of the stages that were started, in order of completion."""
     tasks = {
         stage.name: stage_task(
-            cluster.Remote(runner.root) if remote else runner,
+            ray_cluster.Remote(runner.root) if remote else runner,
             stage.name,
             current=stage.name in stages.current,
             delays=delays,
@@ -77,7 +79,7 @@ def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, rem
     }
     with runner.board.live():
         try:
-            (cluster.run if remote else _run)(stages, tasks, runner)
+            (ray_cluster.run if remote else _run)(stages, tasks, runner)
         finally:  # stages end with the flow, however it ends
             runner.stop()
     return runner.outcomes

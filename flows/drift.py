@@ -17,14 +17,14 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from epigram.display import echo
-from epigram.errors import InputMissingError, guarded, started
-from epigram.evaluation.drift import MEASURES
-from epigram.files import write_json
-from epigram.settings import load
+from epigram.core.display import echo
+from epigram.core.errors import InputMissingError, guarded, started
+from epigram.core.files import write_json
+from epigram.core.settings import load
+from epigram.monitoring.drift import MEASURES
+from epigram.runner.retraining import champion, drift
+from epigram.runner.retraining.drift import Drift
 from flows.retrain import called, retrain
-from tasks import champion, drift
-from tasks.drift import Drift
 
 NO_CHAMPION = "there is no champion to measure against yet: run python -m flows.retrain first"
 

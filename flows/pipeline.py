@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epigram.corpus.access import hidden
-from epigram.display import echo
-from epigram.errors import EpigramError, ParameterError, TryAgainError, guarded, started
-from epigram.settings import read_params
-from epigram.values import parsed_yaml, shown
-from tasks import address, overrides, reservations, server, transcript
-from tasks.publish import Run, RunFailedError
-from tasks.request import Request
-from tasks.server import Server
+from epigram.core.config_types import parsed_yaml, shown
+from epigram.core.display import echo
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.core.settings import read_params
+from epigram.data.sources.access import hidden
+from epigram.runner.dvc import dvc_output
+from epigram.runner.prefect import ray_address
+from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.service import server
+from epigram.runner.service.server import Server
+from epigram.runner.workspace import overrides, reservations
+from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -68,18 +71,18 @@ def execute(request: Request) -> Run:
     overrides.check(request)
     _report_unsuited(request)
     reservations.refuse_pointed(request.root, [request.name] if request.name else [])
-    address.knock(request.ray)
+    ray_address.knock(request.ray)
     api = server.start()  # starts while this process imports the flow's modules
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+    from epigram.runner.prefect import ray_cluster
     from flows.dag import pipeline
-    from tasks import cluster
 
     for module in IMPORTED_LATE:
         importlib.import_module(module)
     api.wait()
     own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
-    with own, cluster.joined(request.ray, request.root, request.max_parallel) as workers:
+    with own, ray_cluster.joined(request.ray, request.root, request.max_parallel) as workers:
         result = ended(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
     if isinstance(result, RunFailedError):
         return result.run
@@ -144,7 +147,7 @@ def report(run: Run, root: Path) -> int:
     if run.summary:
         from rich.console import Console
 
-        from epigram.evaluation.terminal import comparison_table
+        from epigram.report.terminal import comparison_table
 
         Console(width=None if sys.stdout.isatty() else WIDTH).print(comparison_table(run.summary))
         echo(f"report: {folder / 'report.html'}")
@@ -155,7 +158,7 @@ def report(run: Run, root: Path) -> int:
 def _failure(run: Run) -> str:
     """Return the error line, followed by the details that the stage printed after or before it."""
     stage, _, said = run.message.partition(": ")
-    line, details = transcript.told(said)
+    line, details = dvc_output.told(said)
     return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 

@@ -13,11 +13,12 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from epigram.errors import ParameterError
-from epigram.values import nearest
+from epigram.core.config_types import nearest
+from epigram.core.errors import ParameterError
+from epigram.runner.dvc import force_rerun, graph
+from epigram.runner.workspace import workspace
+from epigram.runner.workspace.request import Request
 from flows.dag import pipeline
-from tasks import anew, graph, workspace
-from tasks.request import Request
 
 
 @flow(name="refresh_pos")
@@ -31,7 +32,7 @@ def refresh_pos(root: Path, stage: str, revision: str = "HEAD") -> State[Any]:
         stages = graph.read(place.path).stages
         if stage not in stages:
             raise ParameterError(f"there is no stage {stage!r}: {nearest(stage, list(stages))}")
-        changed = anew.make(place.path, stage, get_run_logger())
+        changed = force_rerun.make(place.path, stage, get_run_logger())
     if not changed:
         return Completed(message=f"{stage} is as it was: nothing to do")
     get_run_logger().info("%s has changed: what follows from it runs", stage)

@@ -20,16 +20,19 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from epigram.display import echo, escape_markdown
-from epigram.errors import DataError, EpigramError, ParameterError, TryAgainError, guarded, started
-from epigram.settings import load
+from epigram.core.display import echo, escape_markdown
+from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.core.settings import load
+from epigram.runner.dvc import graph
+from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.retraining import challenge, champion, drift, ingest
+from epigram.runner.retraining.champion import Champion
+from epigram.runner.retraining.ingest import Arrival
+from epigram.runner.service import server
+from epigram.runner.workspace import overrides, workspace
+from epigram.runner.workspace.request import Request
 from flows.dag import pipeline
 from flows.pipeline import ended, report
-from tasks import challenge, champion, drift, graph, ingest, overrides, server, workspace
-from tasks.champion import Champion
-from tasks.ingest import Arrival
-from tasks.publish import Run, RunFailedError
-from tasks.request import Request
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -17,10 +17,10 @@ from typing import Annotated
 
 import typer
 
-from epigram.display import echo
-from epigram.errors import guarded, started
-from tasks import served, service
-from tasks.address import PORTS
+from epigram.core.display import echo
+from epigram.core.errors import guarded, started
+from epigram.runner.prefect.ray_address import PORTS
+from epigram.runner.service import process_manager, service_lock
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -35,16 +35,16 @@ def main(
 ) -> None:
     """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C."""
     if stop:
-        ended = served.stop()
+        ended = service_lock.stop()
         echo(f"process {ended.process} has ended" if ended else "nothing is served here")
         return
     for number in (signal.SIGINT, signal.SIGTERM):  # one handler for both; background jobs of a shell ignore SIGINT
         signal.signal(number, signal.default_int_handler)
     code = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
-    note = served.claim()
+    note = service_lock.claim()
     with contextlib.suppress(KeyboardInterrupt):
-        service.serve(Path.cwd(), port, lambda url: _announce(url, note))
+        process_manager.serve(Path.cwd(), port, lambda url: _announce(url, note))
 
 
 def _announce(url: str, note: Callable[[str], None]) -> None:

@@ -20,13 +20,15 @@ from prefect.futures import wait
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from epigram.display import echo
-from epigram.errors import ParameterError, guarded, started
-from epigram.values import parsed_yaml, shown
+from epigram.core.config_types import parsed_yaml, shown
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError, guarded, started
+from epigram.runner.prefect import markdown, ray_address, ray_cluster
+from epigram.runner.prefect.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
+from epigram.runner.service import server
+from epigram.runner.workspace import overrides, reservations
+from epigram.runner.workspace.request import Request
 from flows.pipeline import WIDTH, change, ended, listed, number, unique
-from tasks import address, cluster, markdown, overrides, reservations, server
-from tasks.request import Request
-from tasks.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -82,10 +84,10 @@ def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | 
     reservations.refuse_pointed(root, [str(trial.request.name) for trial in asked])
     for trial in asked:
         overrides.check(trial.request)
-    address.knock(ray)
+    ray_address.knock(ray)
     api = server.start()
     api.wait()
-    with cluster.joined(ray, root, at_once) as workers:
+    with ray_cluster.joined(ray, root, at_once) as workers:
         runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
         this = sweep.with_options(task_runner=runner, flow_run_name=name)
         results: list[Result] = ended(api, lambda: this(asked, return_state=True))

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from epigram.display import echo, json_text
-from epigram.errors import InputMissingError, ParameterError, guarded, through
+from epigram.core.display import echo, json_text
+from epigram.core.errors import InputMissingError, ParameterError, guarded, through
 from epigram.inference import signing
 from epigram.inference.texts import TABLES, decoded, lines_of
 
@@ -133,7 +133,7 @@ def verify(
     ] = None,
 ) -> None:
     """Check that a model's files are unchanged, and print the SHA-256 of its data, code, parameters and weights."""
-    from epigram.systems import manifest, provenance
+    from epigram.models import manifest, provenance
 
     files = manifest.verify(model)
     if require_signature is not None:
@@ -158,7 +158,7 @@ def systems(
 ) -> None:
     """List all systems with their tasks, view, parameters, paper and description."""
     gc.disable()  # imported objects live until the exit; collecting garbage among them takes 2 seconds
-    from epigram.systems.listing import CAPTION, compact, listed
+    from epigram.models.listing import CAPTION, compact, listed
 
     rows = list(listed())
     gc.freeze()
@@ -189,8 +189,8 @@ def add(
     name: Annotated[str | None, typer.Option(help="the data set's name; the file's own where absent")] = None,
 ) -> None:
     """Register your own file as a data set of this repository; `make run DATASET=NAME` then trains on it."""
-    from epigram.corpus.add import add as add_source
-    from epigram.corpus.source import read_source
+    from epigram.data.sources.add import add as add_source
+    from epigram.data.sources.source import read_source
 
     path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
     source = read_source(path)

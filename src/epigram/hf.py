@@ -28,11 +28,11 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from epigram.errors import ParameterError
-from epigram.files import read_json
-from epigram.layers.types import Tokens
-from epigram.systems.manifest import unchanged, verify
-from epigram.systems.saved import Saved, TextFrame, load
+from epigram.core.errors import ParameterError
+from epigram.core.files import read_json
+from epigram.models.manifest import unchanged, verify
+from epigram.models.serialization import Saved, TextFrame, load
+from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 
 Folder = str | PathLike[str]

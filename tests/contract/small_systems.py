@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.layers.types import Context
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import TextFrame
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import TextFrame
+from epigram.nn.layers.types import Context
 
 VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24
 LABELS, TOKEN_LABELS, CHARACTERS = ["a", "b", "c"], ["O", "a", "b", "c"], "0123456789"

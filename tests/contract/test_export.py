@@ -14,17 +14,17 @@ import pytest
 import torch
 
 from epigram import cli
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.files import sha256
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import sha256
 from epigram.inference import quantize
 from epigram.inference.export import PACKAGES, export
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.predictor import Predictor
-from epigram.systems.linear_svm import LinearSvm
-from epigram.systems.saved import load, save
+from epigram.models.linear_svm import LinearSvm
+from epigram.models.predict import predict
+from epigram.models.serialization import load, save
 from epigram.text.tokenizers import SPECIALS, by_word
-from epigram.training.linear import fit
-from epigram.training.predict import predict
+from epigram.training.fit_linear_svm import fit
 from tests.contract.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 from tests.fuzz.model_seeds import sealed
 
@@ -83,7 +83,7 @@ def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
     export(model, out)
     itself, graph = load(model).model, load(out, open_graph).model
     for size in (1, 7, 32):
-        monkeypatch.setattr("epigram.training.predict.AT_ONCE", (size, 32_768))
+        monkeypatch.setattr("epigram.models.predict.AT_ONCE", (size, 32_768))
         said, wanted = (predict(one, texts, precision="fp32") for one in (graph, itself))
         np.testing.assert_allclose(said.logits, wanted.logits, atol=1e-4)
         assert (said.tokens is None) == (wanted.tokens is None)

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.errors import ParameterError
-from epigram.layers.types import Context, Tokens
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load, save
-from epigram.training.batches import TextBatches
+from epigram.core.errors import ParameterError
+from epigram.models.batches import TextBatches
+from epigram.models.predict import dev_score, predict
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load, save
+from epigram.nn.layers.types import Context, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.predict import dev_score, predict
-from epigram.training.run import FITS
+from epigram.training.train_system import FITS
+from epigram.training.trainer import Trainer
 from tests.contract.small_systems import (
     CLASSES,
     LABELS,

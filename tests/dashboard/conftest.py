@@ -18,7 +18,7 @@ import yaml
 
 sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
 
-from tasks import server as api
+from epigram.runner.service import server as api
 from tests.pipeline import test_retrain as retraining
 from tests.pipeline.conftest import finished, pristine  # noqa: F401  fixtures
 from tests.pipeline.test_real_pipeline import tree

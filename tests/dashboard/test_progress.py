@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
+from epigram.runner.dvc.dvc_output import told
+from epigram.runner.prefect.progress_artifact import Gauge, percent
+from epigram.training.history import Progress
 from epigram.training.progress import line
-from epigram.training.record import Progress
-from tasks.progress import Gauge, percent
-from tasks.transcript import told
 
 
 def test_a_training_s_own_line_has_its_percentage() -> None:

@@ -20,8 +20,8 @@ import pytest
 from typer.main import get_command
 
 from epigram import cli
-from tasks import overrides
-from tasks.request import Request
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
 from tests.unit.families import checkpoint
 from tests.unit.linear_models import TRAIN, svm
 
@@ -32,7 +32,10 @@ PAGES = [
     path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```sh" in path.read_text("utf-8")
 ]
 PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
-PARSED_MODULES = {"flows.serve", "tasks.diff"}  # a service, and a comparison of commits that a user has
+PARSED_MODULES = {
+    "flows.serve",
+    "epigram.runner.workspace.revision_diff",
+}  # a service, and a comparison of commits that a user has
 OTHERS = {"git", "export", ".venv/bin/pip"}  # not ours, and what they change is the user's
 REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
 
@@ -64,9 +67,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text, _ in REVIEWS), "utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tasks.overrides.check", checked(overrides.check))
-    monkeypatch.setattr("tasks.server.start", stop)
-    monkeypatch.setattr("tasks.address.knock", lambda address: None)
+    monkeypatch.setattr("epigram.runner.workspace.overrides.check", checked(overrides.check))
+    monkeypatch.setattr("epigram.runner.service.server.start", stop)
+    monkeypatch.setattr("epigram.runner.prefect.ray_address.knock", lambda address: None)
     return tmp_path
 
 

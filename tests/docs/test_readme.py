@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.layers.types import Context
-from epigram.settings import System
-from epigram.systems.registry import recipe_of
-from epigram.values import typed
+from epigram.core.config_types import typed
+from epigram.core.settings import System
+from epigram.models.registry import recipe_of
+from epigram.nn.layers.types import Context
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,17 +14,17 @@ import pytest
 import torch
 import yaml
 
-from epigram.layers.types import Context
-from epigram.settings import Settings
-from epigram.systems.recipe import HEADS
-from epigram.systems.registry import RECIPES, recipe_of
-from epigram.systems.saved import TextFrame, load, save
-from epigram.training.batches import TextBatches
-from epigram.training.check import check
+from epigram.core.config_types import typed
+from epigram.core.settings import Settings
+from epigram.models.batches import TextBatches
+from epigram.models.predict import predict
+from epigram.models.recipe import HEADS
+from epigram.models.registry import RECIPES, recipe_of
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.layers.types import Context
 from epigram.training.config import configure
-from epigram.training.loop import Trainer
-from epigram.training.predict import predict
-from epigram.values import typed
+from epigram.training.preflight import check
+from epigram.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")

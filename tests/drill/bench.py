@@ -77,4 +77,4 @@ class Bench(Place):
 
     def mend(self) -> Running:
         """Start the command behind `make mend`."""
-        return self.start(sys.executable, "-m", "tasks.mend")
+        return self.start(sys.executable, "-m", "epigram.runner.dvc.repair")

@@ -114,7 +114,7 @@ def flow_killed(bench: Bench, rng: random.Random) -> Injection:
 def server_killed(bench: Bench, rng: random.Random) -> Injection:
     name = undone(bench, rng)
     running = bench.flow(own_server=True)
-    pid = bench.find("tasks.prefect_app", running)
+    pid = bench.find("epigram.runner.service.server_app", running)
     at = moment(rng, 12.0 + span(bench))
     running.after(at)
     observed = _kill(pid) and running.child.poll() is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tasks import server
+from epigram.runner.service import server
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from random import Random
 from types import FrameType
 
 import epigram
-from epigram.errors import EpigramError
+from epigram.core.errors import EpigramError
 from tests.fuzz.model_seeds import of_graphs, of_models, of_stages, of_tokenizers, of_vectors
 from tests.fuzz.result_seeds import of_pretrained, of_results
 from tests.fuzz.seeds import Format, of_archives, of_corpora, of_settings

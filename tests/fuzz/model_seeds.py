@@ -15,8 +15,8 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "好", "差", "店", "a",
 
 
 def of_tokenizers(folder: Path) -> list[Format]:
-    from epigram.text.checkpoints import read_checkpoint
     from epigram.text.encoding import TextEncoder
+    from epigram.text.pretrained_tokenizers import read_checkpoint
     from epigram.text.tokenizers import by_character, by_piece, by_word, load
 
     def encode(at: Path) -> None:
@@ -76,7 +76,7 @@ def of_vectors(folder: Path) -> list[Format]:
 
 def table_and_view(folder: Path) -> tuple[Path, Path]:
     """A part-of-speech table, and a spelled view with token labels that was encoded with it."""
-    from epigram.settings import PosTableSettings, View
+    from epigram.core.settings import PosTableSettings, View
     from epigram.text.pos_table import PosTable, build, save
     from tests.unit.text_samples import encoded_in
 
@@ -91,11 +91,11 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
 
 
 def of_stages(folder: Path) -> list[Format]:
+    from epigram.inference.dataset_batches import batches_of, context_of, frame_of
     from epigram.text import pos_table
+    from epigram.text.encoded_dataset import View
     from epigram.text.prompts import read_prompt
-    from epigram.text.rows import SPLITS, Corpus
-    from epigram.text.view import View
-    from epigram.training.views import batches_of, context_of, frame_of
+    from epigram.text.validated_corpus import SPLITS, Corpus
 
     pos, encoded = table_and_view(folder)
 
@@ -134,9 +134,9 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     """A model of three kinds of weights with labels of words, as training saves one."""
     import torch
 
-    from epigram.layers.types import Context
-    from epigram.systems.recipe import Recipe
-    from epigram.systems.saved import TextFrame, save
+    from epigram.models.recipe import Recipe
+    from epigram.models.serialization import TextFrame, save
+    from epigram.nn.layers.types import Context
     from epigram.text.tokenizers import by_character
 
     tokenizer = folder.parent / "model-tokenizer.json"
@@ -161,7 +161,7 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
 
 def sealed(folder: Path) -> None:
     """Write the checksums of the files as they stand, as who made a hostile folder would."""
-    from epigram.files import sha256
+    from epigram.core.files import sha256
 
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["sha256"] = {name: sha256(folder / name) for name in manifest["sha256"]}

@@ -11,11 +11,11 @@ from tests.fuzz.seeds import Format, in_header
 
 
 def of_results(folder: Path) -> list[Format]:
+    from epigram.core.files import write_json
     from epigram.evaluation.comparison import compare
-    from epigram.evaluation.record import read, write
+    from epigram.evaluation.results import read, write
     from epigram.evaluation.summary import Corpus, read_summary, write_summary
     from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning, read_pruning
-    from epigram.files import write_json
     from tests.unit.evaluation_samples import system
 
     sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])
@@ -42,10 +42,10 @@ def of_results(folder: Path) -> list[Format]:
 
 
 def of_pretrained(folder: Path) -> list[Format]:
-    from epigram.encoders.pretrained import PretrainedConfig
-    from epigram.encoders.warm_start import found, write
-    from epigram.layers.types import Context
-    from epigram.systems.registry import RECIPES
+    from epigram.models.registry import RECIPES
+    from epigram.nn.encoders.pretrained import PretrainedConfig
+    from epigram.nn.layers.types import Context
+    from epigram.nn.pretrained.warm_start import found, write
     from epigram.text.tokenizers import by_character
 
     folder.mkdir(exist_ok=True)

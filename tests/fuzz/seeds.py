@@ -91,8 +91,8 @@ def corpus(folder: Path, content: bytes | str, read: dict[str, Any], **changes: 
     name = changes.pop("called", read["reader"])
 
     def answer(here: Path) -> None:
-        from epigram.corpus.readers import read_corpus
-        from epigram.corpus.source import File, Source
+        from epigram.data.readers import read_corpus
+        from epigram.data.sources.source import File, Source
 
         files = [File(path="x", local="x")]
         frame = read_corpus(Source(**{**GIVEN, "files": files, "read": read, **changes}), here)
@@ -150,7 +150,7 @@ def of_corpora(folder: Path) -> list[Format]:
 
 
 def of_archives(folder: Path) -> list[Format]:
-    from epigram.corpus import archives
+    from epigram.data.sources import archives
 
     here = folder / "archives"
     here.mkdir()
@@ -180,8 +180,8 @@ def of_archives(folder: Path) -> list[Format]:
 def of_settings(folder: Path) -> list[Format]:
     import yaml
 
-    from epigram.corpus.source import read_source
-    from epigram.settings import load
+    from epigram.core.settings import load
+    from epigram.data.sources.source import read_source
 
     here, root = folder / "settings", Path(__file__).parents[2]
     here.mkdir()
@@ -190,8 +190,8 @@ def of_settings(folder: Path) -> list[Format]:
     (here / "source.json").write_text(json.dumps(yaml.safe_load((here / "mr.yaml").read_text())))
 
     def override(at: Path) -> None:
-        from tasks.overrides import check
-        from tasks.request import Request
+        from epigram.runner.workspace.overrides import check
+        from epigram.runner.workspace.request import Request
 
         (at / "data" / "sources").mkdir(parents=True, exist_ok=True)
         (at / "data" / "sources" / "pocket_zh.yaml").touch()

@@ -13,13 +13,14 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.corpus import archives, splits
-from epigram.corpus.index import OUT, TRAIN, Values, names_of, split_codes
-from epigram.corpus.keys import LOOSE, exact_text, loose_text
-from epigram.corpus.source import File, Source
-from epigram.corpus.validation import validate
-from epigram.errors import DataError, EpigramError
-from epigram.settings import ValidateSettings
+from epigram.core.errors import DataError, EpigramError
+from epigram.core.settings import ValidateSettings
+from epigram.data.sources import archives
+from epigram.data.sources.source import File, Source
+from epigram.data.validation import splits
+from epigram.data.validation.row_index import OUT, TRAIN, Values, names_of, split_codes
+from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
+from epigram.data.validation.validate import validate
 from tests.fuzz.budget import cases, texts
 
 ROWS = st.lists(st.tuples(texts, st.sampled_from("xyz")), min_size=1, max_size=40)

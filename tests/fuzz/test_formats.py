@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test
 
-from epigram.errors import InputMissingError
-from epigram.files import read_json
+from epigram.core.errors import InputMissingError
+from epigram.core.files import read_json
 from tests.fuzz import formats, test_corpus_holds, test_prompts_hold, test_readers_hold, test_settings_hold
 from tests.fuzz import test_tokenizers_hold as tokenizers
 from tests.fuzz.budget import SCALE

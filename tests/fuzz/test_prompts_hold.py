@@ -10,15 +10,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.settings import PosTableSettings
-from epigram.systems.saved import TextFrame
+from epigram.core.settings import PosTableSettings
+from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.models.batches import TextBatches
+from epigram.models.serialization import TextFrame
 from epigram.text import pos_table
 from epigram.text.encoding import TextEncoder
 from epigram.text.prompts import prompt
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
 from epigram.text.vocabulary import prompt_ids
-from epigram.training.batches import TextBatches
-from epigram.training.thresholds import tuned_thresholds
 from tests.fuzz.budget import cases
 from tests.fuzz.budget import texts as nasty
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.corpus.readers import READERS
-from epigram.corpus.readers.spans import label_tokens
-from epigram.corpus.source import FETCHED
-from epigram.errors import DataError, EpigramError
+from epigram.core.errors import DataError, EpigramError
+from epigram.data.readers import READERS
+from epigram.data.readers.spans import label_tokens
+from epigram.data.sources.source import FETCHED
 from epigram.text.unlabelled import lines_of
 from tests.fuzz.budget import cases, texts
 

@@ -13,14 +13,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.corpus.access import hidden
-from epigram.corpus.source import Source, read_source
-from epigram.errors import EpigramError, ParameterError
-from epigram.settings import Settings, check_names, load
-from epigram.values import fits, nearest, parsed_json, parsed_yaml, shown, typed
+from epigram.core.config_types import fits, nearest, parsed_json, parsed_yaml, shown, typed
+from epigram.core.errors import EpigramError, ParameterError
+from epigram.core.settings import Settings, check_names, load
+from epigram.data.sources.access import hidden
+from epigram.data.sources.source import Source, read_source
+from epigram.runner.workspace.overrides import apply
+from epigram.runner.workspace.request import Request
 from flows.pipeline import change
-from tasks.overrides import apply
-from tasks.request import Request
 from tests.fuzz.budget import cases, texts
 
 ROOT = Path(__file__).parents[2]

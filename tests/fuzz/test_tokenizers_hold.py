@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from epigram.errors import DataError
+from epigram.core.errors import DataError
 from epigram.inference.texts import decoded
+from epigram.text.alignment import misaligned, words_of
 from epigram.text.encoding import TextEncoder
-from epigram.text.spelling import Speller
+from epigram.text.token_characters import Speller
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, split_words, vocabulary_of
-from epigram.text.words import misaligned, words_of
 from tests.fuzz.budget import cases
 from tests.fuzz.budget import texts as nasty
 

@@ -36,7 +36,7 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """Package of the changed file: "training" for src/epigram/training/loop.py."""
+        """Package of the changed file: "training" for src/epigram/training/trainer.py."""
         parts = Path(self.file).parts
         return parts[2] if len(parts) > 3 else "core" if parts[0] == "src" else parts[0]
 

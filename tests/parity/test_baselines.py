@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.encoders.bilstm import BiLstmConfig
-from epigram.encoders.dpcnn import DpcnnConfig
-from epigram.encoders.fast_text import FastTextConfig
-from epigram.encoders.universal_transformer import UniversalTransformerConfig
-from epigram.heads.linear import LinearConfig
-from epigram.layers.batch_norm import MaskedBatchNorm
-from epigram.layers.convolution import Convolution
-from epigram.layers.halting import Halting
-from epigram.layers.masking import masked_mean
-from epigram.layers.ngrams import ngram_buckets
-from epigram.layers.pooling import AttentionPool, halved, k_max
-from epigram.layers.types import Context, Tokens
+from epigram.nn.encoders.bilstm import BiLstmConfig
+from epigram.nn.encoders.dpcnn import DpcnnConfig
+from epigram.nn.encoders.fast_text import FastTextConfig
+from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.adaptive_computation import Halting
+from epigram.nn.layers.batch_norm import MaskedBatchNorm
+from epigram.nn.layers.convolution import Convolution
+from epigram.nn.layers.masking import masked_mean
+from epigram.nn.layers.ngrams import ngram_buckets
+from epigram.nn.layers.pooling import AttentionPool, halved, k_max
+from epigram.nn.layers.types import Context, Tokens
 from tests.parity.reference import baselines as paper
 from tests.parity.reference.attention import dot_product
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts

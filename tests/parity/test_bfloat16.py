@@ -16,10 +16,10 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.layers.attention import DotProductAttention
-from epigram.layers.correlation import CorrelationAttention
-from epigram.layers.head_to_head import HeadToHead
-from epigram.training.precision import lowered, multiplies_bf16, products
+from epigram.models.precision import lowered, multiplies_bf16, products
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.head_to_head import HeadToHead
 from tests.parity.reference.batches import padded, padded_weights, scattered, texts
 from tests.parity.reference.common import Array
 from tests.parity.reference.dropout import captured, of_text

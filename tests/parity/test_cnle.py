@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
-from epigram.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
-from epigram.layers.bilstm import BiLstm
-from epigram.layers.co_attention import CoAttention, Fusion
-from epigram.layers.types import Context, Prediction
-from epigram.systems.model import Classifier
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
+from epigram.nn.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
+from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.co_attention import CoAttention, Fusion
+from epigram.nn.layers.types import Context, Prediction
 from tests.parity.reference import cnle as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, linear

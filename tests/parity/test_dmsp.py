@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
-from epigram.layers.semantic_perceptron import SemanticPerceptron
-from epigram.layers.types import Context
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
+from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
+from epigram.nn.layers.types import Context
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array

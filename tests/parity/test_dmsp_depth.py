@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
-from epigram.heads.depth_control import DepthControl
-from epigram.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
-from epigram.layers.types import Context, Encoded
+from epigram.models.classifier import Classifier, parameters
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
+from epigram.nn.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
+from epigram.nn.layers.depth_control import DepthControl
+from epigram.nn.layers.types import Context, Encoded
 from epigram.pruning.depth import drop_layers
-from epigram.systems.model import Classifier, parameters
-from epigram.systems.registry import RECIPES
-from epigram.training.loop import Trainer
-from epigram.training.predict import predict
+from epigram.training.trainer import Trainer
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from epigram.heads.layer_ensemble import BaseClassifier
-from epigram.layers.attention import DotProductAttention
-from epigram.layers.semantic_perceptron import SemanticPerceptron
-from epigram.systems.model import parameters
+from epigram.models.classifier import parameters
+from epigram.nn.heads.layer_ensemble import BaseClassifier
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
 
 WIDTH, CLASSES, TOKENS = 64, 4, 64 * 100
 

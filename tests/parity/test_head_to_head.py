@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.transformer import TransformerConfig
-from epigram.layers.attention import DotProductAttention, spelled_out
-from epigram.layers.head_to_head import HeadToHead, token_mean
-from epigram.layers.types import Context
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.layers.attention import DotProductAttention, spelled_out
+from epigram.nn.layers.head_to_head import HeadToHead, token_mean
+from epigram.nn.layers.types import Context
 from tests.parity.reference import head_to_head as paper
 from tests.parity.reference.attention import scores
 from tests.parity.reference.batches import assert_rows, padded, pair, scattered, texts

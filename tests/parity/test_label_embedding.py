@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.region import RegionConfig
-from epigram.heads.interaction import InteractionConfig, InteractionHead
-from epigram.heads.label_attention import LabelAttentionConfig, LabelAttentionHead
-from epigram.layers.encoder import Encoder
-from epigram.layers.types import Context, Encoded, Tokens
+from epigram.nn.encoders.region import RegionConfig
+from epigram.nn.heads.interaction import InteractionConfig, InteractionHead
+from epigram.nn.heads.label_attention import LabelAttentionConfig, LabelAttentionHead
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
 from tests.parity.reference import label_embedding as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, softmax

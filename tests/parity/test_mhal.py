@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.spelled_bilstm import SpelledBiLstmConfig, SpelledBiLstmEncoder
-from epigram.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
-from epigram.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
-from epigram.layers.language_model import LanguageModel
-from epigram.layers.spelling import Speller
-from epigram.layers.types import Context, Encoded, Tokens
-from epigram.systems.model import Classifier
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.char_bilstm import SpelledBiLstmConfig, SpelledBiLstmEncoder
+from epigram.nn.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
+from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
+from epigram.nn.layers.char_lstm import Speller
+from epigram.nn.layers.language_model import LanguageModel
+from epigram.nn.layers.types import Context, Encoded, Tokens
 from tests.parity.reference import mhal as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, softmax

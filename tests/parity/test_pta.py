@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.transformer import TransformerConfig
-from epigram.heads.prompt import PromptConfig, PromptHead
-from epigram.layers.types import Context, Encoded
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.heads.prompt import PromptConfig, PromptHead
+from epigram.nn.layers.types import Context, Encoded
 from tests.parity.reference import pta as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, linear, softmax

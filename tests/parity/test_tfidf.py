@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from epigram.layers.ngrams import ngram_keys
-from epigram.layers.types import Context, Tokens
-from epigram.systems.linear_svm import LinearSvm, LinearSvmConfig
-from epigram.training.batches import TextBatches
-from epigram.training.linear import fit
-from epigram.training.predict import Predicted, predict
+from epigram.models.batches import TextBatches
+from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.models.predict import Predicted, predict
+from epigram.nn.layers.ngrams import ngram_keys
+from epigram.nn.layers.types import Context, Tokens
+from epigram.training.fit_linear_svm import fit
 from tests.parity.reference.batches import padded_ids
 
 VOCABULARY = 12

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.bert import BertConfig, BertSelfAttention
-from epigram.encoders.transformer import TransformerConfig
-from epigram.layers.attention import DotProductAttention
-from epigram.layers.correlation import CorrelationAttention
-from epigram.layers.head_to_head import HeadToHead
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.pretrained.bert import BertConfig, BertSelfAttention
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, padded_weights, pair, scattered, texts
 from tests.parity.reference.common import linear
 from tests.parity.reference.dropout import captured, of_text
@@ -96,7 +96,7 @@ def test_attention_of_bert_under_dropout(gate: Any) -> None:
 @pytest.mark.parametrize("rate", [0.25, 0.5])
 def test_every_layer_s_attention_has_the_dropout_of_the_setting(rate: float, attention: dict[str, Any]) -> None:
     config = TransformerConfig(**{"width": WIDTH, "depth": 3, "heads": 1, **attention}, dropout=rate)
-    with patch("epigram.layers.attention.drop", side_effect=lambda x, _: x) as drop:
+    with patch("epigram.nn.layers.attention.drop", side_effect=lambda x, _: x) as drop:
         config.build(CONTEXT).train()(padded_ids(IDS))
     assert [call.args[1] for call in drop.call_args_list] == [rate] * 3
 

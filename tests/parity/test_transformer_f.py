@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.encoders.transformer import Block, TransformerConfig
-from epigram.heads.linear import LinearConfig
-from epigram.layers.correlation import CorrelationAttention, row_norms, standardize
-from epigram.layers.hook_fusion import fuse, hook_weights
-from epigram.layers.types import Context, Encoded
-from epigram.systems.model import Classifier
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.transformer import Block, TransformerConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.correlation import CorrelationAttention, row_norms, standardize
+from epigram.nn.layers.hook_fusion import fuse, hook_weights
+from epigram.nn.layers.types import Context, Encoded
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import dot_product, sinusoids
 from tests.parity.reference.batches import (

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epigram.layers.correlation import CorrelationAttention
-from epigram.layers.types import Context, Tokens
-from epigram.systems.model import Classifier
-from epigram.systems.recipe import ENCODERS, HEADS, part
+from epigram.models.classifier import Classifier
+from epigram.models.recipe import ENCODERS, HEADS, part
+from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.types import Context, Tokens
 from tests.parity import test_baselines as baselines
 from tests.parity import test_cnle as cnle_readings
 from tests.parity import test_label_embedding as label_readings

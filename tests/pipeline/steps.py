@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from epigram.files import stands_in
+from epigram.core.files import stands_in
 
 NOT_REACHED = 3  # exit code: the change has fewer steps
 CHANGING = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"}  # audit events
@@ -43,16 +43,16 @@ def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") 
 
 def take() -> None:
     """Take in what has arrived."""
-    from epigram.settings import load
-    from tasks import ingest
+    from epigram.core.settings import load
+    from epigram.runner.retraining import ingest
 
     ingest.take(Path.cwd(), "shop", load())
 
 
 def promote() -> None:
     """Promote the champion of entry.json."""
-    from epigram.values import typed
-    from tasks import champion
+    from epigram.core.config_types import typed
+    from epigram.runner.retraining import champion
 
     entry = typed(champion.Champion, json.loads(ENTRY.read_text()))
     champion.promote(Path.cwd(), Path.cwd(), entry, '{"known": 4}\n')
@@ -60,7 +60,7 @@ def promote() -> None:
 
 def rollback() -> None:
     """Go back to the champion before."""
-    from tasks import champion
+    from epigram.runner.retraining import champion
 
     champion.rollback(Path.cwd())
 
@@ -85,9 +85,15 @@ def arriving() -> Callable[[], object]:
 CHANGES = {each.__name__: each for each in (take, promote, rollback)}
 DISTURBANCES = {"kill": killed, "arrive": arriving}
 NEEDED = {
-    "take": ("polars", "tasks.ingest", "epigram.corpus.incoming", "epigram.corpus.live", "epigram.corpus.source"),
-    "promote": ("tasks.champion", "dvc.utils.serialize", "pydantic"),
-    "rollback": ("tasks.champion", "dvc.api", "dvc.repo", "pydantic"),
+    "take": (
+        "polars",
+        "epigram.runner.retraining.ingest",
+        "epigram.data.incoming_rows",
+        "epigram.data.growing_dataset",
+        "epigram.data.sources.source",
+    ),
+    "promote": ("epigram.runner.retraining.champion", "dvc.utils.serialize", "pydantic"),
+    "rollback": ("epigram.runner.retraining.champion", "dvc.api", "dvc.repo", "pydantic"),
 }
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from bad_input import Ended, Workshop, built, changed, csv, flipped
 
-from epigram import errors
-from epigram.files import atomic_folder
+from epigram.core import errors
+from epigram.core.files import atomic_folder
 from tests.unit.families import FAMILIES, checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -275,7 +275,7 @@ def program(*lines: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
-        "from epigram.errors import guarded",
+        "from epigram.core.errors import guarded",
         "atexit.register(bytearray, 1 << 62)",  # what runs at an exit finds no memory either
         "def main():",
         "    print('a line')",
@@ -293,7 +293,7 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
 def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
-        "from epigram import errors",
+        "from epigram.core import errors",
         "atexit.register(print, 'late')",  # as the end of PyTorch, in which a signal may come
         "def main():",
         "    print('a line')",
@@ -308,7 +308,7 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
 def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
-        "from epigram import errors",
+        "from epigram.core import errors",
         "class Slow:",
         "    def __del__(self): print('taken apart')",
         "kept = Slow()",
@@ -325,8 +325,8 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
     lines = (
         "import resource",
         "from pathlib import Path",
-        "from epigram.errors import guarded",
-        "from epigram.training import linear",
+        "from epigram.core.errors import guarded",
+        "from epigram.training import fit_linear_svm as linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
         "guarded(linear.fit)(None, None, None, seed=0)",

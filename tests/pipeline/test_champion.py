@@ -15,12 +15,14 @@ import pytest
 from steps import ENTRY, disturbed
 from toy import Toy, copied
 
-from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.runner.prefect import publish
+from epigram.runner.retraining import challenge, champion
+from epigram.runner.retraining.champion import Champion, Hashes
+from epigram.runner.service import server
+from epigram.runner.workspace.git import AUTHOR, git
+from epigram.runner.workspace.request import Request
 from flows.pipeline import execute
-from tasks import challenge, champion, publish, server
-from tasks.champion import Champion, Hashes
-from tasks.git import AUTHOR, git
-from tasks.request import Request
 
 
 def model_files(number: int) -> dict[str, str]:
@@ -433,7 +435,7 @@ def test_a_model_whose_manifest_lists_nothing_is_not_whole(reign: Toy, content: 
 def test_a_file_of_a_commit_that_is_too_large_or_not_utf8_is_refused(
     reign: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.git.LARGEST", 1 << 20)
+    monkeypatch.setattr("epigram.runner.workspace.git.LARGEST", 1 << 20)
     forge(reign, " " * (1 << 20) + "{}")
     said = r"^champion\.json at champion is no UTF-8 text of at most 1 MiB: reset"
     with pytest.raises(DataError, match=said):

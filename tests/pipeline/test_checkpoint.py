@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from epigram.inference.predictor import Predictor
+from epigram.models.serialization import load
 from epigram.stages import augment, download, encode, pos_table, pretrain, train, validate
-from epigram.systems.saved import load
 from epigram.training.threads import cores
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Results of two git revisions: DVC compares them, and `python -m tasks.diff` shows the difference offline."""
+"""Results of two git revisions: DVC compares them, and `python -m epigram.runner.workspace.revision_diff` shows the difference offline."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def compared(done: Toy) -> Toy:
 
 
 def diff(toy: Toy, *revisions: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tasks.diff", *revisions]
+    command = [sys.executable, "-m", "epigram.runner.workspace.revision_diff", *revisions]
     return subprocess.run(command, cwd=toy.root, env=toy.env, capture_output=True, text=True, check=False)
 
 

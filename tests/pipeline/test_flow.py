@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from toy import NEEDS, Toy
 
-from epigram.errors import DataError, ParameterError, TryAgainError
-from tasks.graph import Graph, Stage
-from tasks.publish import Run, RunFailedError
-from tasks.publish import comparison as comparison_of
-from tasks.request import Request
-from tasks.workspace import Place
+from epigram.core.errors import DataError, ParameterError, TryAgainError
+from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.prefect.publish import comparison as comparison_of
+from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import Place
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -200,12 +200,12 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-    import epigram.evaluation.report
+    import epigram.report.page
 
     def render_run(page: Path, out: Path, run: dict[str, Any]) -> None:
         out.write_text(page.read_text() + run["name"])
 
-    monkeypatch.setattr(epigram.evaluation.report, "render_run", render_run)
+    monkeypatch.setattr(epigram.report.page, "render_run", render_run)
     corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 8}, "notes": ["a note"]}
     compared = {"summary.json": json.dumps(comparison()), "report.html": "the page of ", "chosen/config.json": "{}"}
     model = {"seed-0/manifest.json": "the model"}
@@ -271,8 +271,8 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
     from prefect import flow
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
+    from epigram.runner.service.server import Server
     from flows.pipeline import ended
-    from tasks.server import Server
 
     @flow
     def nothing() -> None:
@@ -287,8 +287,8 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
 def test_a_final_state_that_the_server_gives_back_without_its_result_is_a_reason_to_try_again() -> None:
     from prefect.states import Completed
 
+    from epigram.runner.service.server import Server
     from flows.pipeline import ended
-    from tasks.server import Server
 
     with pytest.raises(TryAgainError, match="run it again"):
         ended(Server("http://127.0.0.1:9"), Completed)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from toy import Toy
 
-from epigram.errors import InputMissingError, ParameterError
-from tasks import graph
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.runner.dvc import graph
 
 
 def dvc_edges(toy: Toy) -> set[tuple[str, str]]:

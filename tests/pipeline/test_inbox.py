@@ -12,12 +12,12 @@ from steps import APPENDED, disturbed
 from test_retrain import PARAMS, SOURCE, Shop, reviews
 
 import flows.retrain
-from epigram.corpus import incoming
-from epigram.errors import DataError
-from epigram.files import write_text
+from epigram.core.errors import DataError
+from epigram.core.files import write_text
+from epigram.data import incoming_rows
+from epigram.runner.retraining import inbox
+from epigram.runner.retraining.ingest import Arrival
 from flows.retrain import Retraining
-from tasks import inbox
-from tasks.ingest import Arrival
 
 BASE = 40  # rows
 
@@ -140,9 +140,9 @@ def test_a_file_that_changes_while_it_is_read_is_left_and_nothing_of_it_is_taken
             file.write_text(file.read_text() + APPENDED)
         return found
 
-    read_file = incoming.read_file
+    read_file = incoming_rows.read_file
     with monkeypatch.context() as patch:
-        patch.setattr(incoming, "read_file", read)
+        patch.setattr(incoming_rows, "read_file", read)
         arrival = shop.take()
     assert (arrival.rows, arrival.files) == (4, ("a.csv",))
     assert arrival.left == (f"{shop.incoming}/b.csv changed while it was read: the next retraining reads it again",)
@@ -156,7 +156,7 @@ def test_a_bad_file_goes_back_beside_a_new_one_of_its_name(shop: Shop, monkeypat
 
     before = (shop.incoming / "b.csv").read_text()
     with monkeypatch.context() as patch, pytest.raises(DataError, match=f"{shop.incoming}/b.csv line 2: it is bad"):
-        patch.setattr(incoming, "read_file", read)
+        patch.setattr(incoming_rows, "read_file", read)
         shop.take()
     assert waiting(shop) == ["a.csv", "b-2.csv", "b.csv"]
     assert [(shop.incoming / name).read_text() for name in ("b.csv", "b-2.csv")] == ["new", before]

@@ -11,9 +11,9 @@ import pytest
 from bad_input import Workshop
 from markupsafe import escape
 
-from epigram.evaluation import pictures
-from epigram.evaluation.record import Metrics, from_json
-from tasks import markdown
+from epigram.evaluation.results import Metrics, from_json
+from epigram.report import charts
+from epigram.runner.prefect import markdown
 
 NAMES_OF_JAVASCRIPT = [
     *("constructor", "toString", "valueOf", "__proto__", "hasOwnProperty", "prototype", "isPrototypeOf", "undefined"),
@@ -102,7 +102,7 @@ def test_the_report_shows_them_and_runs_none(shop: Workshop) -> None:
 
 def test_the_chart_of_each_run_has_them(shop: Workshop) -> None:
     metrics = from_json(Metrics, shop.root / "data/evaluated/tfidf_svm/metrics.json")
-    drawn = texts_of(pictures.confusion(metrics))
+    drawn = texts_of(charts.confusion(metrics))
     short = [label for label in ODD if len(label) < 15]
     assert [label for label in short if drawn.count(label) != 2] == []  # on both axes
 
@@ -118,7 +118,7 @@ def test_a_confusion_matrix_keeps_names_of_javascript_apart(name: str) -> None:
     from types import SimpleNamespace
 
     metrics: Any = SimpleNamespace(labels=["b", name, "a\u2028b"], confusion=[[1, 3, 0], [2, 0, 2], [0, 0, 5]])
-    root = ElementTree.fromstring(pictures.confusion(metrics))
+    root = ElementTree.fromstring(charts.confusion(metrics))
     cells = {
         each.get("aria-label"): float(each.get("opacity", "nan"))
         for each in root.iter()
@@ -128,7 +128,7 @@ def test_a_confusion_matrix_keeps_names_of_javascript_apart(name: str) -> None:
     assert len(cells) == 9
     for pair, share in shares.items():
         assert cells[pair] == pytest.approx(0.04 + 0.68 * share)
-    labels = [each for each in texts_of(pictures.confusion(metrics)) if not each.endswith("%")]
+    labels = [each for each in texts_of(charts.confusion(metrics)) if not each.endswith("%")]
     assert labels == ["b", name, "a\u2028b", "predicted", "b", name, "a\u2028b", "gold"]
 
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from toy import Toy
 
-from epigram.errors import ParameterError
-from tasks import overrides
-from tasks.request import Request
+from epigram.core.errors import ParameterError
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
 
 
 def written(toy: Toy, **wanted: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
 
 
 def test_all_is_every_system_that_the_data_can_train(toy: Toy) -> None:
-    from epigram.systems.registry import RECIPES
+    from epigram.models.registry import RECIPES
 
     assert list(written(toy, systems=("all",))["systems"]) == list(RECIPES)
     plain = written(toy, dataset="other", systems=("all",))["systems"]

@@ -28,7 +28,7 @@ ASKS = (
 HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
-    "from epigram import parent",
+    "from epigram.core import supervisor as parent",
     "parent.LOOK = 1.0",
     "parent.stand_between()",
 )

@@ -90,7 +90,7 @@ def test_a_parameter_of_prune_runs_what_comes_after_only(finished: Path) -> None
 
 
 def test_a_touched_helper_module_runs_what_imports_it(finished: Path) -> None:
-    helper = finished / "src/epigram/training/batches.py"
+    helper = finished / "src/epigram/models/batches.py"
     before = helper.read_text()
     helper.write_text(before + "\n# changed\n")
     stages = executed(finished, "--dry")

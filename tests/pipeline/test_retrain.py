@@ -15,10 +15,11 @@ import pytest
 from shop import PARAMS, SOURCE, lay_out, reviews
 from toy import command_env
 
-from epigram.errors import DataError, InputMissingError, ParameterError, TryAgainError
-from epigram.files import write_text
-from epigram.settings import DriftSettings, load
-from tasks import champion, drift, graph, ingest
+from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
+from epigram.core.files import write_text
+from epigram.core.settings import DriftSettings, load
+from epigram.runner.dvc import graph
+from epigram.runner.retraining import champion, drift, ingest
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

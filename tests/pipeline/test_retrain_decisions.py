@@ -12,10 +12,11 @@ from toy import Toy
 
 import flows.drift
 import flows.retrain
-from epigram.evaluation.drift import Measure
+from epigram.monitoring.drift import Measure
+from epigram.runner.dvc import force_rerun
+from epigram.runner.retraining import champion, drift, ingest
+from epigram.runner.retraining.drift import Drift, Texts
 from flows.retrain import Retraining
-from tasks import anew, champion, drift, ingest
-from tasks.drift import Drift, Texts
 
 LOG = logging.getLogger(__name__)
 PARAMS = """\
@@ -83,5 +84,5 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
 
 def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     done.tell({"gather": {"files": {"new.txt": "other"}}})
-    assert anew.make(done.root, "gather", LOG)
+    assert force_rerun.make(done.root, "gather", LOG)
     assert done.journal() == ["gather"]

@@ -118,7 +118,7 @@ def test_a_run_that_is_not_the_worker_s_is_crashed_when_its_heartbeat_is_gone(se
 
 def found_out_after(serving: Serving, seconds: float) -> None:
     """Have runs without a heartbeat Crashed after so many seconds."""
-    ensure = f"import tasks; from tasks import automations; automations.ensure(None, {seconds})"
+    ensure = f"import tasks; from epigram.runner.service import automations; automations.ensure(None, {seconds})"
     env = serving.env | {"PREFECT_API_URL": f"{serving.url}/api"}
     subprocess.run([sys.executable, "-c", ensure], cwd=serving.toy.root, env=env, check=True, timeout=120)
 
@@ -216,8 +216,8 @@ def test_what_this_repository_schedules_can_be_deployed() -> None:
 def test_a_run_may_miss_two_heartbeats() -> None:
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
-    from tasks import heartbeat
-    from tasks.automations import SILENCE
+    from epigram.runner.prefect import heartbeat
+    from epigram.runner.service.automations import SILENCE
 
     assert 3 * max(PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value(), heartbeat.EVERY) <= SILENCE
 
@@ -225,11 +225,11 @@ def test_a_run_may_miss_two_heartbeats() -> None:
 def test_a_notice_that_cannot_be_sent_is_said_without_its_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks import notice
+    from epigram.runner.service import webhook_relay
 
-    monkeypatch.setattr(notice, "DELAYS", (0.0,))
+    monkeypatch.setattr(webhook_relay, "DELAYS", (0.0,))
     said: list[str] = []
-    with notice.door(f"http://127.0.0.1:9/{SECRET}") as address:
+    with webhook_relay.door(f"http://127.0.0.1:9/{SECRET}") as address:
         assert httpx.post(f"{address}x", content="a guess").status_code == httpx.codes.NOT_FOUND
         assert httpx.post(address, content="a text").status_code == httpx.codes.ACCEPTED
         until(lambda: said.append(capsys.readouterr().err) or "".join(said), 30)

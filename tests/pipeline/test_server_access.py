@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tasks import server as api
+from epigram.runner.service import server as api
 
 SECRET = "admin:x9s3cret"
 FLOW = """

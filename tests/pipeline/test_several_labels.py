@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from bad_input import ROWS, Workshop
 
-from epigram.evaluation.record import read
-from epigram.files import sha256
-from epigram.systems.saved import load
-from epigram.text.view import View
-from epigram.training.predict import predict
-from epigram.training.thresholds import tuned_thresholds
-from epigram.training.views import batches_of
+from epigram.core.files import sha256
+from epigram.evaluation.results import read
+from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.inference.dataset_batches import batches_of
+from epigram.models.predict import predict
+from epigram.models.serialization import load
+from epigram.text.encoded_dataset import View
 
 FOOD = ("饭店", "味道", "早餐", "菜单")
 SYSTEMS = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from epigram.runner.prefect.slots import Slots, needed
 from epigram.training.threads import cores
-from tasks.slots import Slots, needed
 
 
 def test_a_large_stage_takes_its_threads_and_never_more_than_all() -> None:

@@ -17,11 +17,11 @@ import pytest
 from rich.console import Console
 from toy import HERE, Toy
 
-from tasks import graph
-from tasks.board import Board
-from tasks.slots import Slots
-from tasks.stage import Outcome, Runner
-from tasks.transcript import PROGRESS
+from epigram.runner.dvc import graph
+from epigram.runner.dvc.dvc_output import PROGRESS
+from epigram.runner.prefect.slots import Slots
+from epigram.runner.prefect.stage import Outcome, Runner
+from epigram.runner.prefect.status_table import Board
 
 LOG = logging.getLogger("test")
 
@@ -115,7 +115,9 @@ def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:
         "-c",
         f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)",
     ]
-    program = f"import time; from tasks import leash; leash.start({command!r}); time.sleep(600)"
+    program = (
+        f"import time; from epigram.runner import child_process as leash; leash.start({command!r}); time.sleep(600)"
+    )
     env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE / 'src'}"}
     parent = subprocess.Popen([sys.executable, "-c", program], env=env)
     until(lambda: note.exists() and note.read_text())

@@ -13,9 +13,9 @@ import pytest
 from test_command import gone, until
 from toy import Toy
 
-from epigram.errors import ParameterError
-from tasks.request import Request
-from tasks.sweep import Result, best, ranked, trials
+from epigram.core.errors import ParameterError
+from epigram.runner.prefect.sweep import Result, best, ranked, trials
+from epigram.runner.workspace.request import Request
 from tests.pipeline.test_real_pipeline import tree
 from tests.pipeline.toy import command_env
 

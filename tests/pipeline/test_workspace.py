@@ -13,11 +13,12 @@ import pytest
 from dvc.repo import Repo
 from toy import Toy, copied
 
-from epigram.errors import InputMissingError, ParameterError, TryAgainError
-from epigram.files import atomic_file, atomic_folder
-from tasks import graph, workspace
-from tasks.request import Request
-from tasks.workspace import Place
+from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
+from epigram.core.files import atomic_file, atomic_folder
+from epigram.runner.dvc import graph
+from epigram.runner.workspace import workspace
+from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import Place
 
 
 def opened(toy: Toy, **wanted: Any) -> Place:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.systems.registry import RECIPES
-from epigram.training.batches import Rows, TextBatches
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.registry import RECIPES
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 from tests.contract.small_systems import build, recipe_of, texts_of
 
 GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.fitting == "gradient")

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.errors import ParameterError, TryAgainError
+from epigram.core.errors import ParameterError, TryAgainError
 from epigram.training.checkpoint import finish, finished, kept
-from epigram.training.loop import Trainer
-from epigram.training.record import Progress
+from epigram.training.history import Progress
+from epigram.training.trainer import Trainer
 from tests.resume.runs import BATCHES, KilledError, ended, trainer
 
 BAD = 5  # the step, from 1, whose loss is no number

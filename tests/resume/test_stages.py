@@ -15,10 +15,10 @@ import pytest
 import torch
 import yaml
 
+from epigram.inference.dataset_batches import batches_of
+from epigram.models.serialization import load
 from epigram.pruning.depth import layer_accuracies
-from epigram.systems.saved import load
-from epigram.text.view import View
-from epigram.training.views import batches_of
+from epigram.text.encoded_dataset import View
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"width": 32, "depth": 5, "heads": 2, "hidden": 32}

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from epigram.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
-from epigram.heads.linear import LinearConfig, LinearHead
-from epigram.layers.encoder import Encoder
-from epigram.layers.types import Context, Encoded, Tokens
-from epigram.systems.model import Classifier
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
+from epigram.nn.heads.linear import LinearConfig, LinearHead
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
 
 FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
 WORDS = np.arange(8)

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epigram.layers.types import Prediction, Tokens
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.record import Record
+from epigram.training.history import Record
+from epigram.training.trainer import Trainer
 
 DEV, FIRST = 10, 2  # dev texts; the token id of the first one, those of the others follow
 CONFIG: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
 from tests.scenarios.scripted import Dev, prepared, texts
 
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from epigram.layers.types import Tokens
-from epigram.training import precision
-from epigram.training.precision import Precision, lowered, products
+from epigram.models import precision
+from epigram.models.precision import Precision, lowered, products
+from epigram.nn.layers.types import Tokens
 from tests.scenarios.scripted import Dev, prepared
 
 CPU = torch.device("cpu")

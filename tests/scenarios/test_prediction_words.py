@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.inference.words import Word, marked, words_of
-from epigram.text.words import Located
-from epigram.training.predict import Predicted
+from epigram.models.predict import Predicted
+from epigram.text.alignment import Located
 
 LABELS = ["O", "PER", "LOC"]
 TEXTS = ["Ann met Bob", "in Rome"]

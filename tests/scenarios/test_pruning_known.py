@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.heads.depth_control import DepthControl
+from epigram.core.settings import PruneSettings
+from epigram.models.serialization import Saved, TextFrame
+from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import Pruned, layer_accuracies, prune, shallower
 from epigram.pruning.probe import probe
 from epigram.pruning.tradeoff import record_of
-from epigram.settings import PruneSettings
-from epigram.systems.saved import Saved, TextFrame
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 from tests.scenarios.layered import (
     CONTEXT,
     ONE_WRONG,

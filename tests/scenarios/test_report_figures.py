@@ -14,13 +14,13 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from epigram.evaluation import measure
 from epigram.evaluation.formats import amount, percent
 from epigram.evaluation.summary import Row, read_summary
-from epigram.evaluation.terminal import comparison_table
-from epigram.text.view import View
-from epigram.training.batches import TextBatches
-from tasks import markdown
+from epigram.inference import measure
+from epigram.models.batches import TextBatches
+from epigram.report.terminal import comparison_table
+from epigram.runner.prefect import markdown
+from epigram.text.encoded_dataset import View
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
 

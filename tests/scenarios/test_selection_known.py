@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from epigram.core.config_types import typed
+from epigram.core.settings import EvaluateSettings
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.record import Evaluation
+from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.results import Evaluation
 from epigram.evaluation.splits import Said, Split, Target
 from epigram.evaluation.summary import Corpus, Summary
-from epigram.evaluation.system import evaluate_system
-from epigram.settings import EvaluateSettings
-from epigram.values import typed
 from tests.unit.evaluation_samples import corpus, cost, system
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epigram.layers.types import Context
-from epigram.systems.registry import RECIPES
-from epigram.training.batches import TextBatches
-from epigram.training.linear import fit
-from epigram.training.predict import predict
+from epigram.models.batches import TextBatches
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context
+from epigram.training.fit_linear_svm import fit
 
 ROWS = 20
 MARGIN = ROWS / (ROWS + 1)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from epigram.inference.predictor import Predictor
-from epigram.systems.saved import load
+from epigram.models.serialization import load
 from tests.pipeline.bad_input import Workshop
 from tests.scenarios.certain import (
     LABELS,

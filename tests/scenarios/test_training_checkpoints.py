@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.errors import ParameterError
+from epigram.core.errors import ParameterError
 from epigram.training import checkpoint, parallel
 from epigram.training.checkpoint import Checkpoints, pause
 from epigram.training.state import State
@@ -162,8 +162,8 @@ def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_p
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("epigram.layers.own", True),
-        ("epigram.encoders.own", True),
+        ("epigram.nn.layers.own", True),
+        ("epigram.nn.encoders.own", True),
         ("epigram.training.own", True),
         ("other.layers", False),
     ],

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.layers.types import Prediction, Tokens
+from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 from tests.scenarios.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
 # Right texts and right tokens of ten each. The token score of k right tokens is 2k / (k + 10).

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.training.loop import DivergedError
-from epigram.training.record import pace
+from epigram.training.history import pace
+from epigram.training.trainer import DivergedError
 from tests.scenarios.scripted import Dev, Run, prepared, trained
 
 WORSE = Dev(3)

@@ -18,21 +18,21 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from epigram.layers.types import Context, Prediction, Tokens
-from epigram.settings import PosTableSettings
+from epigram.core.settings import PosTableSettings
+from epigram.inference.dataset_batches import batches_of, context_of, cut_short, frame_of
+from epigram.models.batches import TextBatches
+from epigram.models.linear_svm import LinearSvmConfig
+from epigram.models.predict import predict
+from epigram.models.random_baseline import ChanceConfig
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load
+from epigram.nn.layers.types import Context, Prediction, Tokens
 from epigram.stages import train
-from epigram.systems.chance import ChanceConfig
-from epigram.systems.linear_svm import LinearSvmConfig
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load
+from epigram.text.encoded_dataset import View
 from epigram.text.pos_table import build, save
-from epigram.text.view import View
-from epigram.training import chance, linear, run
-from epigram.training.batches import TextBatches
+from epigram.training import fit_linear_svm, fit_random_baseline, train_system
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.predict import predict
 from epigram.training.tuning import thresholds_of
-from epigram.training.views import batches_of, context_of, cut_short, frame_of
 from tests.unit.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
@@ -129,7 +129,7 @@ def test_token_supervision_hides_labels_of_train_and_none_of_dev(
     sizes = {"embedding": 6, "width": 5, "dropout": 0.0}
     settings = {"token_supervision": share, "epochs": 2, "learning_rate": 0.05}
     recipe = RECIPES["mhal_tok"].changed(encoder=sizes, head={"hidden": 9}, train=settings)
-    found = run.train_system(recipe, configure("mine", recipe), view, seed=2, path="systems.mine")
+    found = train_system.train_system(recipe, configure("mine", recipe), view, seed=2, path="systems.mine")
     assert all((line["loss"] > 0) is learns for line in found.history)
     assert max(line["dev"] for line in found.history) == pytest.approx(token_f1(found.model, view))
     assert token_f1(found.model, view) > 0, "by chance without labels: otherwise this says nothing of dev"
@@ -142,7 +142,7 @@ def test_a_pretrained_checkpoint_has_a_learning_rate_of_its_own(
     checkpoint: str | None, own: float | None, wanted: float
 ) -> None:
     view: Any = type("Some", (), {"checkpoint": checkpoint})
-    assert run.rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
+    assert train_system.rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
 
 
 def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None:
@@ -150,7 +150,7 @@ def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None
     recipe = RECIPES["textcnn"].changed(encoder={"embedding": 4, "filters": 4}, head={}, train={"epochs": 2})
     config = configure("mine", recipe)
     first, again, other = (
-        run.train_system(recipe, config, view, seed=seed, path="systems.mine").history for seed in (3, 3, 4)
+        train_system.train_system(recipe, config, view, seed=seed, path="systems.mine").history for seed in (3, 3, 4)
     )
     assert first == again and first[0]["dev_loss"] != other[0]["dev_loss"]
 
@@ -237,7 +237,7 @@ def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -
     train = words([0] * 8 + [1] * 8, ids)
     dev = words([0] * right + [1] * wrong + [1] * right + [0] * wrong, ids)
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    linear.fit(model, train, dev, seed=0)
+    fit_linear_svm.fit(model, train, dev, seed=0)
     p = predict(model, dev, precision="fp32").probabilities
     np.testing.assert_allclose(p[:8, 0], probability, atol=0.01)
     np.testing.assert_allclose(p[8:, 1], probability, atol=0.01)
@@ -246,10 +246,10 @@ def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -
 def test_n_grams_and_frequencies_come_from_train() -> None:
     train, dev = words([0, 0, 0, 1], [5, 5, 6, 6]), words([1, 1, 1], [6, 7, 8])
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    linear.fit(model, train, dev, seed=0)
+    fit_linear_svm.fit(model, train, dev, seed=0)
     assert len(model.keys) == 2
     guess = ChanceConfig().build(CONTEXT)
-    chance.fit(guess, train, dev, seed=4)
+    fit_random_baseline.fit(guess, train, dev, seed=4)
     assert guess.frequency.tolist() == [0.75, 0.25]
     assert guess.seed.item() == 4
 
@@ -258,7 +258,7 @@ def test_the_share_of_texts_with_each_of_several_labels() -> None:
     train = words([0, 0, 0, 0], [5, 5, 6, 6])
     train.labels = torch.tensor([[1, 0], [1, 1], [1, 0], [0, 0]], dtype=torch.uint8)
     guess = ChanceConfig().build(Context(vocabulary=9, classes=2, max_length=8, multi=True))
-    chance.fit(guess, train, train, seed=0)
+    fit_random_baseline.fit(guess, train, train, seed=0)
     assert guess.frequency.tolist() == [0.75, 0.25]
 
 
@@ -266,8 +266,8 @@ def test_the_share_of_texts_with_each_of_several_labels() -> None:
 def test_the_most_frequent_n_grams_are_kept(features: int, kept: set[int]) -> None:
     train = words([0, 1, 0, 1, 0, 1], [5, 5, 5, 6, 6, 7])
     model = LinearSvmConfig(orders=[1], min_rows=1, features=features).build(CONTEXT)
-    linear.fit(model, train, train, seed=0)
+    fit_linear_svm.fit(model, train, train, seed=0)
     every = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    linear.fit(every, train, train, seed=0)
+    fit_linear_svm.fit(every, train, train, seed=0)
     order = dict(zip(every.keys.tolist(), sorted({5, 6, 7}), strict=True))
     assert {order[key] for key in model.keys.tolist()} == kept

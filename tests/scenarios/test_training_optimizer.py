@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.layers.types import Context
-from epigram.systems.registry import RECIPES
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context
 from epigram.training.config import TrainingConfig
 from epigram.training.optimizers import optimizer
 from epigram.training.step import descend

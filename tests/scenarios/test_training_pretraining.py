@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from epigram.layers.types import Tokens
-from epigram.settings import PretrainSettings
-from epigram.systems.saved import TextFrame
+from epigram.core.settings import PretrainSettings
+from epigram.models.serialization import TextFrame
+from epigram.nn.layers.types import Tokens
 from epigram.training.masked_language import Pretrainer
-from epigram.training.masking import Masking
 from epigram.training.shards import Shards, Texts
+from epigram.training.word_masking import Masking
 
 VOCABULARY, MASK = 12, 4
 CPU = torch.device("cpu")

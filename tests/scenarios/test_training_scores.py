@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from epigram.layers.types import Prediction, Tokens
-from epigram.training.batches import TextBatches
-from epigram.training.predict import Predicted, dev_score, predict
+from epigram.models.batches import TextBatches
+from epigram.models.predict import Predicted, dev_score, predict
+from epigram.nn.layers.types import Prediction, Tokens
 from tests.scenarios.scripted import texts
 
 ONE = Predicted(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 0.0], [1.0, 0.0, 0.0]], np.float32), None)
@@ -67,7 +67,7 @@ class ByToken(nn.Module):
 
 
 def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.training.predict.AT_ONCE", (2, 100))
+    monkeypatch.setattr("epigram.models.predict.AT_ONCE", (2, 100))
     lengths = np.array([3, 1, 4, 1, 5, 9, 2, 6])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     made = TextBatches(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from text_samples import encoded_in
 
-from epigram.settings import PosTableSettings
+from epigram.core.settings import PosTableSettings
 from epigram.text.pos_table import build, save
 
 

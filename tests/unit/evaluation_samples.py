@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from epigram.evaluation.record import Cost, Evaluation, Task, write
+from epigram.core.settings import EvaluateSettings
+from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.results import Cost, Evaluation, Task, write
 from epigram.evaluation.splits import Said, Split, Target
-from epigram.evaluation.system import evaluate_system
-from epigram.evaluation.words import Words
-from epigram.settings import EvaluateSettings
+from epigram.evaluation.word_predictions import Words
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 

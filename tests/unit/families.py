@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from epigram.encoders.pretrained import PretrainedEncoder
-from epigram.layers.types import Context, Tokens
-from epigram.systems.model import Classifier
-from epigram.systems.recipe import Recipe
+from epigram.models.classifier import Classifier
+from epigram.models.recipe import Recipe
+from epigram.nn.encoders.pretrained import PretrainedEncoder
+from epigram.nn.layers.types import Context, Tokens
 
 VOCABULARY, PAD, MASK, DEPTH = 40, 1, 4, 3
 PREFIX = (2, 10, MASK, 11, MASK)

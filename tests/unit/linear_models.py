@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from epigram.layers.types import Context
-from epigram.systems.recipe import Recipe
-from epigram.systems.saved import TextFrame, save
+from epigram.models.batches import TextBatches
+from epigram.models.recipe import Recipe
+from epigram.models.serialization import TextFrame, save
+from epigram.nn.layers.types import Context
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, by_character, by_word
-from epigram.training.batches import TextBatches
-from epigram.training.linear import fit
+from epigram.training.fit_linear_svm import fit
 
 LABELS = ["food", "room", "staff"]
 TRAIN = {

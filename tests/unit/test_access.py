@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.corpus import queries
-from epigram.corpus.access import contained, hidden, masked, zone
-from epigram.corpus.queries import write_table
-from epigram.corpus.readers.packed import JsonFiles, read_json_files
-from epigram.corpus.source import read_source
-from epigram.errors import ParameterError, SourceUnavailableError
-from epigram.settings import load
+from epigram.core.errors import ParameterError, SourceUnavailableError
+from epigram.core.settings import load
+from epigram.data.readers.tar_files import JsonFiles, read_json_files
+from epigram.data.sources import sql_and_hub
+from epigram.data.sources.access import contained, hidden, masked, zone
+from epigram.data.sources.source import read_source
+from epigram.data.sources.sql_and_hub import write_table
 
 SECRET = "hunter2"
 
@@ -88,7 +88,7 @@ def test_the_hub_is_asked_without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise OSError(f"{address} has no answer")
 
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    monkeypatch.setitem(queries.SCANS, ".parquet", scan)
+    monkeypatch.setitem(sql_and_hub.SCANS, ".parquet", scan)
     with pytest.raises(SourceUnavailableError) as caught:
         write_table("hf://datasets/a/b@1/x.parquet", None, tmp_path / "out")
     assert seen == [None]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus import archives
-from epigram.corpus.limits import Limits
-from epigram.errors import DataError
+from epigram.core.errors import DataError
+from epigram.core.limits import Limits
+from epigram.data.sources import archives
 
 
 def tar_gz(path: Path, files: dict[str, bytes], *extra: tarfile.TarInfo) -> Path:

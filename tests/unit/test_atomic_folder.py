@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from epigram import files
-from epigram.errors import TryAgainError
-from epigram.files import atomic_folder
+from epigram.core import files
+from epigram.core.errors import TryAgainError
+from epigram.core.files import atomic_folder
 
 ROUNDS = 200
 TWO_RENAMES = pytest.param(lambda new, path: False, id="two renames")

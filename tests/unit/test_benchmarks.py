@@ -18,8 +18,8 @@ from benchmarks.plain_loop import Settings, padded_batches, train
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError, process
-from epigram.layers.types import Prediction, Tokens
-from epigram.text.view import Split
+from epigram.nn.layers.types import Prediction, Tokens
+from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 
 SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))

@@ -15,12 +15,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from epigram.encoders.bert import Bert, BertConfig, fresh
-from epigram.encoders.pretrained import PretrainedEncoder
-from epigram.errors import DataError
-from epigram.layers.types import Tokens
-from epigram.systems.saved import TextFrame, load, save
-from epigram.training.precision import lowered, multiplies_bf16
+from epigram.core.errors import DataError
+from epigram.models.precision import lowered, multiplies_bf16
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.encoders.pretrained import PretrainedEncoder
+from epigram.nn.layers.types import Tokens
+from epigram.nn.pretrained.bert import Bert, BertConfig, fresh
 from tests.unit.families import DEPTH, FAMILIES, MASK, PAD, VOCABULARY, built, checkpoint, context, recipe_of, texts
 
 WEIGHTS = "model.safetensors"
@@ -240,7 +240,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
 
 def test_a_checkpoint_is_read_without_the_library(folder: Path) -> None:
     code = (
-        "import sys; from epigram.encoders.pretrained import PretrainedConfig; from epigram.layers.types import Context;"
+        "import sys; from epigram.nn.encoders.pretrained import PretrainedConfig; from epigram.nn.layers.types import Context;"
         f"data = Context(vocabulary={VOCABULARY}, classes=2, max_length=32, checkpoint={str(folder)!r});"
         "PretrainedConfig().build(data);"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo')))"

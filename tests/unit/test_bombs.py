@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.corpus import archives
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.limits import Limits
-from epigram.corpus.readers.parquet import Parquet, read
-from epigram.corpus.source import Archive, File
-from epigram.errors import DataError
-from epigram.settings import DownloadSettings
+from epigram.core.errors import DataError
+from epigram.core.limits import Limits
+from epigram.core.settings import DownloadSettings
+from epigram.data.readers.parquet import Parquet, read
+from epigram.data.sources import archives
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import Archive, File
 from epigram.text.vector_files import open_vectors
 
 MIB = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.evaluation.challenge import Decision, decide
-from epigram.evaluation.outcomes import Judged, judge
+from epigram.evaluation.scoring import Judged, judge
+from epigram.monitoring.challenge import Decision, decide
 
 LABELS = ["a", "b", "c"]
 GOLD = np.repeat([0, 1, 2], [100, 80, 20])

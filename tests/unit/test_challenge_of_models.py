@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.files import write_json
-from epigram.settings import EvaluateSettings, RetrainSettings
-from epigram.values import typed
-from tasks import challenge
-from tasks.champion import Hashes
+from epigram.core.config_types import typed
+from epigram.core.files import write_json
+from epigram.core.settings import EvaluateSettings, RetrainSettings
+from epigram.runner.retraining import challenge
+from epigram.runner.retraining.champion import Hashes
 
 LABELS = ["bad", "good"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from epigram.layers.types import Context, Tokens
-from epigram.systems.chance import Chance, ChanceConfig
-from epigram.training.batches import TextBatches
-from epigram.training.chance import fit
+from epigram.models.batches import TextBatches
+from epigram.models.random_baseline import Chance, ChanceConfig
+from epigram.nn.layers.types import Context, Tokens
+from epigram.training.fit_random_baseline import fit
 
 TEXTS = 20_000
 FREQUENCY = torch.tensor([0.6, 0.3, 0.1, 0.0])

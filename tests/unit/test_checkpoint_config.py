@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from epigram.encoders.config_check import check_config
-from epigram.encoders.outline import outlined
-from epigram.encoders.pretrained import PretrainedConfig
-from epigram.errors import DataError
+from epigram.core.errors import DataError
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.pretrained.checkpoint_info import outlined
+from epigram.nn.pretrained.config_check import check_config
 from tests.unit.families import FAMILIES, OTHERS, built, checkpoint, context
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus import faults
-from epigram.corpus.checks import class_faults, conflicts, duplicates, judge, unseen_labels
-from epigram.corpus.index import OUT
-from epigram.corpus.rows import Rows
-from epigram.corpus.schema import corpus_schema, row_faults
-from epigram.corpus.survey import Survey, survey
-from epigram.errors import DataError
+from epigram.core.errors import DataError
+from epigram.data.validation import violations
+from epigram.data.validation.cross_row_rules import class_faults, conflicts, duplicates, judge, unseen_labels
+from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_index import OUT
+from epigram.data.validation.row_rules import corpus_schema, row_faults
+from epigram.data.validation.row_scan import Survey, survey
 
-REPORT = dict.fromkeys(faults.SETTINGS, "report")
+REPORT = dict.fromkeys(violations.SETTINGS, "report")
 NASTY = st.text(
     st.one_of(
         st.characters(max_codepoint=0x2FFF),
@@ -73,15 +73,15 @@ def test_each_row_fault_is_placed() -> None:
     )
     found = row_faults(frame, corpus_schema("single", ["a", "b"]))
     assert broken(found) == [
-        (1, faults.EMPTY),
-        (2, faults.NUL),
-        (3, faults.REPLACEMENT),
-        (4, faults.NO_LABEL),
-        (5, faults.NO_LABEL),
-        (6, faults.UNKNOWN_LABEL),
-        (7, faults.UNKNOWN_SPLIT),
+        (1, violations.EMPTY),
+        (2, violations.NUL),
+        (3, violations.REPLACEMENT),
+        (4, violations.NO_LABEL),
+        (5, violations.NO_LABEL),
+        (6, violations.UNKNOWN_LABEL),
+        (7, violations.UNKNOWN_SPLIT),
     ]
-    slip = found.filter(pl.col("rule") == faults.UNKNOWN_LABEL).row(0, named=True)
+    slip = found.filter(pl.col("rule") == violations.UNKNOWN_LABEL).row(0, named=True)
     assert (slip["file"], slip["line"], slip["column"], slip["value"]) == ("a.tsv", 8, "label", "aa")
 
 
@@ -92,7 +92,7 @@ def test_any_label_is_allowed_where_none_are_declared() -> None:
 def test_labels_of_a_multi_label_corpus() -> None:
     frame = corpus(("x", ["a", "b"]), ("y", ["a", "c"]), ("z", []), ("w", None), ("v", [None]), columns="text labels")
     found = row_faults(frame, corpus_schema("multi", ["a", "b"]))
-    assert broken(found) == [(1, faults.UNKNOWN_LABEL), (3, faults.NO_LABEL), (4, faults.UNKNOWN_LABEL)]
+    assert broken(found) == [(1, violations.UNKNOWN_LABEL), (3, violations.NO_LABEL), (4, violations.UNKNOWN_LABEL)]
     assert found["value"][0] == "a c"
 
 
@@ -106,7 +106,7 @@ def test_token_labels_must_pair_with_tokens() -> None:
         columns="text label tokens token_labels",
     )
     found = row_faults(frame, corpus_schema("single", ["a"], tokens=True))
-    assert broken(found) == [(1, faults.TOKENS), (3, faults.TOKENS), (4, faults.NO_TOKEN_LABEL)]
+    assert broken(found) == [(1, violations.TOKENS), (3, violations.TOKENS), (4, violations.NO_TOKEN_LABEL)]
 
 
 def test_a_missing_or_mistyped_column_is_named() -> None:
@@ -126,9 +126,9 @@ def test_nasty_texts_are_judged_one_by_one(texts: list[str]) -> None:
         (row, rule)
         for row, text in enumerate(texts)
         for rule, broken_here in (
-            (faults.EMPTY, all(unicodedata.category(sign) in unreadable for sign in text)),
-            (faults.NUL, "\0" in text),
-            (faults.REPLACEMENT, "\ufffd" in text),
+            (violations.EMPTY, all(unicodedata.category(sign) in unreadable for sign in text)),
+            (violations.NUL, "\0" in text),
+            (violations.REPLACEMENT, "\ufffd" in text),
         )
         if broken_here
     ]
@@ -159,8 +159,10 @@ def test_classes_need_rows() -> None:
     frame = corpus(("x", "a", "train"), ("y", "a", "train"), ("z", "b", "train"), ("w", "b", "dev"))
     small = small_classes(frame, ["a", "b", "c"], 2)
     assert small["value"].to_list() == ["b: 1 of 2 rows", "c: 0 of 2 rows"]
-    assert small_classes(frame.filter(pl.col("label") == "a"), ["a", "b"], 2)["rule"].to_list() == [faults.ONE_CLASS]
-    assert small_classes(frame.tail(1), ["a", "b"], 2)["rule"].to_list() == [faults.NO_TRAIN]
+    assert small_classes(frame.filter(pl.col("label") == "a"), ["a", "b"], 2)["rule"].to_list() == [
+        violations.ONE_CLASS
+    ]
+    assert small_classes(frame.tail(1), ["a", "b"], 2)["rule"].to_list() == [violations.NO_TRAIN]
 
 
 def test_a_label_that_train_lacks_is_shown_once() -> None:
@@ -176,13 +178,13 @@ def test_a_token_label_that_train_lacks_is_shown_once() -> None:
         ("p", "a", "test", ["p"], ["P"]),
         columns=columns,
     )
-    assert unseen(frame).select("line", "value", "rule").rows() == [(3, "P", faults.UNSEEN_TOKEN_LABEL)]
+    assert unseen(frame).select("line", "value", "rule").rows() == [(3, "P", violations.UNSEEN_TOKEN_LABEL)]
 
 
 def test_all_faults_stand_in_one_message() -> None:
     frame = corpus(("", "a", "train"), ("x", "aa", "train"), ("y\0", "a", "train"), ("z", "a", "train"))
     with pytest.raises(DataError) as error:
-        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
+        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
     first, *details = str(error.value).split("\n")
     assert first.startswith("4 faults in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × one class only")
     assert "validate.on_empty" in first
@@ -198,9 +200,9 @@ def test_all_faults_stand_in_one_message() -> None:
 def test_a_long_list_of_faults_is_cut_with_every_rule_in_it() -> None:
     frame = corpus(*(("", "a", "train") for _ in range(50)), ("z", "zz", "train"), ("b", "b", "train"))
     with pytest.raises(DataError) as error:
-        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {faults.EMPTY: "fail"})
+        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
     lines = str(error.value).split("\n")
-    assert len(lines) == 1 + faults.SHOWN + 2
+    assert len(lines) == 1 + violations.SHOWN + 2
     assert 'a.tsv:52 label="zz" unknown label' in lines
     assert lines[-2] == "and 31 more"
 
@@ -216,9 +218,9 @@ def test_dropped_rows_are_counted_and_gone() -> None:
         ("more", "b", "train"),
         ("leak", "b", "test"),
     )
-    verdict = judge(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(faults.SETTINGS, "drop"))
+    verdict = judge(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(violations.SETTINGS, "drop"))
     assert np.flatnonzero(verdict.kept != OUT).tolist() == [1, 6, 7]
-    assert verdict.dropped == {faults.EMPTY: 1, faults.DUPLICATE: 1, faults.CONFLICT: 2, faults.LEAK: 1}
+    assert verdict.dropped == {violations.EMPTY: 1, violations.DUPLICATE: 1, violations.CONFLICT: 2, violations.LEAK: 1}
 
 
 def test_what_is_only_reported_stays() -> None:
@@ -226,16 +228,16 @@ def test_what_is_only_reported_stays() -> None:
     verdict = judge(looked(frame), ["a", "b"], 1, REPORT)
     assert verdict.kept.tolist() == [0, 0, 0, 1]
     assert verdict.dropped == {}
-    assert faults.counts(verdict.faults) == {faults.DUPLICATE: 1, faults.CONFLICT: 3, faults.LEAK: 3}
+    assert violations.counts(verdict.faults) == {violations.DUPLICATE: 1, violations.CONFLICT: 3, violations.LEAK: 3}
 
 
 def test_a_text_with_a_replacement_character_is_compared_with_others() -> None:
     rows = [("caf\ufffd", "a", "train"), ("caf\ufffd", "a", "train"), ("tea", "b", "train"), ("caf\ufffd", "a", "test")]
     verdict = judge(looked(corpus(*rows)), ["a", "b"], 1, REPORT)
-    assert faults.counts(verdict.faults) == {faults.REPLACEMENT: 3, faults.DUPLICATE: 1, faults.LEAK: 2}
+    assert violations.counts(verdict.faults) == {violations.REPLACEMENT: 3, violations.DUPLICATE: 1, violations.LEAK: 2}
 
 
 def test_a_class_emptied_by_a_drop_is_refused() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "train"), ("z", "b", "train"), ("x", "a", "dev"))
     with pytest.raises(DataError, match="one class only"):
-        judge(looked(frame), ["a", "b"], 1, REPORT | {faults.LEAK: "drop"})
+        judge(looked(frame), ["a", "b"], 1, REPORT | {violations.LEAK: "drop"})

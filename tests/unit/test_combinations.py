@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.layers.hook_fusion import hook_weights
-from epigram.layers.types import Context, Tokens
+from epigram.models.predict import predict
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.layers.hook_fusion import hook_weights
+from epigram.nn.layers.types import Context, Tokens
 from epigram.pruning.depth import layer_accuracies
-from epigram.systems.saved import TextFrame, load, save
-from epigram.training.predict import predict
 from tests.contract import small_systems as contract
 from tests.unit import families
 from tests.unit.families import DEPTH, FAMILIES, MASK, PAD, PREFIX, VOCABULARY

@@ -13,14 +13,14 @@ import yaml
 from evaluation_samples import corpus, cost, folders, system
 from rich.console import Console
 
+from epigram.core.config_types import typed
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.formats import amount
-from epigram.evaluation.markdown import comparison_markdown
-from epigram.evaluation.record import Evaluation
+from epigram.evaluation.results import Evaluation
 from epigram.evaluation.summary import Corpus, Summary, read_summary
-from epigram.evaluation.terminal import comparison_table
+from epigram.report.markdown import comparison_markdown
+from epigram.report.terminal import comparison_table
 from epigram.stages import compare as stage_module
-from epigram.values import typed
 
 
 def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.layers.types import Context
-from epigram.systems.complexity import flops
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import TextFrame
+from epigram.models.complexity import flops
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import TextFrame
+from epigram.nn.layers.types import Context
 
 FRAME = TextFrame(
     language="en", max_length=64, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=100

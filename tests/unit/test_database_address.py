@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from epigram.errors import InputMissingError, ParameterError
-from tasks import database
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.runner.service import database
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "postgresql+asyncpg://me:x9$(touch struck)s3cret@127.0.0.1/runs"

@@ -13,16 +13,16 @@ import pytest
 from markdown_it import MarkdownIt
 from torch import nn
 
-from epigram import errors
-from epigram.display import echo, escape_markdown, json_text, printable
-from epigram.errors import DataError
-from epigram.evaluation.markdown import comparison_markdown
+from epigram.core import errors
+from epigram.core.config_types import typed
+from epigram.core.display import echo, escape_markdown, json_text, printable
+from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
-from epigram.systems.saved import card
-from epigram.values import typed
+from epigram.models.serialization import card
+from epigram.report.markdown import comparison_markdown
+from epigram.runner.dvc.dvc_output import PROGRESS, Transcript
+from epigram.runner.prefect import markdown
 from flows import retrain
-from tasks import markdown
-from tasks.transcript import PROGRESS, Transcript
 
 ROOT = Path(__file__).parents[2]
 CODE = sorted(path for folder in ("src", "flows", "tasks") for path in (ROOT / folder).rglob("*.py"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from epigram.evaluation.drift import (
+from epigram.monitoring.drift import (
     Reference,
     by_chance,
     classes,

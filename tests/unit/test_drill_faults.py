@@ -47,7 +47,7 @@ def with_child(name: str, then: str, seconds: float = 30) -> str:
     return f"(exec -a '{name}' sleep {seconds}) & wait $!; {then}"
 
 
-STAGE, SERVER = "epigram.stages.x", "tasks.prefect_app"
+STAGE, SERVER = "epigram.stages.x", "epigram.runner.service.server_app"
 KILLED = "echo 'x, exited with -9'; exit 255"
 RETRIED = "echo 'x Retrying 1.0'"
 

@@ -11,15 +11,15 @@ import pytest
 from text_samples import EN, ZH
 from tokenizers import Tokenizer, models
 
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.files import sha256
-from epigram.settings import EncodeSettings
-from epigram.settings import View as ViewSettings
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import sha256
+from epigram.core.settings import EncodeSettings
+from epigram.core.settings import View as ViewSettings
 from epigram.stages import encode
-from epigram.text import rows as rows_module
+from epigram.text import validated_corpus as rows_module
+from epigram.text.encoded_dataset import View
 from epigram.text.encoding import encode_texts
 from epigram.text.tokenizers import SPECIALS, load, vocabulary_of
-from epigram.text.view import View
 
 
 def texts_of(view: View, split: str) -> list[str]:
@@ -204,6 +204,6 @@ def test_missing_inputs_are_named(encoded: Any, pos: Path, tmp_path: Path) -> No
 
 
 def test_reading_a_view_needs_only_numpy() -> None:
-    script = "import sys, epigram.text.view; print(*sys.modules)"
+    script = "import sys, epigram.text.encoded_dataset; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"polars", "tokenizers", "jieba", "pydantic", "torch"} & set(done.stdout.split())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from epigram import errors
-from epigram.errors import (
+from epigram.core import errors
+from epigram.core.errors import (
     DiskError,
     ParameterError,
     SourceUnavailableError,

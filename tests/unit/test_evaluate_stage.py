@@ -11,7 +11,7 @@ import pytest
 from text_samples import encoded_in
 
 from epigram.stages import evaluate as stage
-from epigram.text.view import View
+from epigram.text.encoded_dataset import View
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
 

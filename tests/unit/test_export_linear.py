@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from epigram.errors import DataError, ParameterError
+from epigram.core.errors import DataError, ParameterError
 from epigram.inference.export import PACKAGES, export
 from epigram.inference.ngram_runtime import read_ngrams
 from epigram.inference.predictor import Predictor
-from epigram.layers.ngrams import ngram_keys
+from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.unit.linear_models import SEVERAL, TRAIN, svm
 

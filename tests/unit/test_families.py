@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from epigram.encoders.pretrained import PretrainedEncoder
-from epigram.errors import ParameterError
+from epigram.core.errors import ParameterError
+from epigram.models.registry import RECIPES
+from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.pruning.depth import shallower
-from epigram.systems.registry import RECIPES
 from tests.unit.families import FAMILIES, checkpoint, context, texts
 
 EXPECTED = {"roberta": "roberta", "albert": "albert", "macbert": "bert", "ernie": "ernie", "xlnet": "xlnet"}

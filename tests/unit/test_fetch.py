@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from epigram.corpus.access import hidden
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.source import Archive, File
-from epigram.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.settings import DownloadSettings
+from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.core.settings import DownloadSettings
+from epigram.data.sources.access import hidden
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import Archive, File
 from tests.unit.file_server import Server, serving
 
 CONTENT = bytes(range(256)) * 400

@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.source import File
-from epigram.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.settings import DownloadSettings
+from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.core.settings import DownloadSettings
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import File
 
 pytest.importorskip("adbc_driver_sqlite", reason="needs epigram[sql]")
 

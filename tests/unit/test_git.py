@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from epigram.errors import InputMissingError, exit_code, message
-from tasks import git
+from epigram.core.errors import InputMissingError, exit_code, message
+from epigram.runner.workspace import git
 
 INDEX = "fatal: sha1 file 'x/index.lock' write error. Out of diskspace"
 OBJECT = "error: unable to write file: No space left on device\nfatal: unable to write loose object file"

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.errors import ParameterError
+from epigram.core.errors import ParameterError
 from epigram.inference import export, quantize
 from epigram.inference.graph import _stable_sort, compare, stand_in
 from epigram.inference.ngram_graph import write_ngrams
 from epigram.inference.ngram_runtime import read_ngrams
-from epigram.layers.types import Context, Prediction, Tokens
-from epigram.systems.linear_svm import LinearSvmConfig
-from epigram.systems.saved import Saved, TextFrame
+from epigram.models.linear_svm import LinearSvmConfig
+from epigram.models.serialization import Saved, TextFrame
+from epigram.nn.layers.types import Context, Prediction, Tokens
 
 Model = Callable[[Tokens], Prediction]
 FRAME = TextFrame(

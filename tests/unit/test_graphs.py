@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from epigram.layers.types import Context
-from epigram.systems.model import Classifier
-from epigram.systems.recipe import ENCODERS, HEADS, part
-from epigram.systems.registry import RECIPES
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+from epigram.models.recipe import ENCODERS, HEADS, part
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context
 from epigram.training.config import TrainingConfig
-from epigram.training.graphs import Steps
-from epigram.training.loop import Trainer
+from epigram.training.cuda_graphs import Steps
 from epigram.training.optimizers import optimizer, schedule
+from epigram.training.trainer import Trainer
 
 CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε above rounding
 READS = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2"}

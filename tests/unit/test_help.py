@@ -11,12 +11,12 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from epigram import cli
+from epigram.runner.workspace import revision_diff
 from flows import drift, pipeline, retrain, serve, sweep
-from tasks import diff
 
 APPS = {
     "epigram": cli.cli,
-    **{module.__name__: module.app for module in (drift, pipeline, retrain, serve, sweep, diff)},
+    **{module.__name__: module.app for module in (drift, pipeline, retrain, serve, sweep, revision_diff)},
 }
 COMMANDS = [
     (name, command.name or command.callback.__name__)

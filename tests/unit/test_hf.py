@@ -14,13 +14,13 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import epigram.hf  # noqa: F401  registers what is tested
-from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
-from epigram.layers.types import Context
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import TextFrame, load, save
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.layers.types import Context
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
-from epigram.training.predict import predict
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 WORDS = [*SPECIALS, "the", "food", "was", "bad", "good", "not", ",", "[", "]", "mask"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from epigram.errors import DataError, ParameterError
-from epigram.settings import RetrainSettings
-from tasks import drift, inbox, ingest
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.settings import RetrainSettings
+from epigram.runner.retraining import drift, inbox, ingest
 
 SOURCE = """\
 name: {name}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epigram.evaluation import intervals
-from epigram.evaluation.outcomes import Outcomes, judge
-from epigram.evaluation.record import Interval
+from epigram.evaluation.results import Interval
+from epigram.evaluation.scoring import Outcomes, judge
 
 
 def accuracy_outcomes(correct: np.ndarray) -> Outcomes:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.errors import ParameterError
-from epigram.layers.types import Context, Tokens
-from epigram.systems.recipe import Recipe
+from epigram.core.errors import ParameterError
+from epigram.models.recipe import Recipe
+from epigram.nn.layers.types import Context, Tokens
 
 ENCODERS: list[dict[str, Any]] = [
     {"kind": "transformer", "width": 32, "hidden": 32, "depth": 2},

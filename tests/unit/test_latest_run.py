@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.graph import Graph
-from tasks.publish import Run, write_run
-from tasks.workspace import Place
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect.publish import Run, write_run
+from epigram.runner.workspace.workspace import Place
 
 
 def test_a_failed_run_is_written_and_is_not_the_latest(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus.keys import LOOSE, loose_text
-from epigram.corpus.leakage import in_train, leak_faults, leaks, repeats
+from epigram.data.validation.leakage import in_train, leak_faults, leaks, repeats
+from epigram.data.validation.text_matching import LOOSE, loose_text
 
 TEXTS = st.lists(st.text(st.sampled_from("aAé, .。！好\u3000\n"), max_size=3), max_size=12)
 

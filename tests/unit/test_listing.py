@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from epigram.layers.types import Context
-from epigram.systems.listing import REFERENCE, Listed, compact, listed
-from epigram.systems.model import parameters
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import RECIPES
+from epigram.models.classifier import parameters
+from epigram.models.listing import REFERENCE, Listed, compact, listed
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from epigram.corpus.incoming import read_file, read_rows, read_texts
-from epigram.corpus.live import grown
-from epigram.corpus.source import File, Source
-from epigram.errors import DataError
-from epigram.settings import ValidateSettings
+from epigram.core.errors import DataError
+from epigram.core.settings import ValidateSettings
+from epigram.data.growing_dataset import grown
+from epigram.data.incoming_rows import read_file, read_rows, read_texts
+from epigram.data.sources.source import File, Source
 
 
 def source(**more: object) -> Source:

@@ -7,8 +7,8 @@ import torch
 from torch.nn.functional import max_pool1d
 from torch.testing import assert_close
 
-from epigram.layers.masking import masked_max
-from epigram.layers.pooling import halved
+from epigram.nn.layers.masking import masked_max
+from epigram.nn.layers.pooling import halved
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -10,15 +10,15 @@ import pytest
 import torch
 from text_samples import EN
 
-from epigram.evaluation.measure import measure
-from epigram.settings import View as ViewSettings
+from epigram.core.settings import View as ViewSettings
+from epigram.inference.dataset_batches import batches_of
+from epigram.inference.measure import measure
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load
 from epigram.stages.train import train_seed
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load
 from epigram.training.config import configure
 from epigram.training.threads import with_threads
-from epigram.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import mend
+from epigram.runner.dvc import repair
 
 LOCK = "schema: '2.0'\nstages:\n  raw:\n    cmd: x\n    outs:\n    - {path: %s, hash: md5, md5: '%s'}\n"
 
@@ -22,7 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "diary.txt").write_text("dear")
     (tmp_path / "repo" / "linked").symlink_to(tmp_path / "beside")
-    monkeypatch.setattr(mend, "cache_of", lambda _: cache)
+    monkeypatch.setattr(repair, "cache_of", lambda _: cache)
     return tmp_path / "repo"
 
 
@@ -38,7 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lock_file_with_other_paths_removes_nothing_outside(root: Path, path: str, name: str) -> None:
     beside = root.parent / "beside"
     (root / "dvc.lock").write_text(LOCK % (path.format(beside=beside), name.format(beside=beside)))
-    mend.damaged(root, ["raw"])
+    repair.damaged(root, ["raw"])
     assert (beside / "diary.txt").read_text() == "dear"
 
 
@@ -48,12 +48,12 @@ def test_a_list_of_a_folder_with_other_paths_removes_nothing_outside(root: Path)
     (root / "cache" / name[:2]).mkdir()
     (root / "cache" / name[:2] / f"{name[2:]}.dir").write_bytes(listed)
     (root / "dvc.lock").write_text(LOCK % ("data/raw", f"{name}.dir"))
-    assert mend.damaged(root, ["raw"]) == []
+    assert repair.damaged(root, ["raw"]) == []
     assert (root.parent / "beside" / "diary.txt").read_text() == "dear"
 
 
 def test_a_damaged_output_of_the_repository_is_removed(root: Path) -> None:
     (root / "data" / "raw").mkdir(parents=True)
     (root / "dvc.lock").write_text(LOCK % ("data/raw", "0" * 32))
-    assert mend.damaged(root, ["raw"]) == ["data/raw"]
+    assert repair.damaged(root, ["raw"]) == ["data/raw"]
     assert not (root / "data" / "raw").exists() and not (root / "cache" / "00" / ("0" * 30)).exists()

@@ -9,13 +9,13 @@ import pytest
 from evaluation_samples import SETTINGS, cost, probabilities, split, system
 from sklearn import metrics as sklearn
 
-from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.evaluation import metrics, multilabel
+from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
-from epigram.evaluation.outcomes import Judged
-from epigram.evaluation.record import read, write
+from epigram.evaluation.results import read, write
+from epigram.evaluation.scoring import Judged
 from epigram.evaluation.splits import Said, Target
-from epigram.evaluation.system import evaluate_system
 
 TWO = Target(task="single", labels=["neg", "pos"])
 

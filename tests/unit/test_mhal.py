@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.errors import ParameterError
-from epigram.layers.types import Context, Tokens
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import RECIPES
+from epigram.core.errors import ParameterError
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context, Tokens
 from epigram.training import parallel
 from epigram.training.config import configure
 

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from epigram import hf
-from epigram.errors import DataError, InputMissingError, TryAgainError
-from epigram.files import sha256
+from epigram.core.errors import DataError, InputMissingError, TryAgainError
+from epigram.core.files import sha256
 from epigram.inference import predictor
 from epigram.inference.predictor import Predictor
-from epigram.systems import manifest
-from epigram.systems.saved import load, save_again
+from epigram.models import manifest
+from epigram.models.serialization import load, save_again
 from tests.fuzz.model_seeds import saved_model, sealed
 
 FILES = ["card.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]

@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.errors import DataError, ParameterError
-from epigram.files import read_json, write_json
-from epigram.layers.types import Context
-from epigram.systems import sizes
-from epigram.systems.linear_svm import LinearSvmConfig
-from epigram.systems.recipe import Recipe
-from epigram.systems.saved import TextFrame, load, save
-from epigram.systems.sizes import check_numbers, check_sizes
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.files import read_json, write_json
+from epigram.models import sizes
+from epigram.models.linear_svm import LinearSvmConfig
+from epigram.models.recipe import Recipe
+from epigram.models.serialization import TextFrame, load, save
+from epigram.models.sizes import check_numbers, check_sizes
+from epigram.nn.layers.types import Context
 from epigram.text.tokenizers import by_character
 from tests.fuzz.model_seeds import WORDS, sealed
 
@@ -158,7 +158,7 @@ def test_no_compiler_is_imported_for_the_sizes() -> None:
     """PyTorch's compiler takes two seconds of every start; drawing weights on the meta device imports it."""
     code = (
         "import sys, torch; from tests.contract.small_systems import NAMES, context_of, recipe_of;"
-        "from epigram.systems.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
+        "from epigram.models.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
         "own = [each for each in recipes if each.fitting == 'gradient' and each.encoder['kind'] != 'pretrained'];"
         "made = [(each, context_of(each)) for each in own];"
         "[check_sizes({'': torch.zeros(10**6)}, {}, lambda: one.build(context)) for one, context in made];"

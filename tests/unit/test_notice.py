@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tasks import notice
+from epigram.runner.service import webhook_relay
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from tasks import notice
 def test_a_request_that_is_none_is_answered(
     path: bytes, headers: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(notice, "_send", lambda address, text: None)
-    with notice.door("http://127.0.0.1:9/secret") as address:
+    monkeypatch.setattr(webhook_relay, "_send", lambda address, text: None)
+    with webhook_relay.door("http://127.0.0.1:9/secret") as address:
         own = urlsplit(address)
         with socket.create_connection((own.hostname, own.port), timeout=10) as line:
             line.sendall(b"POST " + path.replace(b"PATH", own.path.encode()) + b" HTTP/1.1\r\n" + headers + b"\r\nhi")
@@ -37,6 +37,6 @@ def test_a_request_that_is_none_is_answered(
 def test_an_address_whose_host_is_no_name_is_said_without_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(notice, "DELAYS", (0.0,))
-    notice._send("http://a..b/secret", "a text")
+    monkeypatch.setattr(webhook_relay, "DELAYS", (0.0,))
+    webhook_relay._send("http://a..b/secret", "a text")
     assert capsys.readouterr().err == "a notice could not be sent to EPIGRAM_WEBHOOK: UnicodeError\n"

@@ -16,19 +16,19 @@ import yaml
 from safetensors.torch import load_file, save_file
 from text_samples import EN
 
-from epigram.encoders.semantic_perceptron import SemanticPerceptronConfig
-from epigram.encoders.transformer import TransformerConfig
-from epigram.errors import ParameterError
-from epigram.files import read_json, write_json
-from epigram.heads.attention_labeler import AttentionLabelerConfig
-from epigram.heads.layer_ensemble import LayerEnsembleConfig
-from epigram.heads.linear import LinearConfig
-from epigram.layers.types import Context
-from epigram.systems.model import Classifier
+from epigram.core.errors import ParameterError
+from epigram.core.files import read_json, write_json
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
+from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.types import Context
 from epigram.training import parallel
-from epigram.training.batches import TextBatches
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
+from epigram.training.trainer import Trainer
 
 CONTEXT = Context(
     vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from evaluation_samples import corpus, cost, system
 
+from epigram.core.config_types import typed
+from epigram.core.files import read_json
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.plots import write_plots
 from epigram.evaluation.summary import Corpus
-from epigram.files import read_json
-from epigram.values import typed
+from epigram.report.dvc_plots import write_plots
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 from text_samples import EN, ZH, validated
 
-from epigram.errors import DataError, InputMissingError
-from epigram.files import sha256
-from epigram.settings import PosTableSettings
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import sha256
+from epigram.core.settings import PosTableSettings
 from epigram.stages import pos_table as stage
 from epigram.text import lexicons
 from epigram.text.pos_table import SCHEMA, PosTable, build, grow, load, next_version, save, weights_for

@@ -10,11 +10,11 @@ import torch
 from text_samples import encoded_in
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from epigram.layers.types import Tokens
-from epigram.settings import View as ViewSettings
-from epigram.text.checkpoints import read_checkpoint
-from epigram.training.predict import predict
-from epigram.training.views import batches_of, context_of, frame_of
+from epigram.core.settings import View as ViewSettings
+from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+from epigram.models.predict import predict
+from epigram.nn.layers.types import Tokens
+from epigram.text.pretrained_tokenizers import read_checkpoint
 from tests.unit.families import SIZES, checkpoint, recipe_of
 
 ROWS = SIZES["max_position_embeddings"]  # of every family's table

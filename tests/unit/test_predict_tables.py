@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from epigram import cli
-from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference import table_files, tables
 from epigram.inference.predictor import Predictor
 from tests.contract.small_systems import LABELS as WORD_SYSTEM_LABELS
@@ -70,7 +70,7 @@ def test_rows_and_columns_stay_and_each_row_has_its_label(
 def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.corpus.readers.pieces.PIECE", 4096)
+    monkeypatch.setattr("epigram.data.readers.chunks.PIECE", 4096)
     monkeypatch.setattr(tables, "AT_ONCE", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()

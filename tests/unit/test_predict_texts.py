@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from epigram import cli
-from epigram.errors import DataError
+from epigram.core.errors import DataError
 from epigram.inference import texts
 from epigram.inference.predictor import Predictor
 from tests.unit.linear_models import LABELS, SEVERAL, TRAIN, svm

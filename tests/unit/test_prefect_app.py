@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.prefect_app import OwnOrigin
+from epigram.runner.service.server_app import OwnOrigin
 
 PROXY = "https://runs.example.org/api"
 

@@ -19,25 +19,25 @@ import yaml
 from text_samples import validated
 from tokenizers import Tokenizer
 
-from epigram.encoders.warm_start import found
-from epigram.errors import DataError, EpigramError, InputMissingError, ParameterError
-from epigram.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings, load
-from epigram.settings import View as ViewSettings
+from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+from epigram.core.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings, load
+from epigram.core.settings import View as ViewSettings
+from epigram.inference.dataset_batches import context_of, frame_of
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load as saved_model
+from epigram.nn.pretrained.warm_start import found
 from epigram.stages import augment, encode, pretrain, train
-from epigram.systems.registry import RECIPES
-from epigram.systems.saved import load as saved_model
+from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import build, save
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, vocabulary_of
 from epigram.text.unlabelled import write_texts
-from epigram.text.view import View
 from epigram.text.word_starts import WordStarts
 from epigram.training import shards
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
-from epigram.training.masking import Masking
 from epigram.training.shards import Shards, Texts, numbered, pieces
-from epigram.training.views import context_of, frame_of
+from epigram.training.word_masking import Masking
 
 PAIRS = {"salt": "pepper", "bread": "butter", "rain": "wind", "pen": "paper", "cat": "mouse", "sun": "moon"}
 SMALL = {"width": 32, "depth": 2, "heads": 2, "hidden": 32, "batch_size": 16, "learning_rate": 5e-3}

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.encoders.attention import FAMILIES as TAKEN
-from epigram.errors import ParameterError
-from epigram.layers.types import Tokens
-from epigram.systems.saved import TextFrame, load, save
+from epigram.core.errors import ParameterError
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.layers.types import Tokens
+from epigram.nn.pretrained.transformers_attention import FAMILIES as TAKEN
 from tests.unit.families import DEPTH, FAMILIES, MASK, OTHERS, PAD, VOCABULARY, built, checkpoint, recipe_of, texts
 
 GATES = ["paper", "residual"]
@@ -163,7 +163,7 @@ def test_a_family_that_would_ignore_it_is_refused_by_name(family: str, tmp_path:
 def test_a_wide_window_needs_no_matrix_and_a_narrow_one_is_kept() -> None:
     from transformers.masking_utils import sliding_window_bidirectional_mask_function as window
 
-    from epigram.encoders.attention import mask
+    from epigram.nn.pretrained.transformers_attention import mask
 
     valid = texts().valid
     sizes = {"batch_size": 3, "q_length": 20, "kv_length": 20}

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from epigram.encoders.pretrained import PretrainedConfig
-from epigram.layers.types import Context
-from epigram.settings import PretrainSettings
-from epigram.systems.saved import TextFrame
+from epigram.core.settings import PretrainSettings
+from epigram.models.serialization import TextFrame
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.layers.types import Context
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
-from epigram.training.masking import Masking
 from epigram.training.shards import Shards, Texts
+from epigram.training.word_masking import Masking
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
 FRAME = TextFrame(

@@ -11,8 +11,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus.page import page
-from epigram.corpus.profile import histogram, profile, token_counts, vocabulary
+from epigram.data.validation.data_report import page
+from epigram.data.validation.statistics import histogram, profile, token_counts, vocabulary
 
 PRINTABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), max_size=40)
 

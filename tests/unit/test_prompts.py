@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from text_samples import EN, ZH, validated
 
-from epigram.settings import AugmentSettings
+from epigram.core.settings import AugmentSettings
 from epigram.stages import augment
 from epigram.text.prompts import prompt
 from epigram.text.tokenizers import MASK

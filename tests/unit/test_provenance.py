@@ -17,14 +17,14 @@ from text_samples import encoded_in
 
 import epigram
 from epigram import cli
-from epigram.errors import DataError
-from epigram.files import sha256
+from epigram.core.errors import DataError
+from epigram.core.files import sha256
+from epigram.core.settings import PruneSettings
 from epigram.inference.export import export
-from epigram.settings import PruneSettings
+from epigram.models import provenance
+from epigram.models.recipe import Recipe
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
-from epigram.systems import provenance
-from epigram.systems.recipe import Recipe
 from epigram.training.config import configure
 from epigram.training.threads import with_threads
 

@@ -11,22 +11,22 @@ import pytest
 import torch
 from text_samples import encoded_in
 
-from epigram.evaluation.measure import measure
-from epigram.files import read_json
+from epigram.core.files import read_json
+from epigram.core.settings import PruneSettings
+from epigram.inference.dataset_batches import batches_of
+from epigram.inference.measure import measure
+from epigram.models import precision
+from epigram.models.predict import predict
+from epigram.models.recipe import Recipe
+from epigram.models.serialization import load
 from epigram.pruning.depth import Pruned
 from epigram.pruning.probe import probe
-from epigram.settings import PruneSettings
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
-from epigram.systems.recipe import Recipe
-from epigram.systems.saved import load
-from epigram.text.view import View
-from epigram.training import precision
+from epigram.text.encoded_dataset import View
 from epigram.training.checkpoint import finished
 from epigram.training.config import configure
-from epigram.training.predict import predict
 from epigram.training.threads import with_threads
-from epigram.training.views import batches_of
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
 DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # all layers but the first good one

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import File, Source
-from epigram.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.data.readers import read_corpus
+from epigram.data.sources.source import File, Source
 
 CSV = "text,label\ngood film,1\n好看,1\nso so,0\n"
 

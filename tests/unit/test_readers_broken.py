@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus.readers import READERS, read_corpus
-from epigram.corpus.source import File, Source
-from epigram.errors import EpigramError
+from epigram.core.errors import EpigramError
+from epigram.data.readers import READERS, read_corpus
+from epigram.data.sources.source import File, Source
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "json_files": {"lists": {"a": "x"}},

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import File, Source, load_source
-from epigram.errors import DataError, InputMissingError
+from epigram.core.errors import DataError, InputMissingError
+from epigram.data.readers import read_corpus
+from epigram.data.sources.source import File, Source, load_source
 
 SOURCES = Path(__file__).parents[2] / "data/sources"
 

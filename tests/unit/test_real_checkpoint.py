@@ -10,8 +10,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from epigram.layers.types import Context, Tokens
-from epigram.systems.saved import TextFrame, load, save
+from epigram.models.serialization import TextFrame, load, save
+from epigram.nn.layers.types import Context, Tokens
 from tests.unit.families import recipe_of
 
 package = pytest.importorskip(

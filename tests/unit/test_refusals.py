@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.settings import PretrainSettings, Settings, System, View
-from epigram.systems.registry import RECIPES
-from epigram.training.check import check
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.settings import PretrainSettings, Settings, System, View
+from epigram.models.registry import RECIPES
+from epigram.training.preflight import check
 from tests.unit.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 
 TINY = {"width": 16, "hidden": 24, "depth": 2, "heads": 2}
@@ -256,7 +256,7 @@ def test_a_check_loads_neither_the_library_nor_a_checkpoint(tmp_path: Path) -> N
     params = {"dataset": "toy", "seeds": [0], "views": {"v": {"checkpoint": str(folder)}, "w": {}}, "systems": systems}
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     code = (
-        "import sys; from pathlib import Path; from epigram.settings import load; from epigram.training.check import check;"
+        "import sys; from pathlib import Path; from epigram.core.settings import load; from epigram.training.preflight import check;"
         f"check(load(Path({str(tmp_path / 'params.yaml')!r}))); sys.exit('transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from evaluation_samples import corpus, cost, system
 
-from epigram.errors import InputMissingError
+from epigram.core.config_types import typed
+from epigram.core.errors import InputMissingError
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.record import Alone, Evaluation, Example, Piece
-from epigram.evaluation.report import render, render_run
+from epigram.evaluation.results import Alone, Evaluation, Example, Piece
 from epigram.evaluation.summary import Corpus
 from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning
-from epigram.values import typed
+from epigram.report.page import render, render_run
 
 EVIL = "<script>alert(1)</script> & 很好吃"
 

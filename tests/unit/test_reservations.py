@@ -14,9 +14,10 @@ from typing import IO
 
 import pytest
 
-from epigram.errors import EpigramError, ParameterError, TryAgainError
-from tasks import champion, reservations
-from tasks.request import Request
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
+from epigram.runner.retraining import champion
+from epigram.runner.workspace import reservations
+from epigram.runner.workspace.request import Request
 
 SECOND = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 BASE = "toy-20260102-030405"

@@ -11,9 +11,9 @@ from typing import NoReturn
 import httpx
 import pytest
 
-from epigram.errors import ParameterError, TryAgainError
+from epigram.core.errors import ParameterError, TryAgainError
+from epigram.runner.service import server
 from flows.pipeline import ended
-from tasks import server
 
 URL = "http://127.0.0.1:9"
 
@@ -21,8 +21,8 @@ URL = "http://127.0.0.1:9"
 def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> None:
     """Else it starts one of its own, without the check of Host and Origin and not ended with the run."""
     code = (
-        "import prefect.context; from prefect.settings import PREFECT_API_URL; from tasks import server;"
-        f"from tasks.served import Served; server.served.holder = lambda: Served(1, {URL!r});"
+        "import prefect.context; from prefect.settings import PREFECT_API_URL; from epigram.runner.service import server;"
+        f"from epigram.runner.service.service_lock import Served; server.served.holder = lambda: Served(1, {URL!r});"
         f"server.healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
         "print(before, server.start().url, PREFECT_API_URL.value())"
     )

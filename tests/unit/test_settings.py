@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.corpus.source import load_source, read_source
-from epigram.errors import ParameterError
-from epigram.files import stands_in
-from epigram.settings import dataset_of, load
+from epigram.core.errors import ParameterError
+from epigram.core.files import stands_in
+from epigram.core.settings import dataset_of, load
+from epigram.data.sources.source import load_source, read_source
 
 PARAMS = """\
 dataset: shop

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.scoring import Outcomes
 from epigram.evaluation.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.scoring import Outcomes
 from epigram.evaluation.slices import length_slices, slices
 
 

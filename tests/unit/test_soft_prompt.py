@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.encoders.transformer import TransformerConfig
-from epigram.errors import ParameterError
-from epigram.layers.soft_prompt import SoftPrompt
-from epigram.layers.types import Tokens
-from epigram.systems.recipe import Recipe
+from epigram.core.errors import ParameterError
+from epigram.models.recipe import Recipe
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.layers.soft_prompt import SoftPrompt
+from epigram.nn.layers.types import Tokens
 from tests.unit.families import FAMILIES, MASK, PREFIX, VOCABULARY, built, checkpoint, context, texts
 
 LABELS = torch.tensor([0, 1, 0])

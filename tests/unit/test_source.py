@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from epigram.corpus.readers import NONE, READERS, Reading
-from epigram.corpus.source import load_source, read_source
-from epigram.errors import InputMissingError, ParameterError
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.data.readers import NONE, READERS, Reading
+from epigram.data.sources.source import load_source, read_source
 
 SOURCES = Path(__file__).parents[2] / "data/sources"
 NAMES = sorted(path.stem for path in SOURCES.glob("*.yaml"))

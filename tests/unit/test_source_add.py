@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from epigram.corpus.add import add
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import load_source
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.settings import DownloadSettings
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.settings import DownloadSettings
+from epigram.data.readers import read_corpus
+from epigram.data.sources.add import add
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import load_source
 
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"
 

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.readers import NONE, read_corpus
-from epigram.corpus.source import Source, load_source
-from epigram.settings import DownloadSettings
+from epigram.core.settings import DownloadSettings
+from epigram.data.readers import NONE, read_corpus
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import Source, load_source
 
 MIRROR = os.environ.get("EPIGRAM_MIRROR", "")
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.corpus import splits
-from epigram.corpus.index import OUT, Values, names_of, split_codes
-from epigram.corpus.keys import LOOSE, label_column, loose_text
-from epigram.errors import DataError, ParameterError
+from epigram.core.errors import DataError, ParameterError
+from epigram.data.validation import splits
+from epigram.data.validation.row_index import OUT, Values, names_of, split_codes
+from epigram.data.validation.text_matching import LOOSE, label_column, loose_text
 
 ROWS = st.lists(
     st.tuples(st.text(st.sampled_from("abAB .好"), max_size=3), st.sampled_from("xyz")), min_size=20, max_size=60

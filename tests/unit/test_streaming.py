@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import settings as budget
 from hypothesis import strategies as st
 
-from epigram.corpus import rows as batches
-from epigram.corpus import survey
-from epigram.corpus.index import STEP, Values
-from epigram.corpus.keys import loose_text
-from epigram.corpus.readers import decoding, delimited, json_lines, pieces, read_corpus
-from epigram.corpus.source import File, Source
-from epigram.corpus.validation import Validated, validate
-from epigram.errors import DataError
-from epigram.settings import ValidateSettings
+from epigram.core.errors import DataError
+from epigram.core.settings import ValidateSettings
+from epigram.data.readers import chunks, decoding, delimited, json_lines, read_corpus
+from epigram.data.sources.source import File, Source
+from epigram.data.validation import row_batches as batches
+from epigram.data.validation import row_scan
+from epigram.data.validation.row_index import STEP, Values
+from epigram.data.validation.text_matching import loose_text
+from epigram.data.validation.validate import Validated, validate
 
 TEXTS = st.text(st.sampled_from("abA .好，"), max_size=3)
 ROWS = st.lists(st.tuples(TEXTS, st.sampled_from("xyz"), st.sampled_from(["train", None])), min_size=25, max_size=60)
@@ -61,7 +61,7 @@ def test_the_size_of_a_batch_changes_nothing(rows: list[tuple[Any, ...]], capped
 @budget(max_examples=12, deadline=None)
 def test_texts_of_one_hash_are_told_apart(rows: list[tuple[Any, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(survey, "loose_text", loose_text().str.len_bytes)
+        patch.setattr(row_scan, "loose_text", loose_text().str.len_bytes)
         collided = judged(rows)
     assert same(collided, judged(rows))
 
@@ -103,7 +103,7 @@ def test_a_csv_is_read_in_pieces(
 ) -> None:
     (tmp_path / "x").write_text(CSV, encoding="utf-8")
     whole = read_corpus(source(read), tmp_path)
-    monkeypatch.setattr(pieces, "PIECE", size)
+    monkeypatch.setattr(chunks, "PIECE", size)
     assert read_corpus(source(read), tmp_path).equals(whole)
 
 
@@ -112,13 +112,13 @@ def test_json_lines_are_read_in_pieces(size: int, tmp_path: Path, monkeypatch: p
     lines = [{"text": "a", "label": 1}, {"text": "b", "label": 2.5}, {"label": "x", "text": "c", "late": [1]}]
     (tmp_path / "x").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     whole = read_corpus(source({"reader": "jsonl"}), tmp_path)
-    monkeypatch.setattr(pieces, "PIECE", size)
+    monkeypatch.setattr(chunks, "PIECE", size)
     assert read_corpus(source({"reader": "jsonl"}), tmp_path).equals(whole)
 
 
 def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_text("text,label\n" + "a,1\n" * 50 + "a,1,2\n", encoding="utf-8")
-    monkeypatch.setattr(pieces, "PIECE", 40)
+    monkeypatch.setattr(chunks, "PIECE", 40)
     with pytest.raises(DataError, match="line 52 has 3 values for 2 columns"):
         read_corpus(source({"reader": "csv"}), tmp_path)
 
@@ -127,8 +127,8 @@ def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest
 def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
     kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 100)
-    monkeypatch.setattr(pieces, "LONGEST_ROW", 1_000)
+    monkeypatch.setattr(chunks, "PIECE", 100)
+    monkeypatch.setattr(chunks, "LONGEST_ROW", 1_000)
     path = tmp_path / f"a.{kind}"
     path.write_text(text + "a b\n" * 1_000 if kind == "csv" else text + "a" * 4_000)
     reader = delimited.tables(path, delimited.Delimited()) if kind == "csv" else json_lines.tables(path)

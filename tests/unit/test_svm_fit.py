@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from epigram.layers.types import Context
-from epigram.systems.linear_svm import LinearSvm, LinearSvmConfig
-from epigram.training.batches import TextBatches
-from epigram.training.linear import fit
+from epigram.models.batches import TextBatches
+from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.nn.layers.types import Context
+from epigram.training.fit_linear_svm import fit
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:

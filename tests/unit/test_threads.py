@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.systems.registry import RECIPES
+from epigram.models.registry import RECIPES
 from epigram.training import threads
 from epigram.training.checkpoint import kept
 from epigram.training.config import TrainingConfig, configure

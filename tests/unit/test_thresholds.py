@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn
 
-from epigram.training.thresholds import tuned_thresholds
+from epigram.evaluation.thresholds import tuned_thresholds
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray]:

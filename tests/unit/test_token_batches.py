@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.errors import ParameterError
-from epigram.layers.types import Prediction, Tokens
-from epigram.training.batches import UNLABELLED, TextBatches
-from epigram.training.predict import dev_score, predict
+from epigram.core.errors import ParameterError
+from epigram.models.batches import UNLABELLED, TextBatches
+from epigram.models.predict import dev_score, predict
+from epigram.nn.layers.types import Prediction, Tokens
 
 LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is cut
 
@@ -62,7 +62,7 @@ def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix
 
 
 def test_predictions_of_tokens_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.training.predict.AT_ONCE", (2, 100))
+    monkeypatch.setattr("epigram.models.predict.AT_ONCE", (2, 100))
     texts = batches([7, 8], [9])
     predicted = predict(Echo(), texts)
     assert predicted.counts is not None

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from text_samples import EN, encoded_in, nasty
 
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.page import page
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import File, load_source
-from epigram.corpus.validation import Validated, validate
-from epigram.errors import DataError, ParameterError
-from epigram.settings import DownloadSettings, ValidateSettings
-from epigram.settings import View as ViewSettings
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.settings import DownloadSettings, ValidateSettings
+from epigram.core.settings import View as ViewSettings
+from epigram.data.readers import read_corpus
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import File, load_source
+from epigram.data.validation.data_report import page
+from epigram.data.validation.validate import Validated, validate
+from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
-from epigram.text.rows import Corpus
-from epigram.text.spelling import Speller
+from epigram.text.token_characters import Speller
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
-from epigram.text.view import View
+from epigram.text.validated_corpus import Corpus
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["text", pl.lit("pos").alias("label"), "tokens", "token_labels"]

@@ -13,20 +13,20 @@ from evaluation_samples import corpus, system, words, wrongly
 from seqeval import metrics as seqeval
 from sklearn import metrics as sklearn
 
-from epigram.errors import DataError
+from epigram.core.config_types import typed
+from epigram.core.errors import DataError
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.examples import EXAMPLES
-from epigram.evaluation.markdown import comparison_markdown
-from epigram.evaluation.measure import together
-from epigram.evaluation.outcomes import judge
-from epigram.evaluation.record import TokenScores, read, write
+from epigram.evaluation.results import TokenScores, read, write
+from epigram.evaluation.scoring import judge
 from epigram.evaluation.spans import tags
 from epigram.evaluation.summary import Corpus
 from epigram.evaluation.tokens import Labelled
-from epigram.evaluation.words import Words, word_predictions
+from epigram.evaluation.word_predictions import Words, word_predictions
+from epigram.inference.measure import together
+from epigram.models.predict import Predicted
+from epigram.report.markdown import comparison_markdown
 from epigram.stages.evaluate import words_of
-from epigram.training.predict import Predicted
-from epigram.values import typed
 
 PLAIN = ["O", "LOC", "PER"]
 PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]

@@ -9,9 +9,9 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from epigram.inference.words import words_of as words_at_inference
+from epigram.models.predict import Predicted
+from epigram.text.alignment import on_first_pieces, words_of
 from epigram.text.encoding import TextEncoder
-from epigram.text.words import on_first_pieces, words_of
-from epigram.training.predict import Predicted
 
 TEXTS, WORDS = ["New York  is", "York New"], [["New", "York", "is"], ["York", "New"]]
 

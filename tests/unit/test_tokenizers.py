@@ -14,11 +14,11 @@ from text_samples import EN, ZH, nasty, validated
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from epigram.errors import DataError, InputMissingError, SourceUnavailableError
-from epigram.settings import EncodeSettings
-from epigram.text.checkpoints import read_checkpoint
+from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
+from epigram.core.settings import EncodeSettings
 from epigram.text.encoding import TextEncoder
-from epigram.text.growth import growth
+from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.tokenizer_growth import growth
 from epigram.text.tokenizers import (
     MASK,
     SPECIALS,

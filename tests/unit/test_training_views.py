@@ -10,12 +10,12 @@ import pytest
 import torch
 from text_samples import EN
 
-from epigram.errors import ParameterError
-from epigram.systems.registry import RECIPES
-from epigram.text.view import Split
-from epigram.training import run
+from epigram.core.errors import ParameterError
+from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import Split
+from epigram.training import train_system
 from epigram.training.config import configure
-from epigram.training.views import batches_of, context_of, frame_of
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 1])
@@ -82,9 +82,9 @@ def test_a_class_without_text_is_not_the_plain_class() -> None:
     assert context_of(view, 8).plain_class == frame_of(view, 8).plain_class == 2
 
 
-def fitted(view: Any, name: str, **encoder: Any) -> run.Trained:
+def fitted(view: Any, name: str, **encoder: Any) -> train_system.Trained:
     recipe = RECIPES[name].changed(encoder=encoder, head={}, train={})
-    return run.train_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
+    return train_system.train_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
 
 
 @pytest.mark.parametrize("name", ["tfidf_svm", "random"])
@@ -93,7 +93,9 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
 ) -> None:
     view = encoded(EN, "en")
     wanted = fitted(view, name)
-    monkeypatch.setattr(run, "device_of", lambda: torch.device("meta"))  # NumPy reads nothing there, as on a GPU
+    monkeypatch.setattr(
+        train_system, "device_of", lambda: torch.device("meta")
+    )  # NumPy reads nothing there, as on a GPU
     found = fitted(view, name)
     assert (found.dev_accuracy, found.parameters) == (wanted.dev_accuracy, wanted.parameters)
     assert {each.device.type for each in found.model.state_dict().values()} == {"meta"}, "where others are trained"

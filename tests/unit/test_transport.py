@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from epigram.corpus import access
-from epigram.corpus.partial import part_of, validator_of
-from epigram.corpus.transport import download
-from epigram.errors import DataError, SourceUnavailableError
-from epigram.settings import DownloadSettings
+from epigram.core.errors import DataError, SourceUnavailableError
+from epigram.core.settings import DownloadSettings
+from epigram.data.sources import access
+from epigram.data.sources.http import download
+from epigram.data.sources.partial_download import part_of, validator_of
 from tests.unit.file_server import Server, serving
 
 OLD, NEW = b"old row\n" * 500, b"new row\n" * 500

@@ -18,11 +18,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.errors import DataError, EpigramError, ParameterError
-from epigram.files import write_json
-from epigram.settings import load
-from tasks import leash, overrides, server
-from tasks.request import Request
+from epigram.core.errors import DataError, EpigramError, ParameterError
+from epigram.core.files import write_json
+from epigram.core.settings import load
+from epigram.runner import child_process
+from epigram.runner.service import server
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
 from tests.fuzz.model_seeds import saved_model, sealed
 from tests.pipeline.bad_input import ROWS, Workshop, built, csv
 
@@ -137,9 +139,9 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model_type", ["bert", "evil"])
 def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_type: str) -> None:
-    from epigram.encoders.pretrained import PretrainedConfig
-    from epigram.layers.types import Context
-    from epigram.text.checkpoints import read_checkpoint
+    from epigram.nn.encoders.pretrained import PretrainedConfig
+    from epigram.nn.layers.types import Context
+    from epigram.text.pretrained_tokenizers import read_checkpoint
 
     folder = tmp_path / "checkpoint"
     hostile(folder, canary, model_type=model_type, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
@@ -167,7 +169,7 @@ def test_code_and_pickles_in_a_model_s_folder_are_refused(tmp_path: Path, canary
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "labels.json", "tokenizer.json"])
 def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> None:
-    from epigram.systems.saved import load as load_model
+    from epigram.models.serialization import load as load_model
 
     saved_model(tmp_path / "model")
     manifest = json.loads((tmp_path / "model/manifest.json").read_text())
@@ -178,7 +180,7 @@ def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> No
 
 
 def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
-    from epigram.corpus.source import read_source
+    from epigram.data.sources.source import read_source
     from flows.pipeline import change
 
     tag = f'!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ["{canary}"]]'
@@ -241,7 +243,7 @@ def test_the_dashboard_listens_on_this_machine_only(tmp_path: Path, monkeypatch:
     started: list[list[str]] = []
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.setenv("PREFECT_SERVER_API_HOST", "0.0.0.0")
-    monkeypatch.setattr(leash, "start", lambda command, **_: started.append(command))
+    monkeypatch.setattr(child_process, "start", lambda command, **_: started.append(command))
     server._launch(4200, {})
     (command,) = started
     assert command[command.index("--host") + 1] == "127.0.0.1"

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import settings as budget
 from hypothesis import strategies as st
 
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import load_source
-from epigram.corpus.validation import Validated, validate
-from epigram.errors import DataError, ParameterError
-from epigram.settings import DownloadSettings, ValidateSettings
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.settings import DownloadSettings, ValidateSettings
+from epigram.data.readers import read_corpus
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import load_source
+from epigram.data.validation.validate import Validated, validate
 from epigram.stages import validate as stage
 
 ROOT = Path(__file__).parents[2]

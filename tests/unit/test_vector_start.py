@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.errors import DataError
-from epigram.systems.vectors import narrowed, start_from
+from epigram.core.errors import DataError
+from epigram.models.pretrained_vectors import narrowed, start_from
 
 
 def table(width: int) -> nn.Embedding:

@@ -13,12 +13,12 @@ import pytest
 from safetensors.numpy import save_file
 from text_samples import ZH, encoded_in
 
-from epigram.corpus.fetch import Fetcher
-from epigram.corpus.readers import read_corpus
-from epigram.corpus.source import load_source
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.settings import DownloadSettings
-from epigram.settings import View as ViewSettings
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.settings import DownloadSettings
+from epigram.core.settings import View as ViewSettings
+from epigram.data.readers import read_corpus
+from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.source import load_source
 from epigram.text.characters import by_frequency, count_characters
 from epigram.text.vector_files import open_vectors
 from epigram.text.vectors import coverage, read_vectors, vectors_file

@@ -12,19 +12,21 @@ import yaml
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
-from epigram.corpus.add import _labels
-from epigram.corpus.fetch import _places
-from epigram.corpus.source import File, read_source
-from epigram.corpus.validation import _sorted_labels
-from epigram.errors import DataError, ParameterError, TryAgainError, exit_code, message
-from epigram.settings import load
+from epigram.core.config_types import is_web_address
+from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
+from epigram.core.settings import load
+from epigram.data.sources.add import _labels
+from epigram.data.sources.fetch import _places
+from epigram.data.sources.source import File, read_source
+from epigram.data.validation.validate import _sorted_labels
+from epigram.runner.prefect import ray_address
+from epigram.runner.service import database, webhook_relay
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, by_word
 from epigram.text.tokenizers import load as load_tokenizer
-from epigram.values import is_web_address
 from flows import pipeline, serve
-from tasks import address, database, notice, overrides
-from tasks.request import Request
 
 ROOT = Path(__file__).parents[2]
 LARGEST = 2**32 - 1
@@ -87,7 +89,7 @@ def test_the_largest_seed_is_one_that_torch_and_numpy_take() -> None:
 def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
     import polars as pl
 
-    from epigram.corpus.index import Values
+    from epigram.data.validation.row_index import Values
 
     many = "9" * 5_000
     found = Values(4)
@@ -102,13 +104,13 @@ def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
 )
 def test_a_ray_address_without_a_port_that_there_is_is_refused(place: str) -> None:
     with pytest.raises(ParameterError, match="--ray was") as raised:
-        address.knock(place)
+        ray_address.knock(place)
     one_line(raised)
 
 
 def test_a_ray_address_where_nobody_answers_is_tried_again() -> None:
     with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
-        address.knock("127.0.0.1:1")
+        ray_address.knock("127.0.0.1:1")
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
@@ -125,7 +127,7 @@ def test_what_is_no_web_address_is_refused_everywhere(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_web_address(text)
-    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), notice.door(text):
+    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), webhook_relay.door(text):
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
     with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from epigram import yaml_nodes
-from epigram.corpus.source import read_source
-from epigram.errors import ParameterError
-from epigram.settings import load
-from epigram.values import parsed_yaml
+from epigram.core import yaml_nodes
+from epigram.core.config_types import parsed_yaml
+from epigram.core.errors import ParameterError
+from epigram.core.settings import load
+from epigram.data.sources.source import read_source
 from flows.pipeline import change, unique
 from flows.sweep import _dimension
 

@@ -11,11 +11,11 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from epigram.settings import AugmentSettings, EncodeSettings
-from epigram.settings import View as ViewSettings
+from epigram.core.settings import AugmentSettings, EncodeSettings
+from epigram.core.settings import View as ViewSettings
 from epigram.stages import augment, encode
-from epigram.text.rows import SPLITS, Corpus
-from epigram.text.view import View
+from epigram.text.encoded_dataset import View
+from epigram.text.validated_corpus import SPLITS, Corpus
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("unhurried")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, ratio
-from epigram.evaluation.record import Bin, Calibration, Task
+from epigram.evaluation.results import Bin, Calibration, Task
 
 SMALLEST = 1e-12
 LOG_TEMPERATURE = (-5.0, 5.0)  # bounds; without an error in the data, the best temperature would be 0

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from epigram.errors import DataError
+from epigram.core.errors import DataError
 from epigram.evaluation.formats import SCORE_NAMES, amount, level, listed, percent
-from epigram.evaluation.outcomes import Outcomes, judge, thresholds
-from epigram.evaluation.record import Evaluation, Metrics, ScoreName
+from epigram.evaluation.results import Evaluation, Metrics, ScoreName
+from epigram.evaluation.scoring import Outcomes, judge, thresholds
 from epigram.evaluation.significance import Verdict, verdicts
 from epigram.evaluation.summary import Corpus, Row, Summary
 from epigram.evaluation.tokens import Labelled

@@ -7,9 +7,9 @@ from itertools import groupby
 import numpy as np
 
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.record import Example, Piece
+from epigram.evaluation.results import Example, Piece
 from epigram.evaluation.tokens import Labelled
-from epigram.evaluation.words import Words
+from epigram.evaluation.word_predictions import Words
 
 EXAMPLES = 8
 LONGEST = 40  # maximum number of words of a shown row

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, ratio
 from epigram.evaluation.metrics import macro_f1, per_class
-from epigram.evaluation.outcomes import Judged, Outcomes
-from epigram.evaluation.record import Interval
+from epigram.evaluation.results import Interval
+from epigram.evaluation.scoring import Judged, Outcomes
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
 

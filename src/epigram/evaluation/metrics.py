@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
-from epigram.evaluation.record import ClassScores, Scores
+from epigram.evaluation.results import ClassScores, Scores
 
 T = TypeVar("T")
 

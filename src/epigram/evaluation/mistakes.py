@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Ints
-from epigram.evaluation.outcomes import Judged
-from epigram.evaluation.record import Mistake
+from epigram.evaluation.results import Mistake
+from epigram.evaluation.scoring import Judged
 
 SHOWN = 300  # characters of a text that are kept
 

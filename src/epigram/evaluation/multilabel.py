@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epigram.evaluation.arrays import Bools
 from epigram.evaluation.metrics import averaged
-from epigram.evaluation.record import Scores
+from epigram.evaluation.results import Scores
 
 
 def scores(gold: Bools, predicted: Bools) -> Scores:

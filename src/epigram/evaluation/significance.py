@@ -14,7 +14,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.intervals import bootstrap, score_columns, seed_scores
-from epigram.evaluation.outcomes import Outcomes
+from epigram.evaluation.scoring import Outcomes
 
 RESAMPLES = 5_000
 

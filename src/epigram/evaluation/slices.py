@@ -10,8 +10,8 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.intervals import score_interval
-from epigram.evaluation.outcomes import Outcomes
-from epigram.evaluation.record import Slice
+from epigram.evaluation.results import Slice
+from epigram.evaluation.scoring import Outcomes
 
 
 def length_slices(lengths: Ints) -> list[tuple[str, Bools]]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.outcomes import Judged, Outcomes, judge
-from epigram.evaluation.record import Task, TokenScores
+from epigram.evaluation.results import Task, TokenScores
+from epigram.evaluation.scoring import Judged, Outcomes, judge
 from epigram.evaluation.tokens import Labelled
-from epigram.evaluation.words import Words
+from epigram.evaluation.word_predictions import Words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from epigram.evaluation.record import ScoreName, Task, from_json
-from epigram.files import write_json
+from epigram.core.files import write_json
+from epigram.evaluation.results import ScoreName, Task, from_json
 
 
 @dataclass(frozen=True, kw_only=True)

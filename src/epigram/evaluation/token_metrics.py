@@ -10,7 +10,7 @@ import numpy as np
 from epigram.evaluation.examples import examples
 from epigram.evaluation.intervals import score_interval
 from epigram.evaluation.metrics import class_scores, confusion, mean, per_class
-from epigram.evaluation.record import ClassScores, SeedMetrics, TokenMetrics
+from epigram.evaluation.results import ClassScores, SeedMetrics, TokenMetrics
 from epigram.evaluation.splits import Beside, Target
 from epigram.evaluation.tokens import Labelled
 

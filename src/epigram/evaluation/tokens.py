@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.outcomes import Outcomes
-from epigram.evaluation.record import TokenScores
+from epigram.evaluation.results import TokenScores
+from epigram.evaluation.scoring import Outcomes
 from epigram.evaluation.spans import Spans, spans_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
-from epigram.evaluation.record import from_json
+from epigram.evaluation.results import from_json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from epigram.errors import InputMissingError, ParameterError
-from epigram.files import atomic_folder, read_json, write_text
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.files import atomic_folder, read_json, write_text
 from epigram.inference import graph, ngram_graph
 from epigram.inference.graph import refusal
 from epigram.inference.quantize import quantize
-from epigram.systems import manifest
-from epigram.systems.linear_svm import LinearSvm
-from epigram.systems.model import parameters
-from epigram.systems.saved import CHECKED, GRAPH, Saved, load
+from epigram.models import manifest
+from epigram.models.classifier import parameters
+from epigram.models.linear_svm import LinearSvm
+from epigram.models.serialization import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 REFUSED = {  # kinds of encoder and head, with the reason why they cannot be exported

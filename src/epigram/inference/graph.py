@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epigram.errors import ParameterError
+from epigram.core.errors import ParameterError
 from epigram.inference.runtime import OnnxModel
-from epigram.layers.types import Prediction, Tokens
-from epigram.systems.saved import Saved, spelling_size
-from epigram.training.batches import TextBatches
+from epigram.models.batches import TextBatches
+from epigram.models.serialization import Saved, spelling_size
+from epigram.nn.layers.types import Prediction, Tokens
 
 INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters": ("texts", "length", "letters")}
 OUTPUTS = ("logits", "tokens")  # fields of Prediction; the inputs are fields of Tokens

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from epigram.files import write_text
+from epigram.core.files import write_text
 from epigram.inference.graph import OPSET, compare
 from epigram.inference.ngram_runtime import NgramModel
-from epigram.systems.linear_svm import LinearSvm
-from epigram.systems.saved import NGRAMS, Saved
+from epigram.models.linear_svm import LinearSvm
+from epigram.models.serialization import NGRAMS, Saved
 
 INPUTS, OUTPUTS = ("ngrams", "counts"), ("logits", "probabilities")
 

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from epigram.errors import DataError
-from epigram.files import read_json
+from epigram.core.errors import DataError
+from epigram.core.files import read_json
+from epigram.core.ragged import within
 from epigram.inference.runtime import OnnxModel
-from epigram.layers.ngrams import count_known, longest
-from epigram.layers.types import Tokens
-from epigram.systems.saved import NGRAMS
-from epigram.text.arrays import within
+from epigram.models.serialization import NGRAMS
+from epigram.nn.layers.ngrams import count_known, longest
+from epigram.nn.layers.types import Tokens
 
 
 class NgramModel(OnnxModel):

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.errors import DataError
+from epigram.core.errors import DataError
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.runtime import OnnxModel
 from epigram.inference.words import Word, words_of
-from epigram.systems.manifest import unchanged
-from epigram.systems.saved import Saved, load
-from epigram.text.blanks import bare, indent
+from epigram.models.batches import TextBatches
+from epigram.models.manifest import unchanged
+from epigram.models.precision import lowered
+from epigram.models.predict import Predicted, predict
+from epigram.models.serialization import Saved, load
+from epigram.text.alignment import Located
 from epigram.text.encoding import TextEncoder
-from epigram.text.spelling import Speller
+from epigram.text.token_characters import Speller
 from epigram.text.tokenizers import load as load_tokenizer
 from epigram.text.tokenizers import vocabulary_of
-from epigram.text.words import Located
-from epigram.training.batches import TextBatches
-from epigram.training.precision import lowered
-from epigram.training.predict import Predicted, predict
+from epigram.text.whitespace import bare, indent
 
 
 @dataclass(frozen=True)

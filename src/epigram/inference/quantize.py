@@ -6,11 +6,11 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from epigram.errors import ParameterError
+from epigram.core.errors import ParameterError
 from epigram.inference.graph import stand_in
 from epigram.inference.runtime import OnnxModel
-from epigram.layers.types import Tokens
-from epigram.systems.saved import Saved
+from epigram.models.serialization import Saved
+from epigram.nn.layers.types import Tokens
 
 TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # operator types; an 8-bit convolution is slower than a float one
 BATCH = (32, 24)  # (texts, maximum tokens) of the timed batch

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.errors import DataError, InputMissingError, is_out_of_memory
-from epigram.layers.types import Prediction, Tokens
-from epigram.values import shown
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, is_out_of_memory
+from epigram.nn.layers.types import Prediction, Tokens
 
 OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further outputs
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.files import write_text
-from epigram.systems import manifest
-from epigram.systems.manifest import SIGNATURE
-from epigram.values import shown
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import write_text
+from epigram.models import manifest
+from epigram.models.manifest import SIGNATURE
 
 NO_KEY = (ValueError, TypeError, AttributeError)  # raised for a key that is not PEM, is encrypted or has another type
 

@@ -12,11 +12,11 @@ from typing import IO
 
 import polars as pl
 
-from epigram.corpus.readers import delimited, json_lines
-from epigram.corpus.readers.decoding import guess_encoding, readable
-from epigram.corpus.readers.parquet import BATCH
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.files import atomic_file
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import atomic_file
+from epigram.data.readers import delimited, json_lines
+from epigram.data.readers.decoding import guess_encoding, readable
+from epigram.data.readers.parquet import BATCH
 from epigram.inference.texts import TABLES
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

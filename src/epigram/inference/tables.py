@@ -12,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from epigram.errors import ParameterError
+from epigram.core.config_types import nearest
+from epigram.core.errors import ParameterError
 from epigram.inference.predictor import Answer, Predictor
 from epigram.inference.table_files import Table, kind_of, open_table, table_writer
-from epigram.values import nearest
 
 AT_ONCE = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})

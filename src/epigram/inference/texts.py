@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import IO
 
-from epigram.errors import DataError
+from epigram.core.errors import DataError
 
 LONGEST_LINE = 64 << 20  # bytes
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -39,7 +39,7 @@ def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _not_utf8(line: bytes, place: str) -> DataError:
-    from epigram.corpus.readers.guessing import guess
+    from epigram.data.readers.guessing import guess
 
     likely = guess(line)
     return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}: convert it to UTF-8 first")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.text.arrays import within
-from epigram.text.words import Located
-from epigram.training.predict import Predicted
+from epigram.core.ragged import within
+from epigram.models.predict import Predicted
+from epigram.text.alignment import Located
 
 
 @dataclass(frozen=True)

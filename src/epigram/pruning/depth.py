@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from epigram.heads.depth_control import DepthControl
-from epigram.heads.layer_ensemble import LayerEnsembleHead
+from epigram.core.rounding import clearly_above
+from epigram.core.settings import PruneSettings
+from epigram.models.batches import TextBatches
+from epigram.models.precision import Precision
+from epigram.models.predict import dev_score, predict, score_name
+from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
+from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
-from epigram.rounding import clearly_above
-from epigram.settings import PruneSettings
-from epigram.training.batches import TextBatches
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.loop import Trainer
-from epigram.training.precision import Precision
-from epigram.training.predict import dev_score, predict, score_name
-from epigram.training.record import Report
+from epigram.training.history import Report
+from epigram.training.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epigram.layers.masking import masked_mean
-from epigram.layers.objective import classification_loss
-from epigram.training.batches import Rows, TextBatches
-from epigram.training.predict import Predicted
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.predict import Predicted
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.masking import masked_mean
 
 
 @torch.inference_mode()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from epigram.models.classifier import parameters
+from epigram.models.complexity import flops
+from epigram.models.serialization import Saved
 from epigram.pruning.depth import Pruned, shallower
-from epigram.systems.complexity import flops
-from epigram.systems.model import parameters
-from epigram.systems.saved import Saved
 
 
 def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any], length: int) -> dict[str, Any]:

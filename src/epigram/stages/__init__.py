@@ -7,8 +7,8 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-from epigram.errors import leave, say
-from epigram.memory import used_up
+from epigram.core.errors import leave, say
+from epigram.core.memory_limit import used_up
 
 
 def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
@@ -32,6 +32,6 @@ def _quieter(fault: sys.UnraisableHookArgs) -> None:
 if sys.argv[:1] == ["-m"]:  # the stage is run with python -m, not imported
     sys.excepthook, sys.unraisablehook = _quiet, _quieter
     if sys.platform == "linux" and "DVC_STAGE" in os.environ:  # only under DVC: a user may start a stage with nohup
-        from epigram.parent import stand_between
+        from epigram.core.supervisor import stand_between
 
         stand_between()

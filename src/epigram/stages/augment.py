@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from epigram.display import echo
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder, write_json, write_text
-from epigram.settings import AugmentSettings, select
+from epigram.core.display import echo
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder, write_json, write_text
+from epigram.core.settings import AugmentSettings, select
 from epigram.text.prompts import prompt
-from epigram.text.rows import Corpus
+from epigram.text.validated_corpus import Corpus
 
 PARAMS = ("augment",)
 SHOWN = 5

@@ -11,17 +11,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.display import echo
-from epigram.errors import InputMissingError, ParameterError, arguments, guarded, through
+from epigram.core.display import echo
+from epigram.core.errors import InputMissingError, ParameterError, arguments, guarded, through
+from epigram.core.files import atomic_folder, write_text
+from epigram.core.settings import Settings, select
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.markdown import comparison_markdown
-from epigram.evaluation.plots import write_plots
-from epigram.evaluation.record import Evaluation, read, read_text
-from epigram.evaluation.report import render
+from epigram.evaluation.results import Evaluation, read, read_text
 from epigram.evaluation.summary import read_corpus, write_summary
 from epigram.evaluation.tradeoff import read_pruning
-from epigram.files import atomic_folder, write_text
-from epigram.settings import Settings, select
+from epigram.report.dvc_plots import write_plots
+from epigram.report.markdown import comparison_markdown
+from epigram.report.page import render
 
 PARAMS = ("systems", "compare")
 

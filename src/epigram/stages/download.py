@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from epigram import errors, settings
-from epigram.display import echo
-from epigram.files import atomic_folder, write_json
+from epigram.core import errors, settings
+from epigram.core.display import echo
+from epigram.core.files import atomic_folder, write_json
 
 PARAMS = ("download",)
 ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
@@ -19,8 +19,8 @@ ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted
 @errors.guarded
 def main() -> None:
     """Write the verified files, and source.json with the source's description, to OUT_DIR."""
-    from epigram.corpus.fetch import Fetcher
-    from epigram.corpus.source import read_source
+    from epigram.data.sources.fetch import Fetcher
+    from epigram.data.sources.source import read_source
 
     source_yaml, out = map(Path, errors.arguments("SOURCE_YAML", "OUT_DIR"))
     source = read_source(source_yaml)

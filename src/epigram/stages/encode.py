@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epigram.display import echo
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder
-from epigram.settings import EncodeSettings, View, select
+from epigram.core.display import echo
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder
+from epigram.core.settings import EncodeSettings, View, select
 from epigram.text.pos_table import load
 from epigram.text.prompts import read_prompt
-from epigram.text.rows import Corpus
 from epigram.text.tokenizers import vocabulary_of
+from epigram.text.validated_corpus import Corpus
 from epigram.text.vectors import read_vectors, vectors_file
 from epigram.text.vocabulary import reading
-from epigram.text.write_view import write_view
+from epigram.text.write_dataset import write_view
 
 PARAMS = ("views.{key}", "encode")
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from epigram.display import echo
-from epigram.errors import DataError, InputMissingError, arguments, guarded, through
-from epigram.evaluation.measure import measure, together
-from epigram.evaluation.record import write
+from epigram.core.display import echo
+from epigram.core.errors import DataError, InputMissingError, arguments, guarded, through
+from epigram.core.files import sha256, write_json
+from epigram.core.settings import select
+from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.results import write
 from epigram.evaluation.splits import Split, Target
-from epigram.evaluation.system import evaluate_system
-from epigram.evaluation.words import Words
-from epigram.files import sha256, write_json
-from epigram.settings import select
-from epigram.text.view import View
+from epigram.evaluation.word_predictions import Words
+from epigram.inference.measure import measure, together
+from epigram.text.encoded_dataset import View
 
 PARAMS = ("seeds", "evaluate")
 

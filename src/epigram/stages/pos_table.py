@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epigram.display import echo
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder
-from epigram.settings import PosTableSettings, select
+from epigram.core.display import echo
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder
+from epigram.core.settings import PosTableSettings, select
 from epigram.text.coverage import coverage
 from epigram.text.pos_table import build, grow, save
-from epigram.text.rows import SPLITS, Corpus
 from epigram.text.taggers import count, tagger_for
+from epigram.text.validated_corpus import SPLITS, Corpus
 
 PARAMS = ("pos_table",)
 TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split

@@ -10,9 +10,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder, sha256, write_json
-from epigram.settings import PretrainSettings, select
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder, sha256, write_json
+from epigram.core.settings import PretrainSettings, select
 
 PARAMS = ("views.{key}",)
 
@@ -21,10 +21,10 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     """Pretrain an encoder on the texts of a view and write `out` atomically."""
     import torch
 
-    from epigram.encoders import warm_start
-    from epigram.text.local import local_file
+    from epigram.nn.pretrained import warm_start
+    from epigram.text.encoded_dataset import View
+    from epigram.text.local_files import local_file
     from epigram.text.unlabelled import write_texts
-    from epigram.text.view import View
     from epigram.training.checkpoint import Checkpoints, kept
     from epigram.training.masked_language import pretrain
     from epigram.training.progress import Printer

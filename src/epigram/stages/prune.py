@@ -14,19 +14,19 @@ from pathlib import Path
 
 import torch
 
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder, read_json, write_json
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder, read_json, write_json
+from epigram.core.settings import PruneSettings, select
+from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.models.provenance import PROVENANCE, parameters_hash, read
+from epigram.models.serialization import Saved, load, save_again
 from epigram.pruning.depth import Pruned, prune
 from epigram.pruning.tradeoff import record_of
-from epigram.settings import PruneSettings, select
-from epigram.systems.provenance import PROVENANCE, parameters_hash, read
-from epigram.systems.saved import Saved, load, save_again
-from epigram.text.view import View
+from epigram.text.encoded_dataset import View
 from epigram.training.checkpoint import Checkpoints, finish, finished, kept
 from epigram.training.config import TrainingConfig
 from epigram.training.progress import Printer
 from epigram.training.tuning import thresholds_of
-from epigram.training.views import batches_of, device_of
 
 PARAMS = ("seeds", "prune")
 

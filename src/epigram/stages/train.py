@@ -13,24 +13,24 @@ from pathlib import Path
 
 import torch
 
-from epigram.display import echo
-from epigram.encoders.warm_start import found
-from epigram.errors import arguments, guarded, through
-from epigram.files import atomic_folder, sha256
-from epigram.settings import select
-from epigram.systems.provenance import PROVENANCE, parameters_hash
-from epigram.systems.recipe import Recipe
-from epigram.systems.registry import recipe_of
-from epigram.systems.saved import save
-from epigram.text.view import View
+from epigram.core.display import echo
+from epigram.core.errors import arguments, guarded, through
+from epigram.core.files import atomic_folder, sha256
+from epigram.core.settings import select
+from epigram.inference.dataset_batches import cut_short, frame_of
+from epigram.models.provenance import PROVENANCE, parameters_hash
+from epigram.models.recipe import Recipe
+from epigram.models.registry import recipe_of
+from epigram.models.serialization import save
+from epigram.nn.pretrained.warm_start import found
+from epigram.text.encoded_dataset import View
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, finish, finished, kept
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.progress import Printer
-from epigram.training.run import train_system
 from epigram.training.threads import with_threads
+from epigram.training.train_system import train_system
 from epigram.training.tuning import thresholds_of
-from epigram.training.views import cut_short, frame_of
 
 PARAMS = ("seeds", "train", "systems.{key}")
 

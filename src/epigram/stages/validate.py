@@ -8,9 +8,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram import errors, settings
-from epigram.display import echo
-from epigram.files import atomic_folder, write_json
+from epigram.core import errors, settings
+from epigram.core.display import echo
+from epigram.core.files import atomic_folder, write_json
 
 PARAMS = ("validate",)
 
@@ -18,10 +18,10 @@ PARAMS = ("validate",)
 @errors.guarded
 def main() -> None:
     """Write the three splits, corpus.json and the report to OUT_DIR."""
-    from epigram.corpus.page import page
-    from epigram.corpus.readers import spool_corpus
-    from epigram.corpus.source import read_source
-    from epigram.corpus.validation import validate
+    from epigram.data.readers import spool_corpus
+    from epigram.data.sources.source import read_source
+    from epigram.data.validation.data_report import page
+    from epigram.data.validation.validate import validate
 
     raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
     source = read_source(raw / "source.json")

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from epigram.errors import DataError, is_out_of_memory, is_panic
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, is_out_of_memory, is_panic
+from epigram.text.alignment import Located, Whole, by_library, by_table, lengths, located
 from epigram.text.characters import code_points, lookup_table
 from epigram.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
-from epigram.text.words import Located, Whole, by_library, by_table, lengths, located
-from epigram.values import shown
 
 CHARACTERS_AT_ONCE = 1_000_000  # limits the memory of the tokenizer library's results
 

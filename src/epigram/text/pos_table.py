@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.errors import DataError, InputMissingError, ParameterError
-from epigram.files import read_json, sha256, write_json
-from epigram.settings import PosTableSettings
+from epigram.core.config_types import fits, typed
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import read_json, sha256, write_json
+from epigram.core.settings import PosTableSettings
 from epigram.text import lexicons
-from epigram.text.rows import UNREADABLE
 from epigram.text.tagsets import Language, as_language, is_mark, is_notional
-from epigram.values import fits, typed
+from epigram.text.validated_corpus import UNREADABLE
 
 FREQUENT = 500  # minimum frequency in the jieba dictionary for a word to get its own row
 SPECIAL = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict, get_type_hints
 
-from epigram.errors import DataError
-from epigram.files import read_json
+from epigram.core.config_types import fits
+from epigram.core.errors import DataError
+from epigram.core.files import read_json
 from epigram.text.tagsets import Language
 from epigram.text.tokenizers import MASK, UNK
-from epigram.values import fits
 
 Template = Literal["plain", "complex", "auto"]
 

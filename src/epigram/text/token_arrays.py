@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.errors import DataError
+from epigram.core.errors import DataError
+from epigram.text.alignment import NO_LABEL, lengths, misaligned, on_first_pieces, words_of
 from epigram.text.encoding import TextEncoder
-from epigram.text.rows import Corpus
-from epigram.text.spelling import Speller
-from epigram.text.words import NO_LABEL, lengths, misaligned, on_first_pieces, words_of
+from epigram.text.token_characters import Speller
+from epigram.text.validated_corpus import Corpus
 
 BORDERS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from epigram.errors import DataError, InputMissingError, is_panic
-from epigram.text.growth import LARGEST, growth
-from epigram.values import shown
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, is_panic
+from epigram.text.tokenizer_growth import LARGEST, growth
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.errors import DataError
-from epigram.text.arrays import NpyWriter
+from epigram.core.errors import DataError
+from epigram.core.ragged import NpyWriter
+from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import load, vocabulary_of
-from epigram.text.view import View
 from epigram.text.word_starts import WordStarts
 
 BATCH = 5_000  # texts

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.corpus.limits import LIMITS
-from epigram.errors import DataError
-from epigram.files import read_json
-from epigram.values import parsed_json, shown
+from epigram.core.config_types import parsed_json, shown
+from epigram.core.errors import DataError
+from epigram.core.files import read_json
+from epigram.core.limits import LIMITS
 
 KINDS = (".npz", ".safetensors", ".txt", ".vec")
 WIDEST = 1 << 16  # maximum width of a vector

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.errors import DataError, ParameterError
-from epigram.text.local import local_file
+from epigram.core.errors import DataError, ParameterError
+from epigram.text.local_files import local_file
 from epigram.text.vector_files import KINDS, open_vectors
 
 Vectors = NDArray[np.float32]

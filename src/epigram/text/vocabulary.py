@@ -10,22 +10,13 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from epigram.errors import ParameterError
-from epigram.settings import EncodeSettings, View
+from epigram.core.errors import ParameterError
+from epigram.core.settings import EncodeSettings, View
 from epigram.text.characters import by_frequency, count_characters
-from epigram.text.checkpoints import read_checkpoint
-from epigram.text.rows import Corpus
-from epigram.text.spelling import alphabet
-from epigram.text.tokenizers import (
-    MASK,
-    SPECIALS,
-    UNK,
-    by_character,
-    by_piece,
-    by_word,
-    count_words,
-    special_ids,
-)
+from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.token_characters import alphabet
+from epigram.text.tokenizers import MASK, SPECIALS, UNK, by_character, by_piece, by_word, count_words, special_ids
+from epigram.text.validated_corpus import Corpus
 from epigram.text.wordpiece import train_pieces
 
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample

@@ -24,9 +24,9 @@ from typing import Any
 
 import torch
 
-from epigram.display import echo
-from epigram.errors import EpigramError, ParameterError, interrupt, is_out_of_memory
-from epigram.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
+from epigram.core.display import echo
+from epigram.core.errors import EpigramError, ParameterError, interrupt, is_out_of_memory
+from epigram.core.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
 from epigram.training import parallel
 from epigram.training.state import State
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from epigram.systems.recipe import Recipe
-from epigram.training.precision import Precision
-from epigram.training.predict import Judged
-from epigram.values import Count, OpenShare, Positive, Range, Share, Strict, typed
+from epigram.core.config_types import Count, OpenShare, Positive, Range, Share, Strict, typed
+from epigram.models.precision import Precision
+from epigram.models.predict import Judged
+from epigram.models.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,24 +12,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from epigram.encoders.families import SMALL
-from epigram.encoders.pretrained import PretrainedConfig
-from epigram.errors import ParameterError, held_back
-from epigram.layers.encoder import Encoder
-from epigram.layers.types import Tokens
-from epigram.settings import PretrainSettings
-from epigram.text.view import View
-from epigram.training.batches import Rows, TextBatches
+from epigram.core.errors import ParameterError, held_back
+from epigram.core.settings import PretrainSettings
+from epigram.inference.dataset_batches import context_of, device_of, frame_of
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.precision import products
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Tokens
+from epigram.nn.pretrained.families import SMALL
+from epigram.text.encoded_dataset import View
 from epigram.training.checkpoint import Checkpoints, pause
 from epigram.training.config import TrainingConfig
-from epigram.training.masking import Masking
+from epigram.training.history import OFTEN, Place, Progress, Report, pace
 from epigram.training.optimizers import optimizer, schedule
-from epigram.training.precision import products
-from epigram.training.record import OFTEN, Place, Progress, Report, pace
 from epigram.training.shards import Shards, Texts
 from epigram.training.state import State, capture, restore
 from epigram.training.step import descend
-from epigram.training.views import context_of, device_of, frame_of
+from epigram.training.word_masking import Masking
 
 WARMUP, CLIP = 0.1, 1.0  # share of all steps; maximum gradient norm
 

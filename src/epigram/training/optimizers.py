@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from epigram.systems.startup import plain_optimizer
+from epigram.nn.torch_adapter import plain_optimizer
 from epigram.training.config import TrainingConfig
 
 

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from epigram.errors import ParameterError
-from epigram.training.batches import Rows, TextBatches
-from epigram.training.precision import Precision
-from epigram.training.predict import Predicted, predict
+from epigram.core.errors import ParameterError
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.precision import Precision
+from epigram.models.predict import Predicted, predict
 
 VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 

@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
-from epigram.display import echo
-from epigram.training.record import Progress
+from epigram.core.display import echo
+from epigram.training.history import Progress
 
 MARK = "\x1e"  # record separator: the text after it replaces the previous line
 WIDTH = 20

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.systems.saved import TextFrame
-from epigram.text.arrays import within
-from epigram.training.batches import UNLABELLED, TextBatches
+from epigram.core.ragged import within
+from epigram.models.batches import UNLABELLED, TextBatches
+from epigram.models.serialization import TextFrame
 
 SHARD = 4_000_000  # tokens read into memory at once
 

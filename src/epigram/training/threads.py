@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from epigram.systems.recipe import Recipe
+from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
 
 

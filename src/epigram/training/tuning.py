@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.systems.saved import TextFrame
-from epigram.text.view import View
-from epigram.training.precision import Precision
-from epigram.training.predict import predict
-from epigram.training.thresholds import tuned_thresholds
-from epigram.training.views import batches_of, device_of
+from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.models.precision import Precision
+from epigram.models.predict import predict
+from epigram.models.serialization import TextFrame
+from epigram.text.encoded_dataset import View
 
 
 def thresholds_of(model: Any, view: View, frame: TextFrame, precision: Precision) -> list[float] | None:

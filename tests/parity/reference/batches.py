@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epigram.layers.types import Tokens
+from epigram.nn.layers.types import Tokens
 from tests.parity.reference.common import Array
 
 Module = TypeVar("Module", bound=nn.Module)

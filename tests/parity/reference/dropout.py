@@ -23,7 +23,7 @@ def captured() -> Iterator[list[Array]]:
         masks.append(kept.double().numpy())
         return x * kept
 
-    with patch("epigram.layers.attention.drop", drop):
+    with patch("epigram.nn.layers.attention.drop", drop):
         yield masks
 
 

@@ -1,0 +1,243 @@
+"""Validation of values from outside: JSON and YAML texts, and typed settings whose errors name the key.
+
+Settings are plain dataclasses, so that the training code also runs where pydantic is not installed; only `typed`
+requires pydantic.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from types import UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
+
+from epigram.core import yaml_nodes
+from epigram.core.errors import ParameterError
+
+T = TypeVar("T")
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which JSON can express and UTF-8 cannot
+NAMED, WIDTH = 60, 80  # maximum number of names in a message, and of characters per name
+BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # pydantic's names for branches of a union
+NAME = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
+NAME_BYTES = 200  # in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
+NAME_RULE = f"letters, digits, _, - and . are allowed, 100 characters at most ({NAME_BYTES} bytes)"
+MISSING = {"missing", "missing_argument"}  # pydantic error types; reported last, since misspelled keys cause them
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, for annotations: `Annotated[int, Range(ge=1)]`."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Add the bounds to pydantic's schema."""
+        schema = dict(handler(source))
+        inner = schema["schema"] if schema["type"] == "nullable" else schema
+        inner.update({key: value for key, value in vars(self).items() if value is not None})
+        return schema
+
+
+class Checked:
+    """Test of a string, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` states what is allowed."""
+
+    def __init__(self, test: Callable[[str], object], rule: str) -> None:
+        self.test, self.rule = test, rule
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Add the test to pydantic's schema."""
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def check(value: str) -> str:
+            if not self.test(value):
+                raise PydanticCustomError("not_allowed", self.rule)
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+
+def is_inner_path(path: str) -> bool:
+    """Return whether `path` is relative and stays inside its folder."""
+    inner = PurePosixPath(path)
+    return bool(inner.parts) and not inner.is_absolute() and ".." not in inner.parts and "\0" not in path
+
+
+def is_name(text: str) -> bool:
+    """Return whether `text` can be used in a path and a shell command without quoting."""
+    return bool(NAME.fullmatch(text)) and len(text.encode()) <= NAME_BYTES
+
+
+Name = Annotated[str, Checked(is_name, NAME_RULE)]  # name of a data set, view or system; never a path
+InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository is needed")]
+Positive = Annotated[int, Range(ge=1)]
+Count = Annotated[int, Range(ge=0)]
+Share = Annotated[float, Range(ge=0.0, le=1.0)]
+Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # the range that every random generator accepts
+OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
+
+
+class Strict:
+    """Base class of all settings sections; unknown keys are errors."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
+
+
+def nearest(name: str, allowed: list[str]) -> str:
+    """Return `did you mean 'x'?` if an allowed name is similar to `name`, else the list of allowed names."""
+    close = difflib.get_close_matches(name, allowed, n=1)
+    if close:
+        return f"did you mean '{shown(close[0])}'?"
+    more = ", …" if len(allowed) > NAMED else ""
+    return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
+
+
+def shown(name: str) -> str:
+    """Return a name from outside for use in a message: printable, on one line, truncated to WIDTH characters."""
+    short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
+    return short if short.isprintable() else repr(short)[1:-1]
+
+
+def check_name(where: str, name: object) -> None:
+    """Raise ParameterError, starting with `where`, if `name` is not a valid name for paths and shell commands."""
+    if not isinstance(name, str) or not is_name(name):
+        raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
+
+
+def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
+    """Validate `values` as an instance of the dataclass (or type) `kind`; `path` is their location in `file`.
+
+    Raises ParameterError with one line per error: the key, its value, and what is allowed.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return cast(T, _adapter(cast(Any, kind)).validate_python(values))
+    except ValidationError as error:
+        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
+        raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """Return the cached validator of a type, which takes 10 ms to build."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
+    parts = [str(part) for part in fault["loc"] if not BRANCH.fullmatch(str(part))]
+    where = ".".join(map(shown, [path, *parts] if path else parts))
+    if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
+    if fault["type"] in MISSING:
+        return f"{where} is missing"
+    was = repr(fault["input"])
+    told = "a value with an address, which is not shown" if "://" in was else shown(was)  # may contain a password
+    return f"{where} was {told}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
+
+
+def _names_at(kind: Any, parts: list[str]) -> list[str]:
+    """Return the field names of the dataclass at the path `parts` below `kind`."""
+    from typing import get_args, get_type_hints
+
+    for part in parts:
+        kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
+    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # an optional section
+    return list(getattr(kind, "__dataclass_fields__", {}))
+
+
+def number_of(name: str) -> int | None:
+    """Return the integer that a name such as a label spells; None for other names and for more than 1,000 digits."""
+    return int(name) if name.isdecimal() and len(name) <= 1_000 else None  # Python's own limit is 4,300 digits
+
+
+def is_web_address(text: str) -> bool:
+    """Return whether `text` is an http or https URL with a host and, if it has a port, a valid one."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # invalid brackets or port
+        return False
+
+
+def parsed_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for too deep nesting and for unpaired surrogates."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value read from JSON has the type `hint`: str, int, float, list, dict, None or a union of them.
+
+    It checks records in code that runs without pydantic.
+    """
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in {Union, UnionType}:
+        return any(fits(value, each) for each in inner)
+    if kind is list:
+        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(fits(each, inner[1]) for each in value.values())
+    if hint is float:
+        return type(value) in {int, float}
+    return hint is Any or type(value) is hint
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file of settings.
+
+    Raises FileNotFoundError, and ParameterError for invalid YAML or too many values.
+    """
+    try:
+        return parsed_yaml(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except ValueError as error:
+        raise ParameterError(f"{path} is not valid YAML: {error}") from None
+
+
+def parsed_yaml(text: str) -> Any:
+    """Return the value of a YAML text (plain values only). Raises ValueError with a message of one printable line."""
+    import yaml
+
+    try:
+        value = yaml_nodes.parse(text)
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]  # PyYAML raises these for invalid dates, numbers and keys
+        raise ValueError(reason if reason.isprintable() else repr(reason)[1:-1]) from None
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    _encodable(value)
+    return value
+
+
+def _encodable(value: Any) -> None:
+    """Raise ValueError if a string has an unpaired surrogate or a NUL character."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, (list, set, tuple)):
+            left += each
+        elif isinstance(each, str):
+            each.encode()
+            if "\0" in each:
+                raise ValueError(f"{shown(each)!r} has a NUL character")

@@ -1,0 +1,288 @@
+"""Errors that users can cause, with their exit codes (sysexits.h).
+
+The first line of a message states what is wrong, where, and what to do; details follow on further lines. Codes 69 and
+75 mean that a retry can succeed; all other codes are final.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import ClassVar, NoReturn, ParamSpec
+
+from epigram.core.display import echo
+from epigram.core.memory_limit import used_up
+
+P = ParamSpec("P")
+
+RETRYABLE = frozenset({69, 75})
+
+ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
+# Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN, C modules that cannot allocate an
+# exception, threads, and the training code.
+NO_MEMORY = (
+    "allocate memory",
+    "bad_alloc",
+    "failed to map segment",
+    "could not create a primitive",
+    "without exception set",
+    "without setting an exception",
+    "can't start new thread",
+    "could not spawn threads",
+    "memory ran out",
+)
+SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
+REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "check who may read and write there",
+}
+
+
+class EpigramError(Exception):
+    """Base class of errors with an exit code; `str(error)` is the message for the user."""
+
+    code: ClassVar[int] = 70
+
+
+class ParameterError(EpigramError):
+    """Invalid value in params.yaml or on the command line; the message has the key, the value and what is allowed."""
+
+    code = 64
+
+
+class DataError(EpigramError):
+    """Data that violate a rule; the message has the file, row, column, value and rule."""
+
+    code = 65
+
+
+class InputMissingError(EpigramError):
+    """Missing input file."""
+
+    code = 66
+
+
+class SourceUnavailableError(EpigramError):
+    """Unreachable data source; a retry may succeed."""
+
+    code = 69
+
+
+class DiskError(EpigramError):
+    """Full, read-only or damaged disk."""
+
+    code = 74
+
+
+class TryAgainError(EpigramError):
+    """Busy lock, or interrupted work whose state is saved."""
+
+    code = 75
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM as an exception; a KeyboardInterrupt, so that `except Exception` does not catch it."""
+
+
+PATHS = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
+    (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EEXIST), ParameterError.code
+)  # a wrong path is not a disk error
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of any exception.
+
+    130 for Ctrl-C, 64 or 66 for wrong paths, 74 for disk errors, 75 for SIGTERM and out of memory, 70 for internal
+    errors.
+    """
+    error = _named(error)
+    if isinstance(error, EpigramError):
+        return error.code
+    if isinstance(error, Terminated):
+        return TryAgainError.code
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if is_out_of_memory(error):
+        return TryAgainError.code
+    number = _errno(error)
+    if number is None:
+        return EpigramError.code
+    return PATHS.get(number, DiskError.code)
+
+
+def message(error: BaseException) -> str:
+    """Return the message for the user: the text of a EpigramError, otherwise a description of the exception."""
+    error = _named(error)
+    if isinstance(error, EpigramError):
+        return str(error)
+    if isinstance(error, Terminated):
+        return "stopped by SIGTERM: run it again to go on"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if is_out_of_memory(error):
+        return "memory ran out: free some and run it again"
+    number = _errno(error)
+    if number is None:
+        return f"{type(error).__name__}: {error} (a fault of epigram; EPIGRAM_DEBUG=1 shows where)"
+    named = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    where = named or getattr(error, "__notes__", ["the disk"])[-1]
+    return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether `error` means that a GPU or the machine is out of memory.
+
+    Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
+    """
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
+    return named or any(words in str(error) for words in NO_MEMORY) or used_up()
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether a Rust library panicked; PyO3 raises a class that is not derived from Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+def _named(error: BaseException) -> BaseException:
+    """Return a ParameterError for a path or name with a NUL character, else `error` unchanged."""
+    if isinstance(error, ValueError) and str(error).startswith("embedded null"):
+        return ParameterError("a path or a name has a NUL character: remove it")
+    return error
+
+
+def _errno(error: BaseException) -> int | None:
+    """Return the errno of `error`; Rust libraries and shutil.copytree only have it in the message."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = ERRNO.search(str(error))
+    for words, number in SQLITE.items():
+        if words in str(error):
+            return number
+    if found is None:
+        return errno.EIO if isinstance(error, OSError) else None
+    return int(found[1] or found[2])
+
+
+def arguments(*names: str) -> list[str]:
+    """Return the command-line arguments, one for each of `names`. Raises ParameterError if their number differs."""
+    given = sys.argv[1:]
+    if len(given) != len(names):
+        raise ParameterError(f"usage: python -m epigram.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
+    return given
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Install `handler` for the signals during the block; does nothing outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def interrupt(number: int, frame: FrameType | None = None) -> None:
+    """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], int]]:
+    """Defer the first SIGTERM or Ctrl-C until the end of the block; a second one is raised at once.
+
+    Yields a function that returns the number of the deferred signal, 0 if there is none, so that the block can save its
+    state and end early.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if came:
+            interrupt(number)
+        came.append(number)
+
+    with handling(note, signal.SIGTERM, signal.SIGINT):
+        yield lambda: came[0] if came else 0
+    if came:
+        interrupt(came[0])
+
+
+def say(error: BaseException) -> int:
+    """Print the message of `error` on stderr and return the exit code."""
+    echo(f"error: {message(error)}", file=sys.stderr)
+    return exit_code(error)
+
+
+def leave(code: int) -> NoReturn:
+    """Exit without running exit handlers, which would end in a traceback when no memory is left."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # `guarded` has already reported it
+            stream.flush()
+    os._exit(code)
+
+
+def through(main: Callable[[], object]) -> NoReturn:
+    """Run a `guarded` program and end the process without Python's shutdown.
+
+    With PyTorch loaded, the shutdown takes most of a second, and a signal during it would turn success into failure.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        leave(_number(end))
+    leave(0)
+
+
+def _number(end: SystemExit) -> int:
+    return EpigramError.code if isinstance(end.code, str) else end.code or 0
+
+
+def started(app: Callable[[], object]) -> None:
+    """Run a typer command; an invalid command line gets the exit code of ParameterError.
+
+    The exit handlers of libraries run, for example Prefect's last log messages. The rest of Python's shutdown, which
+    takes half a second, is skipped.
+    """
+    codes = [EpigramError.code]
+    atexit.register(lambda: leave(codes[-1]))  # registered first, it runs last
+    try:
+        app()
+        codes.append(0)
+    except SystemExit as end:
+        codes.append(ParameterError.code if end.code == 2 else _number(end))
+
+
+def guarded(main: Callable[P, None]) -> Callable[P, None]:
+    """Decorate `main` so that an exception or SIGTERM becomes one error message on stderr and the right exit code."""
+
+    @wraps(main)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with handling(interrupt, signal.SIGTERM):
+                main(*args, **kwargs)
+                sys.stdout.flush()  # a full disk raises here at the latest
+        except SystemExit:
+            raise
+        except BaseException as error:  # a panic of a Rust library is not an Exception
+            if os.environ.get("EPIGRAM_DEBUG") == "1":
+                raise
+            code = say(error)
+            if is_out_of_memory(error):
+                leave(code)
+            sys.exit(code)
+
+    return run

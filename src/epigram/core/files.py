@@ -1,0 +1,300 @@
+"""Atomic writes of files and folders, hashes, JSON, and safetensors files."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import parsed_json, shown
+from epigram.core.errors import DataError, InputMissingError, TryAgainError
+
+LARGEST_TEXT = 256 << 20  # maximum bytes of a text file that is read whole
+AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path next to `path`; on success it replaces `path`, on failure it is removed.
+
+    The file mode is that of any new file, unless the block sets another one. Temporary files that a killed process left
+    are removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _held(path, _new_file) as temporary:
+        try:
+            _clear_others(path, temporary)
+            yield temporary
+            _sync(temporary)
+            temporary.replace(path)
+            _sync(path.parent)
+        except Exception as error:
+            error.add_note(str(path))  # an error of the disk may lack the path
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder next to `path`; on success it replaces `path`, on failure `path` is unchanged.
+
+    On Linux the two folders are exchanged in one step, so that `path` is never missing. Temporary folders that a killed
+    process left are removed. Raises TryAgainError while another process writes `path`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _held(path, _new_folder) as temporary:
+        try:
+            if not _clear_others(path, temporary):
+                raise TryAgainError(f"another process writes {path}: try again when it has ended")
+            yield temporary
+            for file in temporary.rglob("*"):
+                _sync(file)
+            _replace_folder(temporary, path)
+            _sync(path.parent)
+        except Exception as error:
+            error.add_note(str(path))
+            raise
+        finally:
+            _remove(temporary)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Move the folder `new` to `path`; the old folder, if any, is at `new` afterwards."""
+    if not os.path.lexists(path):
+        new.replace(path)
+    # without an exchange (not Linux, or not supported by the file system), a process that is killed between
+    # the two renames leaves the old folder under a temporary name and nothing at `path`
+    elif not _exchange(new, path):
+        old = _new_name(path)
+        path.replace(old)
+        new.replace(path)
+        old.replace(new)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two paths in one step (Linux); return False if the system or file system does not support it."""
+    return _renameat2(first, second, RENAME_EXCHANGE)
+
+
+def rename_new(path: Path, target: Path) -> bool:
+    """Rename `path` to `target`; return False, with nothing changed, if `target` exists.
+
+    On Linux this is one step. On systems or file systems without support for it, `target` is checked before the rename.
+    """
+    try:
+        if not _renameat2(path, target, RENAME_NOREPLACE):
+            if os.path.lexists(target):
+                return False
+            path.rename(target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _renameat2(first: Path, second: Path, flags: int) -> bool:
+    """Call Linux's renameat2 with `flags`; return False if the system or file system does not support them."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if not renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), flags):
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}:
+        return False
+    raise OSError(code, os.strerror(code), str(second))
+
+
+@contextmanager
+def _held(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
+    """Yield a new temporary for `path`, locked during the block; the lock marks its writer as alive."""
+    temporary, descriptor = _locked(path, new)
+    try:
+        yield temporary
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
+    while True:
+        temporary = new(path)
+        descriptor = os.open(temporary, os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if temporary.exists():
+            return temporary, descriptor
+        os.close(descriptor)  # another process removed it as a leftover before it was locked
+
+
+def _new_file(path: Path) -> Path:
+    temporary = _new_name(path)
+    temporary.touch(exist_ok=False)
+    return temporary
+
+
+def _new_folder(path: Path) -> Path:
+    temporary = _new_name(path)
+    temporary.mkdir()
+    return temporary
+
+
+def _new_name(path: Path) -> Path:
+    """Return an unused name; `tempfile` is not used because its files are private, whatever the umask."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def _clear_others(path: Path, own: Path) -> bool:
+    """Remove leftovers of killed processes for `path`; return False if a running process writes it."""
+    names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
+    living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
+    return not living
+
+
+def clear_left(temporaries: Iterable[Path]) -> None:
+    """Remove the temporary files and folders whose writers were killed."""
+    for path in temporaries:
+        _clear(path)
+
+
+def _clear(path: Path) -> bool:
+    """Remove a leftover of a killed process; return False if its writer is running."""
+    with suppress(OSError):  # its writer has just ended, or it belongs to another user
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+        finally:
+            os.close(descriptor)
+        _remove(path)
+    return True
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link, or as much of a folder as possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
+    """Hold the lock file `lock`; the system releases it when the process ends in any way.
+
+    Raises TryAgainError with the message that `busy` returns for the id of the process that holds the lock.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise TryAgainError(busy(file.read().strip())) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, atomically."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def small_text(path: Path) -> str:
+    """Return the text of a UTF-8 file. Raises DataError for a file above LARGEST_TEXT."""
+    if path.stat().st_size > LARGEST_TEXT:
+        raise DataError(f"{path} has more than {LARGEST_TEXT >> 20} MB: it is damaged, restore it")
+    return path.read_text(encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file. Raises InputMissingError if it is missing and DataError if it is invalid."""
+    try:
+        return parsed_json(small_text(path))
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error}): delete it and run dvc repro") from None
+
+
+def sha256(path: Path) -> str:
+    """Return the hex digest of a file, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write torch tensors to one safetensors file, atomically."""
+    from safetensors.torch import save_file
+
+    with atomic_file(path) as temporary, _mode_kept(temporary):
+        save_file(dict(tensors), temporary, metadata={"format": "pt"})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write NumPy arrays to one safetensors file, atomically."""
+    from safetensors.numpy import save_file
+
+    with atomic_file(path) as temporary, _mode_kept(temporary):
+        save_file(dict(arrays), temporary)
+
+
+@contextmanager
+def _mode_kept(path: Path) -> Iterator[None]:
+    """Restore the mode of `path` after the block; safetensors replaces the file by one that only its owner can read."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    yield
+    path.chmod(mode)
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Read a safetensors file as NumPy arrays.
+
+    Raises InputMissingError if the file is missing and DataError if it is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except SafetensorError as error:
+        raise DataError(
+            f"{path} is not a whole safetensors file ({shown(str(error))}): delete it and run dvc repro"
+        ) from None
+
+
+def stands_in(path: Path, folder: Path) -> bool:
+    """Return whether `path` is inside `folder`, without following links."""
+    return Path(os.path.normpath(path.absolute())).is_relative_to(folder.absolute())

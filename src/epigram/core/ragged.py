@@ -1,0 +1,68 @@
+"""Helpers for flat arrays: positions within groups, and .npy files that are read or written piece by piece."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from epigram.core.errors import DataError, InputMissingError
+
+
+def within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the position (0, 1, …) of each element within its group, for consecutive groups of the sizes `counts`."""
+    places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Open a .npy file as a memory-mapped array; pickled objects are refused.
+
+    Raises InputMissingError if the file is missing and DataError if it is damaged.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):  # numpy warns about headers written by Python 2
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
+    except OSError:
+        raise
+    except Exception as error:  # numpy parses the header as Python code, which can raise any error
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} is not a whole array ({reason}): delete it and run dvc repro") from None
+    return array
+
+
+class NpyWriter:
+    """Writer that appends rows to a .npy file; leaving the `with` block writes the final length into the header."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        self.length = 0
+        self._dtype = np.dtype(dtype)
+        self._row = row
+        self._file: IO[bytes] = path.open("wb")
+        self._header()
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Append `values`, (n, *row)."""
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).tobytes())
+        self.length += len(values)
+
+    def __enter__(self) -> NpyWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.seek(0)
+        self._header()
+        self._file.close()
+
+    def _header(self) -> None:
+        """Write the header; its size is the same for every length, because the format pads for a growing first axis."""
+        shape = (self.length, *self._row)
+        facts = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, facts)

@@ -1,0 +1,98 @@
+"""Supervisor process between DVC and a stage, which reports how the stage ended when the stage itself cannot.
+
+A library that is out of memory may abort, exit with its own exit code, or retry the allocation forever; the kernel may
+kill the process. In all these cases DVC reports only a number. The supervisor is forked before any library is imported,
+so it takes 10 MB, most of them shared, and no time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+from epigram.core.display import echo
+from epigram.core.errors import Terminated, TryAgainError, exit_code, leave, message
+from epigram.core.memory_limit import limited, used_up
+
+PARENT_DIES = 1  # PR_SET_PDEATHSIG of Linux's prctl
+HANDED_ON = {signal.SIGTERM, signal.SIGINT}
+BROKEN = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
+LEFT = {1, 127}  # exit codes of libraries; epigram uses neither
+
+LOOK = 10.0  # seconds between two checks for an endless allocation loop
+FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
+BUSY = 1 / 4  # minimum kernel share of the CPU time in an allocation loop; the machine may be busy with others
+LEAST = 1 / 50  # minimum kernel time, as a share of LOOK; less is not significant
+
+
+def stand_between() -> None:
+    """Fork: the child continues as the stage, this process waits, reports how it ended, and exits with its code.
+
+    The child is killed when its parent ends. It has its own process group, so that it receives each signal once.
+    """
+    _when_parent_ends(signal.SIGTERM)
+    parent = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*HANDED_ON, signal.SIGCHLD})
+    if child := os.fork():
+        code, line = _said(*_wait(child))
+        if line:
+            echo(f"error: {line}", file=sys.stderr)
+        leave(code)
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints
+    _when_parent_ends(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(TryAgainError.code)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _when_parent_ends(number: signal.Signals) -> None:
+    ctypes.CDLL(None).prctl(PARENT_DIES, int(number))
+
+
+def _wait(child: int) -> tuple[int, bool]:
+    """Wait for the child and forward signals; return its exit code (negative: signal), and whether memory was short."""
+    if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
+        os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
+    short, seen = False, (0, 0.0, 0.0)
+    while True:
+        came = signal.sigtimedwait({*HANDED_ON, signal.SIGCHLD}, LOOK)
+        if came and came.si_signo in HANDED_ON:
+            os.kill(child, came.si_signo)
+        elif came is None and used_up(child):
+            before, seen = seen, _asked(child)
+            pages, kernel, user = (now - then for now, then in zip(seen, before, strict=True))
+            if pages < FAULTS and kernel > max(BUSY * (kernel + user), LEAST * LOOK):
+                short = True
+                os.kill(child, signal.SIGKILL)
+        scarce = limited(child)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code, short or (scarce and code in BROKEN | LEFT)
+
+
+def _asked(child: int) -> tuple[int, float, float]:
+    """Return the number of page faults of the child, and its CPU seconds in the kernel and in user mode."""
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    tick = os.sysconf("SC_CLK_TCK")
+    return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
+
+
+def _said(code: int, short: bool) -> tuple[int, str]:
+    """Return the exit code for this process, and the message to print, empty if the child ended by itself."""
+    if short:
+        return exit_code(MemoryError()), message(MemoryError())
+    if code == -signal.SIGTERM:
+        return exit_code(Terminated()), message(Terminated())
+    if code == -signal.SIGKILL:
+        return 128 - code, "killed, most often because memory ran out: free some and run it again"
+    if code < 0:
+        return (
+            128 - code,
+            f"ended by signal {-code} ({signal.strsignal(-code)}), by a library or the machine: run it again",
+        )
+    return code, ""

@@ -1,0 +1,197 @@
+"""Reading of a source's files into one table: text, label or labels, split, file, line and optional columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+
+from epigram.core.config_types import nearest, typed
+from epigram.core.errors import DataError, ParameterError
+from epigram.data.readers import (
+    conll,
+    delimited,
+    json_lines,
+    json_lists,
+    m2,
+    parquet,
+    plain_lines,
+    reuters,
+    tar_files,
+    trees,
+)
+from epigram.data.readers.merging import distinct
+from epigram.data.readers.spans import label_tokens
+from epigram.data.readers.splitting import split_rows
+from epigram.data.sources.source import ROLES, Declared, File, Source
+
+
+def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
+    """Wrap a reader that returns a whole file as one that yields pieces."""
+
+    def pieces(path: Path, options: Any) -> Iterator[pl.DataFrame]:
+        yield read(path, options)
+
+    return pieces
+
+
+READERS: dict[str, tuple[type[Any], Callable[[Path, Any], Iterator[pl.DataFrame]]]] = {
+    "csv": (delimited.Delimited, delimited.read),
+    "jsonl": (json_lines.JsonLines, json_lines.read),
+    "parquet": (parquet.Parquet, parquet.read),
+    "json_lists": (json_lists.JsonLists, _whole(json_lists.read)),
+    "lines": (plain_lines.PlainLines, _whole(plain_lines.read)),
+    "conll": (conll.Conll, _whole(conll.read)),
+    "m2": (m2.M2, _whole(m2.read)),
+    "trees": (trees.Trees, _whole(trees.read)),
+    "posts": (tar_files.Posts, _whole(tar_files.read_posts)),
+    "json_files": (tar_files.JsonFiles, _whole(tar_files.read_json_files)),
+    "reuters": (reuters.Reuters, _whole(reuters.read)),
+}
+NONE = "none"  # the reader of a file without texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Declared):
+    """Options of every reader."""
+
+    reader: str
+    names: dict[str, str] = field(default_factory=dict)  # label in the file → name
+    named_only: bool = False  # leave out rows whose label is not in `names`
+    file_label: str | None = None  # the label of every row of the file
+    replace: dict[str, str] = field(default_factory=dict)  # substrings of the text → their replacements
+
+
+def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
+    """Return all rows of a source in memory, with the columns and errors of `spool_corpus`."""
+    with TemporaryDirectory() as spool:
+        return spool_corpus(source, raw, Path(spool)).collect()
+
+
+def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
+    """Return all rows of a source, in the order of its files and their lines, via parquet files in the folder `spool`.
+
+    Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
+    line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
+    Leading and trailing whitespace of labels is stripped, and that of texts unless spans refer to positions in them.
+    Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
+    the reader does not have.
+    """
+    frames = [frame for file in source.files if (frame := _spooled(source, file, raw, spool)) is not None]
+    if not frames:
+        raise ParameterError(f"{source.name} holds files and no texts: choose another dataset")
+    frame = split_rows(_together(frames, source), source)
+    if source.distinct is not None:
+        frame = distinct(frame.collect(), letters_only=source.distinct == "letters").lazy()
+    _check_counts(frame, source)
+    roles = [name for name in ROLES if name in frame.collect_schema()]
+    return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
+
+
+def _spooled(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
+    """Return one file's rows, written to parquet files; None for a file without texts."""
+    parts: list[Path] = []
+    for piece in _read_file(source, file, raw):
+        parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
+        piece.write_parquet(parts[-1], compression="lz4", statistics=False)
+    return pl.scan_parquet(parts, glob=False) if parts else None
+
+
+def _together(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
+    try:
+        frame = pl.concat(frames, how="diagonal_relaxed")
+        columns = frame.collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{source.name} has files whose columns do not fit together ({error})") from None
+    for name in source.keep:
+        if name not in columns:
+            raise DataError(f"{source.name} keeps the column {name!r}, which no file of it has")
+    return frame
+
+
+def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
+    """Yield one file's rows with their final labels, in pieces; nothing for a file without texts."""
+    where = f"data/sources/{source.name}.yaml: read of {file.path}"
+    values = {"reader": NONE} | source.read | file.read
+    common = {key: values.pop(key) for key in _names(Reading) if key in values}
+    reading = typed(Reading, common, file=where)
+    if reading.reader == NONE:
+        return
+    if reading.reader not in READERS:
+        raise ParameterError(f"{where}: reader was {reading.reader!r}: {nearest(reading.reader, [*READERS, NONE])}")
+    kind, read = READERS[reading.reader]
+    kept = {"keep": source.keep} if "keep" in _names(kind) else {}
+    for frame in read(raw / file.path, typed(kind, values | kept, file=where)):
+        yield _finished(frame, reading, source, file, where)
+
+
+def _finished(frame: pl.DataFrame, reading: Reading, source: Source, file: File, where: str) -> pl.DataFrame:
+    """Add the file name, the final labels and the tokens that spans mark to a reader's rows."""
+    if "file" not in frame.columns:
+        frame = frame.with_columns(file=pl.lit(file.path))
+    frame = _labelled(_cleaned(frame, reading), reading, source, where)
+    if "spans" in frame.columns:
+        frame = label_tokens(frame, source.language, file.path)
+    return frame.rename({"label": "labels"}) if source.task == "multi" else frame
+
+
+def _names(kind: type[Any]) -> list[str]:
+    return [item.name for item in fields(kind)]
+
+
+def _cleaned(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Apply `replace` and strip the text, unless spans refer to positions in it."""
+    if "spans" in frame.columns:
+        return frame
+    text = pl.col("text")
+    if reading.replace:
+        text = text.str.replace_many(reading.replace)
+    return frame.with_columns(text.str.strip_chars())
+
+
+def _labelled(frame: pl.DataFrame, reading: Reading, source: Source, where: str) -> pl.DataFrame:
+    """Replace labels by their names, with the type that the task requires."""
+    if reading.file_label is not None:
+        frame = frame.with_columns(label=pl.lit(reading.file_label))
+    if source.task == "tokens":
+        return frame.drop("label", strict=False)
+    if "label" not in frame.columns:
+        raise ParameterError(f"{where}: no label: name its column, or give file_label or sentence")
+    if source.task == "single":
+        return _single(frame, reading, where)
+    return _multiple(frame, reading, where)
+
+
+def _single(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+    if frame.schema["label"] != pl.String:
+        raise ParameterError(f"{where}: a row has several labels: set task: multi")
+    label = pl.col("label").str.strip_chars()
+    frame = frame.with_columns(label)
+    if reading.named_only:
+        frame = frame.filter(pl.col("label").is_in(list(reading.names)))
+    return frame.with_columns(pl.col("label").replace(reading.names))
+
+
+def _multiple(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+    if frame.schema["label"] == pl.String:
+        raise ParameterError(f"{where}: a row's labels stand in one string: set label_separator")
+    label = pl.element().str.strip_chars()
+    if reading.named_only:
+        label = label.filter(label.is_in(list(reading.names)))
+    frame = frame.with_columns(pl.col("label").list.eval(label.replace(reading.names)))
+    return frame.filter(pl.col("label").list.len() > 0) if reading.named_only else frame
+
+
+def _check_counts(frame: pl.LazyFrame, source: Source) -> None:
+    counts: dict[str | None, int] = dict(frame.group_by("split").len().collect().iter_rows())
+    for name, expected in source.rows.items():
+        found = sum(counts.values()) if name == "all" else counts.get(name, 0)
+        if found != expected:
+            raise DataError(
+                f"{source.name} has {found} rows ({name}), {expected} were expected: a file is cut short or has changed"
+            )

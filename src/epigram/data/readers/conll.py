@@ -1,0 +1,94 @@
+"""Reader for tokens in columns, with a blank line between sentences: CoNLL-2003, CoNLL-U, token TAB label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from epigram.core.errors import DataError
+from epigram.data.readers.decoding import lines
+from epigram.data.sources.source import Declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceLabels(Declared):
+    """Inferred label of a sentence: `plain` if every token has the label `default`, `marked` otherwise."""
+
+    default: str
+    plain: str
+    marked: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conll(Declared):
+    """Options of the reader; columns are counted from 0, or from the end with -1."""
+
+    separator: Literal["tab", "blank"] = "tab"
+    token: int = 0
+    token_label: int = -1
+    comment: str | None = None  # leave out lines that start with this
+    skip: str | None = None  # leave out sentences whose first token is this
+    numbered: bool = False  # CoNLL-U: column 0 numbers tokens; leave out ranges (1-2) and empty nodes (1.1)
+    prefix: Literal["keep", "drop"] = "keep"  # of labels such as B-PER and I-PER
+    sentence: SentenceLabels | None = None
+    join: str = " "  # separator of tokens in the text
+    encoding: str = "utf-8"
+
+
+def read(path: Path, options: Conll) -> pl.DataFrame:
+    """Return line (of the first token), text, tokens, token_labels, and label if it is inferred.
+
+    Raises DataError for a line with too few columns.
+    """
+    tokens = _cells(_tokens(lines(path, options.encoding), options), options, path)
+    if options.prefix == "drop":
+        tokens = tokens.with_columns(pl.col("token_label").str.replace("^[A-Z]-", ""))
+    sentences = tokens.group_by("sentence", maintain_order=True).agg(
+        pl.col("line").first(), tokens=pl.col("token"), token_labels=pl.col("token_label")
+    )
+    if options.skip is not None:
+        sentences = sentences.filter(pl.col("tokens").list.first() != options.skip)
+    frame = sentences.select("line", pl.col("tokens").list.join(options.join).alias("text"), "tokens", "token_labels")
+    return frame if options.sentence is None else frame.with_columns(label=infer_label(options.sentence))
+
+
+def infer_label(labels: SentenceLabels) -> pl.Expr:
+    """Return the sentence's label, inferred from `token_labels`."""
+    marked = pl.col("token_labels").list.eval(pl.element() != labels.default).list.any()
+    return pl.when(marked).then(pl.lit(labels.marked)).otherwise(pl.lit(labels.plain))
+
+
+def _tokens(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
+    """Return the lines that contain a token: line, text, sentence (its number)."""
+    blank = pl.col("text").str.strip_chars() == ""
+    frame = frame.with_columns(sentence=blank.cum_sum()).filter(~blank)
+    if options.comment is not None:
+        frame = frame.filter(~pl.col("text").str.starts_with(options.comment))
+    return frame
+
+
+def _cells(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
+    """Split each line into columns and select the token and its label."""
+    text = pl.col("text")
+    cells = text.str.split("\t") if options.separator == "tab" else text.str.extract_all(r"\S+")
+    frame = frame.with_columns(cells=cells)
+    if options.numbered:
+        frame = frame.filter(pl.col("cells").list.first().str.contains(r"^\d+$"))
+    frame = frame.with_columns(
+        token=pl.col("cells").list.get(options.token, null_on_oob=True),
+        token_label=pl.col("cells").list.get(options.token_label, null_on_oob=True).str.strip_chars(),
+    )
+    needed = max(_reach(options.token), _reach(options.token_label), 2)
+    short = frame.filter((pl.col("cells").list.len() < needed) | pl.col("token_label").eq(""))
+    if short.height:
+        line, text_ = short.row(0, named=True)["line"], short.row(0, named=True)["text"]
+        raise DataError(f"{path} line {line} has too few columns, {needed} are needed: {text_[:80]!r}")
+    return frame
+
+
+def _reach(column: int) -> int:
+    """Return how many columns a line needs to have this one."""
+    return column + 1 if column >= 0 else -column

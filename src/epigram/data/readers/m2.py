@@ -1,0 +1,64 @@
+"""Reader for M2, the format of grammatical error correction: an S line is a sentence, A lines are its edits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from epigram.core.errors import DataError
+from epigram.data.readers.conll import SentenceLabels, infer_label
+from epigram.data.readers.decoding import lines
+from epigram.data.sources.source import Declared
+
+COLUMNS = pl.Schema({"line": pl.Int64(), "tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
+NO_EDIT = {"noop", "UNK"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class M2(Declared):
+    """Options for M2: how edits become token labels."""
+
+    correct: str = "c"  # label of a token without edits
+    incorrect: str = "i"  # label of a token in an edit whose type is not in `types`
+    types: dict[str, str] = field(default_factory=dict)  # error type (SPELL, VERB:TENSE) → token label
+    annotator: str = "0"
+    sentence: SentenceLabels | None = None
+    encoding: str = "utf-8"
+
+
+def read(path: Path, options: M2) -> pl.DataFrame:
+    """Return line (of the S line), text, tokens, token_labels, and label if it is inferred.
+
+    An edit that only inserts marks the next token, or the last one at the end of a sentence. Raises DataError for an
+    invalid edit.
+    """
+    rows: list[tuple[int, list[str], list[str]]] = []
+    for number, line in lines(path, options.encoding).iter_rows():
+        if line.startswith("S "):
+            tokens = line[2:].split()
+            rows.append((number, tokens, [options.correct] * len(tokens)))
+        elif line.startswith("A ") and rows:
+            _mark(rows[-1][2], line, options, f"{path} line {number}")
+        elif line.strip():
+            raise DataError(f"{path} line {number} is neither a sentence (S …) nor an edit (A …): {line[:80]!r}")
+    frame = pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(text=pl.col("tokens").list.join(" "))
+    return frame if options.sentence is None else frame.with_columns(label=infer_label(options.sentence))
+
+
+def _mark(labels: list[str], line: str, options: M2, where: str) -> None:
+    """Apply an edit to `labels`, for example A 3 4|||R:NOUN|||correction|||REQUIRED|||-NONE-|||0."""
+    parts = line[2:].split("|||")
+    try:
+        start, end = (int(value) for value in parts[0].split())
+        kind, annotator = parts[1], parts[-1].strip()
+    except (ValueError, IndexError):
+        raise DataError(f"{where} is not an edit: {line[:80]!r}") from None
+    if kind in NO_EDIT or annotator != options.annotator or not labels:
+        return
+    start = min(start, len(labels) - 1)
+    if not 0 <= start <= end <= len(labels):
+        raise DataError(f"{where} edits tokens {start} to {end} of {len(labels)}: {line[:80]!r}")
+    label = options.types.get(kind.partition(":")[2], options.incorrect)
+    labels[start : max(end, start + 1)] = [label] * (max(end, start + 1) - start)

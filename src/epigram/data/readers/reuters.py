@@ -1,0 +1,73 @@
+"""Reader for Reuters-21578: SGML files with the ModApte split in the attributes."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from epigram.core.errors import DataError
+from epigram.data.readers.decoding import decode
+from epigram.data.readers.tar_files import contents
+from epigram.data.sources.source import Declared
+
+DOCUMENT = re.compile(r"<REUTERS ([^>]*)>(.*?)</REUTERS>", re.DOTALL)
+TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
+TOPIC = re.compile(r"<D>(.*?)</D>")
+CONTENT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
+COLUMNS = pl.Schema(
+    {"file": pl.String(), "line": pl.Int64(), "text": pl.String(), "label": pl.List(pl.String), "split": pl.String()}
+)
+TITLE_AND_BODY = re.compile(r"<(TITLE|BODY)>(.*?)</\1>", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reuters(Declared):
+    """Options for a tar of the reut2-*.sgm files."""
+
+    encoding: str = "latin-1"
+
+
+def read(path: Path, options: Reuters) -> pl.DataFrame:
+    """Return file, line, text (title, then body), label (list of topics), split (TRAIN or TEST) of the ModApte split.
+
+    ModApte has the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST. Raises DataError if a file has no
+    documents.
+    """
+    rows = [
+        row
+        for file, data in contents(path)
+        if file.suffix == ".sgm"
+        for row in _documents(str(file), decode(data, options.encoding, f"{path}: {file}"))
+    ]
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def _documents(file: str, content: str) -> list[tuple[str, int, str, list[str], str]]:
+    rows, line, place, found = [], 1, 0, False
+    for match in DOCUMENT.finditer(content):
+        found = True
+        line, place = line + content.count("\n", place, match.start()), match.start()
+        attributes, body = match[1], match[2]
+        split = re.search(r'LEWISSPLIT="(TRAIN|TEST)"', attributes)
+        if split and 'TOPICS="YES"' in attributes:
+            rows.append((file, line, _text(body), _topics(body), split[1]))
+    if not found:
+        raise DataError(f"{file} has no <REUTERS> document")
+    return rows
+
+
+def _topics(document: str) -> list[str]:
+    topics = TOPICS.search(document)
+    return list(dict.fromkeys(TOPIC.findall(topics[1]))) if topics else []  # one document has a topic twice
+
+
+def _text(document: str) -> str:
+    """Return title and body, or the whole text of a document that has neither (TYPE="UNPROC")."""
+    content = CONTENT.search(document)
+    inner = content[1] if content else ""
+    parts = [part for _, part in TITLE_AND_BODY.findall(inner)] or [re.sub(r"<[^>]*>", "", inner)]
+    return html.unescape("\n".join(part.strip() for part in parts)).strip()

@@ -1,0 +1,198 @@
+"""Typed content of data/sources/NAME.yaml: where a data set comes from and how it is read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Literal
+
+from epigram.core.config_types import (
+    Name,
+    Positive,
+    Strict,
+    check_name,
+    is_web_address,
+    nearest,
+    read_yaml,
+    shown,
+    typed,
+)
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.files import read_json, stands_in
+from epigram.core.limits import MAX_BYTES
+from epigram.data.sources.access import contained, hidden
+
+SOURCES = Path("data/sources")
+DATABASES = ("sqlite://", "postgresql://", "postgres://")
+QUERIED = (*DATABASES, "${")  # "${": an environment variable has the database address
+WEB = ("https://", "http://")
+FETCHED = (*WEB, "hf://", *QUERIED)
+
+# readers, and options of other readers, that produce token labels
+TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}
+ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
+TAKEN = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
+WATCHED = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
+LONGEST_PATH = 200  # bytes of a file's path below data/raw
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Split = Literal["train", "dev", "test"]
+
+
+class Declared(Strict):
+    """Base class for the content of a source file; a number such as `1` is accepted where a string is expected."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(Declared):
+    """Members of a tar.gz or zip archive that make up the file."""
+
+    members: list[str]  # patterns for the last parts of a member's path: 20news-bydate-*/*/*
+    to: Literal["tar", "file", "names"] = "tar"  # a tar of the members, the only member, or a list of their names
+
+
+@dataclass(frozen=True, kw_only=True)
+class File(Declared):
+    """File of a source; `sha256` is the checksum of the final file in data/raw."""
+
+    path: str  # path below data/raw
+    url: str | list[str] = field(default_factory=list)  # official addresses; also hf://, sqlite:// and postgresql://
+    local: str | None = None  # the user's own file, in data/local
+    query: str | None = None  # SELECT statement for a database address
+    archive: Archive | None = None
+    sha256: str | None = None
+    mirror: str | None = None  # path below EPIGRAM_MIRROR; .gz and .tar.gz are unpacked after download
+    mirror_sha256: str | None = None  # of the mirror's file before unpacking
+    max_bytes: Positive = MAX_BYTES  # of the download; a larger file is rejected
+    read: dict[str, Any] = field(default_factory=dict)  # overrides the source's `read` for this file
+
+    @property
+    def public(self) -> File:
+        """Copy without the secrets that the addresses may contain."""
+        return replace(self, url=hidden(self.url) if isinstance(self.url, str) else list(map(hidden, self.url)))
+
+    @property
+    def addresses(self) -> list[str]:
+        """Official addresses, in the order in which they are tried."""
+        return [self.url] if isinstance(self.url, str) else self.url
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Declared):
+    """Data set: its files, how they are read, its labels and the expected number of rows."""
+
+    name: Name
+    about: str
+    language: Literal["zh", "en"]
+    task: Literal["single", "multi", "tokens", "files"]  # tokens: only token labels; files: download only
+    licence: str
+    files: list[File]
+    read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and the options of that reader
+    splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
+    labels: list[str] = field(default_factory=list)  # in order; if empty, the sorted labels of the texts
+    rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
+    keep: list[str] = field(default_factory=list)  # additional columns to keep
+    distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
+
+    @property
+    def public(self) -> Source:
+        """Copy without the secrets that the addresses may contain; it is stored next to the files."""
+        return replace(self, files=[file.public for file in self.files])
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether tokens of the texts have labels."""
+        options = [self.read, *(file.read for file in self.files)]
+        return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
+
+
+def load_source(name: str, folder: Path = SOURCES) -> Source:
+    """Return the source `name`. Raises ParameterError for an unknown name, and lists the nearest known names."""
+    check_name("dataset", name)
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {_nearest(path)}")
+    return read_source(path)
+
+
+def read_source(path: Path) -> Source:
+    """Read a source from its YAML file, or from the source.json that `download` writes next to the files.
+
+    Raises ParameterError for an invalid description, InputMissingError for a missing file.
+    """
+    source = typed(Source, _parsed(path), file=str(path))
+    _check(source, path)
+    return source
+
+
+def _parsed(path: Path) -> Any:
+    if path.suffix == ".json":
+        return read_json(path)
+    try:
+        return read_yaml(path)
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing: {_nearest(path)}") from None
+
+
+def _nearest(path: Path) -> str:
+    return nearest(path.stem, [other.stem for other in path.parent.glob("*.yaml")])
+
+
+def _check(source: Source, path: Path) -> None:
+    """Check what the types cannot express."""
+    if path.suffix == ".yaml" and source.name != path.stem:
+        raise ParameterError(f"{path}: name was {source.name!r}: a source is named like its file, {path.stem!r}")
+    names = [file.path for file in source.files]
+    for index, file in enumerate(source.files):
+        _check_file(file, f"{path}: files.{index}")
+        if path.suffix == ".yaml" and file.local is not None:
+            _check_local(file.local, f"{path}: files.{index}")
+        if clash := next((name for name in names[:index] if _clash(name, file.path)), None):
+            raise ParameterError(
+                f"{path}: files.{index}.path was {file.path!r}: another file is {clash!r}, and both cannot be written"
+            )
+    keys = [key for keys in source.splits.values() for key in keys]
+    for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
+        if repeated := {name for name in listed if listed.count(name) > 1}:
+            raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
+    if unfit := [label for label in source.labels if CONTROL.search(label)]:
+        raise ParameterError(
+            f"{path}: labels has {shown(repr(unfit[0]))}: control characters are not allowed in a label"
+        )
+    if source.task == "tokens" and source.labels:
+        raise ParameterError(f"{path}: labels are those of texts, and task: tokens infers them: leave labels out")
+    if taken := set(source.keep) & TAKEN:
+        raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
+
+
+def _clash(first: str, second: str) -> bool:
+    """Return whether two paths are equal or one contains the other, ignoring case and Unicode normalization form."""
+    one, other = (PurePosixPath(unicodedata.normalize("NFC", path).casefold()) for path in (first, second))
+    return one == other or one in other.parents or other in one.parents
+
+
+def _check_file(file: File, where: str) -> None:
+    if not contained(file.path) or len(file.path.encode()) > LONGEST_PATH or _clash(file.path, "source.json"):
+        raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
+    if file.mirror is not None and not contained(file.mirror):
+        raise ParameterError(f"{where}.mirror was {file.mirror!r}: a path below the mirror's folder is needed")
+    if bool(file.local) == bool(file.addresses or file.mirror):
+        raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
+    for address in file.addresses:
+        if address.startswith(WEB) and not is_web_address(address):
+            raise ParameterError(f"{where}.url was {shown(hidden(address))!r}, which is not a valid http address")
+        if not address.startswith(FETCHED):
+            known = ", ".join(FETCHED[:-1])
+            raise ParameterError(f"{where}.url was {hidden(address)!r}: {known} are known; a file is `local`")
+    if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
+        raise ParameterError(f"{where}: a database address and a query belong together")
+
+
+def _check_local(path: str, where: str) -> None:
+    file, home = Path(path), WATCHED[0]
+    if not any(stands_in(file, folder) for folder in WATCHED):
+        raise ParameterError(f"{where}.local was {path!r}: put the file into {home} and say {home / file.name}")

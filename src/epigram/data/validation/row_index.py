@@ -1,0 +1,101 @@
+"""Index of a corpus for the rules across rows: 13 bytes per row, regardless of the length of its text.
+
+Only rows whose text has the same hash as another row's are read again, and only their texts are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.text_matching import LOOSE, SPLITS, loose_text
+
+TRAIN, DEV, TEST = range(3)  # positions in SPLITS
+OUT = 3  # code of a row in no split
+STEP = 1 << 20  # rows processed at once
+
+Split = NDArray[np.uint8]  # (N,), the code of each row's split
+
+
+class Values:
+    """Integer code of each row's label or list of labels, numbered in the order of first appearance."""
+
+    def __init__(self, rows: int) -> None:
+        self.codes = np.zeros(rows, np.int32)  # (N,)
+        self.lists: list[tuple[str, ...]] = []  # labels of each code
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def add(self, start: int, column: pl.Series) -> None:
+        """Set the codes of the rows from `start` on."""
+        groups = pl.DataFrame({"value": column}).with_row_index().group_by("value", maintain_order=True).agg("index")
+        codes = pl.Series([self._code(value) for value in groups["value"].to_list()], dtype=pl.Int32)
+        ordered = groups.select("index", code=codes).explode("index").sort("index")["code"]
+        self.codes[start : start + len(column)] = ordered.to_numpy()
+
+    def _code(self, value: str | Sequence[str | None] | None) -> int:
+        labels = (value,) if isinstance(value, str) else tuple(label for label in value or () if label is not None)
+        if labels not in self._known:
+            self._known[labels] = len(self.lists)
+            self.lists.append(labels)
+        return self._known[labels]
+
+    def counts(self, chosen: NDArray[np.bool_]) -> dict[str, int]:
+        """Return the number of rows of each label among the rows with `chosen` (N,) true."""
+        rows = np.zeros(len(self.lists), np.int64)
+        for here in _steps(len(chosen)):
+            rows += np.bincount(self.codes[here][chosen[here]], minlength=len(rows))
+        found: dict[str, int] = {}
+        for labels, number in zip(self.lists, rows.tolist(), strict=True):
+            for label in labels if number else ():
+                found[label] = found.get(label, 0) + number
+        return found
+
+    def first(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the position in `rows` of the first row of each code, or len(rows) if there is none."""
+        first = np.full(len(self.lists), len(rows), np.int64)
+        for here in reversed(list(_steps(len(rows)))):
+            codes = self.codes[rows[here]]
+            first[codes[::-1]] = np.arange(here.start, here.start + len(codes))[::-1]  # the last assignment wins
+        return first
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rows of a corpus without their texts."""
+
+    split: Split  # as read
+    labels: Values
+    token_labels: Values | None  # None if tokens have no labels
+    repeated: pl.DataFrame  # rows whose loose text has the hash of another row's, with `#loose`
+
+
+def repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
+    """Return the rows whose hash occurs more than once, with the column `#loose`."""
+    ordered = np.sort(hashes)
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    chosen = np.zeros(len(hashes), np.bool_)
+    if len(shared):
+        for here in _steps(len(hashes)):
+            place = np.searchsorted(shared, hashes[here])
+            chosen[here] = shared[np.minimum(place, len(shared) - 1)] == hashes[here]
+    return rows.where(chosen).with_columns(loose_text().alias(LOOSE))
+
+
+def split_codes(column: pl.Series) -> Split:
+    """Return the position of each name in SPLITS, or OUT for any other name."""
+    return column.replace_strict(SPLITS, range(len(SPLITS)), default=OUT, return_dtype=pl.UInt8).to_numpy()
+
+
+def names_of(split: Split) -> pl.Series:
+    """Return the split name of each code, null for OUT."""
+    return pl.Series("split", split).replace_strict(range(len(SPLITS)), SPLITS, default=None, return_dtype=pl.String)
+
+
+def _steps(rows: int) -> Iterator[slice]:
+    return (slice(start, min(start + STEP, rows)) for start in range(0, rows, STEP))

@@ -1,0 +1,216 @@
+"""Validation: turn a corpus as read into three consistent splits and a report of all findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from epigram.core.config_types import number_of
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.settings import Action, ValidateSettings
+from epigram.data.validation import report_notes, violations
+from epigram.data.validation.cross_row_rules import Verdict, absent_labels, judge
+from epigram.data.validation.leakage import in_train, leaks, repeats
+from epigram.data.validation.row_batches import Part, Rows
+from epigram.data.validation.row_index import OUT, TRAIN, Split, Values, names_of
+from epigram.data.validation.row_scan import Survey, survey
+from epigram.data.validation.splits import cap, cut
+from epigram.data.validation.statistics import profile
+from epigram.data.validation.text_matching import SPLITS, exact_text, label_column
+from epigram.data.validation.token_labels import (
+    INFERRED,
+    inferred_label,
+    labels_tokens,
+    split_token_labels,
+    token_label_counts,
+    token_label_names,
+)
+
+if TYPE_CHECKING:
+    from epigram.data.sources.source import Source
+
+EXAMPLES = 10  # listed in the report for each rule
+
+
+@dataclass(frozen=True)
+class Validated:
+    """Three splits, their description for later stages, and the report."""
+
+    parts: dict[str, Part]
+    corpus: dict[str, Any]
+    report: dict[str, Any]
+
+
+def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) -> Validated:
+    """Check `frame` (text, label or labels, split, file, line, …) by all rules and split it into train, dev and test.
+
+    A row without a split counts as train; a missing text counts as an empty one. The column `row` numbers the rows as
+    read, and they keep that order. Rows are read in batches; memory holds only texts that several rows share.
+    Raises DataError with all violations at once, ParameterError if a split cannot be cut with the given settings.
+    """
+    rows, tokens_only = _readable(frame, source), source.task == "tokens"
+    declared = INFERRED if tokens_only else source.labels
+    seen = survey(rows, source.task, declared, tokens=labels_tokens(rows.schema))
+    labels = list(declared) or _sorted_labels(seen.index.labels)
+    actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
+    verdict = judge(seen, labels, settings.min_per_class, actions, inferred=tokens_only)
+    same, numbers = seen.index.repeated, seen.index.labels
+    divided, cuts = cut(verdict.kept, numbers, same, dev=settings.dev, test=settings.test, seed=settings.split_seed)
+    split, capped = _capped(divided, numbers, settings)
+    classes = {name: dict.fromkeys(labels, 0) | numbers.counts(split == code) for code, name in enumerate(SPLITS)}
+    before, after = _parts(same, seen.index.split), _parts(same, split)
+    leaking = {"found": leaks(before, _heights(seen.index.split)), "left": leaks(after, _heights(split))}
+    token_labels = _token_labels(rows, divided)
+    said = [
+        *report_notes.inferred(token_labels if tokens_only else []),
+        *report_notes.merged(source.distinct),
+        *report_notes.unassigned(rows.unassigned % rows.count),
+        *report_notes.judged(verdict, actions),
+        *report_notes.leaked(leaking["left"], leaking["found"]),
+        *cuts,
+        *capped,
+        *report_notes.absent(absent_labels(classes)),
+    ]
+    parts, flagged = _written(rows, split, after)
+    corpus = _description(source, labels, token_labels, parts, flagged, said)
+    measured = profile(parts, classes, {name: repeats(part) for name, part in after.items()}, source.language)
+    found = {
+        "token_classes": _token_classes(parts, token_labels),
+        "leaks": leaking,
+        "rules": _rules(verdict, actions),
+        "conflicts": _conflicts(seen, verdict.faults),
+    }
+    return Validated(parts, corpus, corpus | measured | found)
+
+
+def _readable(frame: pl.LazyFrame, source: Source) -> Rows:
+    """Return the rows; if only tokens have labels, infer the text labels from them."""
+    rows = Rows(frame)
+    _refuse_unfit(rows, source)
+    if source.task == "tokens":
+        rows.derive(inferred_label(token_label_names(split_token_labels(rows.batches()))))
+    return rows
+
+
+def _refuse_unfit(rows: Rows, source: Source) -> None:
+    if source.task == "files":
+        raise ParameterError(f"params.yaml: dataset was {source.name!r}: it labels no texts (task: {source.task})")
+    if source.task == "tokens" and not {"tokens", "token_labels"} <= rows.schema.keys():
+        raise ParameterError(
+            f"data/sources/{source.name}.yaml: task was 'tokens', and its reader gives no tokens with labels: name "
+            "their columns (tokens, token_labels), give spans, or use conll or m2"
+        )
+    if not rows.count:
+        files = ", ".join(file.path for file in source.files)
+        raise DataError(f"{source.name} has no rows: there is nothing in {files}")
+
+
+def _sorted_labels(labels: Values) -> list[str]:
+    """Return all labels, numbers sorted by value and after other labels."""
+    names = {name for names in labels.lists for name in names if name.strip()}
+    return sorted(names, key=lambda name: (-1 if (number := number_of(name)) is None else number, name))
+
+
+def _parts(frame: pl.DataFrame, split: Split) -> dict[str, pl.DataFrame]:
+    """Return the rows of `frame` in each split; `split` is (N,) for all rows of the corpus."""
+    codes = split[frame["row"].to_numpy()]
+    return {name: frame.filter(pl.Series(codes == code)) for code, name in enumerate(SPLITS)}
+
+
+def _heights(split: Split) -> dict[str, int]:
+    return {name: int((split == code).sum()) for code, name in enumerate(SPLITS)}
+
+
+def _capped(split: Split, labels: Values, settings: ValidateSettings) -> tuple[Split, list[str]]:
+    train, rows = int((split == TRAIN).sum()), settings.max_train_rows
+    if rows is None or rows >= train:
+        return split, []
+    sample = cap(split, labels, rows, settings.split_seed)
+    return sample, [report_notes.capped(rows, train, settings.split_seed)]
+
+
+def _token_labels(rows: Rows, split: Split) -> list[str]:
+    if not labels_tokens(rows.schema):
+        return []
+    kept = Part(rows, split != OUT, lambda batch: batch.with_columns(split=names_of(split[batch["row"].to_numpy()])))
+    return token_label_names(split_token_labels(kept))
+
+
+def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dict[str, int]]:
+    """Return the number of tokens of each label in each split, in the order of `names`; empty if there are none."""
+    return {split: dict.fromkeys(names, 0) | token_label_counts(part) for split, part in parts.items() if names}
+
+
+def _written(rows: Rows, split: Split, shared: Mapping[str, pl.DataFrame]) -> tuple[dict[str, Part], dict[str, int]]:
+    """Return the splits for later stages; dev and test flag rows whose text train has, and these are counted."""
+    seen, flagged = np.zeros(rows.count, np.bool_), {}
+    for name in SPLITS[1:]:
+        leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
+        seen[leaking], flagged[name] = True, len(leaking)
+
+    def columns(batch: pl.DataFrame) -> pl.DataFrame:
+        return batch.select("row", pl.exclude("row", "file", "line", "split"))
+
+    def with_leaks(batch: pl.DataFrame) -> pl.DataFrame:
+        return columns(batch).with_columns(in_train=pl.Series(seen[batch["row"].to_numpy()], dtype=pl.Boolean))
+
+    finish = {name: columns if name == "train" else with_leaks for name in SPLITS}
+    return {name: Part(rows, split == code, finish[name]) for code, name in enumerate(SPLITS)}, flagged
+
+
+def _description(
+    source: Source,
+    labels: list[str],
+    token_labels: list[str],
+    parts: Mapping[str, Part],
+    flagged: Mapping[str, int],
+    said: list[str],
+) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "language": source.language,
+        "task": "multi" if source.task == "multi" else "single",
+        "labels": labels,
+        "token_labels": token_labels,
+        "tokens_only": source.task == "tokens",
+        "rows": {name: part.height for name, part in parts.items()},
+        "notes": said,
+        "dev_in_train": flagged["dev"],
+        "test_in_train": flagged["test"],
+    }
+
+
+def _rules(verdict: Verdict, actions: Mapping[str, Action]) -> list[dict[str, Any]]:
+    """Describe every rule with a setting: rows that violate it, rows dropped, the first examples."""
+    found = violations.counts(verdict.faults)
+    return [
+        {
+            "rule": rule,
+            "setting": violations.SETTINGS[rule],
+            "action": action,
+            "rows": found.get(rule, 0),
+            "dropped": verdict.dropped.get(rule, 0),
+            "examples": verdict.faults.filter(pl.col("rule") == rule).drop("rule").head(EXAMPLES).to_dicts(),
+        }
+        for rule, action in actions.items()
+    ]
+
+
+def _conflicts(seen: Survey, found: pl.DataFrame) -> dict[str, Any]:
+    """Return texts with several labels in one split: their number per split, and examples with labels and places."""
+    torn = found.filter(pl.col("rule") == violations.CONFLICT)["row"]
+    rows = seen.index.repeated.filter(pl.col("row").is_in(torn.implode())).with_columns(exact=exact_text())
+    texts = rows.group_by("split", "exact", maintain_order=True).agg(
+        pl.col(label_column(rows.columns)).alias("labels"), places=pl.format("{}:{}", "file", "line")
+    )
+    return {
+        "texts": dict(texts.group_by("split", maintain_order=True).len().iter_rows()),
+        "examples": texts.head(EXAMPLES)
+        .with_columns(text=pl.col("exact").str.slice(0, violations.WIDTH))
+        .drop("exact")
+        .to_dicts(),
+    }

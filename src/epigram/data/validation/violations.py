@@ -1,0 +1,117 @@
+"""Table of violations: where each one is, which rule it violates, and how an error message lists them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from epigram.core.errors import DataError
+from epigram.core.settings import Action
+
+EMPTY = "empty text"
+NUL = "NUL byte"
+REPLACEMENT = "replacement character U+FFFD"
+NO_LABEL = "no label"
+UNKNOWN_LABEL = "unknown label"
+CONTROL = "control character in a label"
+UNKNOWN_SPLIT = "unknown split"
+TOKENS = "tokens and token labels differ in number"
+NO_TOKEN = "missing token"
+MISSPELLED = "tokens that do not spell the text"
+NO_TOKEN_LABEL = "token without a label"
+MISSING_COLUMN = "missing column"
+WRONG_TYPE = "wrong type"
+DUPLICATE = "duplicate"
+CONFLICT = "conflicting labels"
+LEAK = "also in dev or test"
+NO_TRAIN = "no training rows"
+ONE_CLASS = "one class only"
+FEW = "too few rows of a class"
+UNSEEN_LABEL = "label that train lacks"
+UNSEEN_TOKEN_LABEL = "token label that train lacks"
+
+SETTINGS = {
+    EMPTY: "on_empty",
+    REPLACEMENT: "on_replacement",
+    DUPLICATE: "on_duplicate",
+    CONFLICT: "on_conflict",
+    LEAK: "on_leak",
+}  # rules whose action is a setting; a violation of any other rule is an error
+
+COLUMNS = {
+    "row": pl.Int64,
+    "file": pl.String,
+    "line": pl.Int64,
+    "column": pl.String,
+    "value": pl.String,
+    "rule": pl.String,
+}
+SHOWN = 20  # violations listed in a message
+WIDTH = 60  # characters of a value that are shown
+
+
+def located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
+    """Return one violation for each of `rows`, with the value of `column`."""
+    value = pl.col(column)
+    if isinstance(rows.schema[column], pl.List):
+        value = value.cast(pl.List(pl.String)).list.join(" ")
+    return rows.select(
+        "row",
+        "file",
+        pl.col("line").cast(pl.Int64),
+        column=pl.lit(column),
+        value=value.cast(pl.String).str.slice(0, WIDTH),
+        rule=pl.lit(rule),
+    )
+
+
+def stated(column: str, values: Sequence[str | None], rule: str) -> pl.DataFrame:
+    """Return one violation for each of `values`; it belongs to the corpus, not to a row."""
+    return pl.DataFrame([{"column": column, "value": value, "rule": rule} for value in values], schema=COLUMNS)
+
+
+def counts(faults: pl.DataFrame) -> dict[str, int]:
+    """Return the number of violations of each rule, in the order of first appearance."""
+    return dict(faults.group_by("rule", maintain_order=True).len().iter_rows())
+
+
+def refuse(faults: pl.DataFrame, actions: Mapping[str, Action], labels: Sequence[str]) -> None:
+    """Raise DataError if a rule is violated whose action is neither drop nor report.
+
+    The message names every such rule and lists up to 20 violations.
+    """
+    fatal = faults.filter(~pl.col("rule").is_in([rule for rule, action in actions.items() if action != "fail"]))
+    if fatal.is_empty():
+        return
+    lines = [_headline(fatal), *_details(fatal)]
+    if fatal.height > SHOWN:
+        lines.append(f"and {fatal.height - SHOWN:,} more")
+    if UNKNOWN_LABEL in counts(fatal):
+        lines.append(f"known labels: {', '.join(labels[:SHOWN])}{', …' if len(labels) > SHOWN else ''}")
+    raise DataError("\n".join(lines))
+
+
+def _headline(fatal: pl.DataFrame) -> str:
+    files = fatal["file"].drop_nulls().unique(maintain_order=True).to_list()
+    place = (
+        "the corpus" if not files else files[0] if len(files) == 1 else f"{len(files)} files ({', '.join(files[:3])}…)"
+    )
+    broken = ", ".join(f"{number:,} × {rule}" for rule, number in counts(fatal).items())
+    choices = [f"validate.{SETTINGS[rule]}" for rule in counts(fatal) if rule in SETTINGS]
+    remedy = f", or set {', '.join(choices)} to drop or report" if choices else ""
+    return f"{fatal.height:,} fault{'s' * (fatal.height > 1)} in {place}: {broken}; correct the data{remedy}"
+
+
+def _details(fatal: pl.DataFrame) -> list[str]:
+    """Describe up to 20 violations, with every rule represented, in the order of the rows."""
+    turn = fatal.with_columns(turn=pl.int_range(pl.len()).over("rule"))
+    shown = turn.sort("turn", maintain_order=True).head(SHOWN).sort("row", nulls_last=True, maintain_order=True)
+    return [_detail(fault) for fault in shown.iter_rows(named=True)]
+
+
+def _detail(fault: Mapping[str, object]) -> str:
+    place = "" if fault["file"] is None else f"{fault['file']}:{fault['line']} "
+    value = "" if fault["value"] is None else f"={json.dumps(fault['value'], ensure_ascii=False)}"
+    return f"{place}{fault['column']}{value} {fault['rule']}"

@@ -1,0 +1,143 @@
+"""Evaluation of one system from its predictions, the gold labels and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from epigram.core.errors import ParameterError
+from epigram.core.settings import EvaluateSettings
+from epigram.evaluation.arrays import Floats
+from epigram.evaluation.calibration import calibrate, confidences, reliability
+from epigram.evaluation.intervals import macro_f1_interval, score_interval
+from epigram.evaluation.metrics import class_scores, mean, per_class
+from epigram.evaluation.mistakes import surest_mistakes
+from epigram.evaluation.results import (
+    Alone,
+    Calibration,
+    ClassScores,
+    Cost,
+    Evaluation,
+    Metrics,
+    Predictions,
+    SeedMetrics,
+)
+from epigram.evaluation.scoring import SCORE, Judged, thresholds
+from epigram.evaluation.slices import slices
+from epigram.evaluation.splits import Beside, Said, Split, Target, beside
+from epigram.evaluation.token_metrics import sentence_f1, token_metrics
+
+
+def evaluate_system(
+    name: str,
+    target: Target,
+    *,
+    seeds: Sequence[int],
+    dev: Split,
+    test: Split,
+    dev_said: Said,
+    test_said: Said,
+    costs: Sequence[Cost],
+    settings: EvaluateSettings,
+    alone: Sequence[list[Alone]] | None = None,
+) -> Evaluation:
+    """Return all metrics of one system from its predictions; `seeds`, `costs` and `alone` have one entry per seed.
+
+    Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
+    """
+    for split, said in ((dev, dev_said), (test, test_said)):
+        _check(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
+    cuts = thresholds(target.task, dev.labels, dev_said.probabilities)
+    on_dev, on_test = beside(target, dev, dev_said, cuts), beside(target, test, test_said, cuts)
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], cuts, on_dev, on_test, settings)
+    kept = {**_kept("dev", dev, dev_said), **_kept("test", test, test_said)}
+    return Evaluation(
+        metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
+        predictions=Predictions(**kept, test_in_train=test.in_train),
+    )
+
+
+def _check(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[int, int, int]) -> None:
+    if probabilities.shape != shape:
+        raise ValueError(f"{name}: probabilities are {probabilities.shape}, not {shape}")
+    for seed, values in zip(seeds, probabilities, strict=True):
+        if not np.isfinite(values).all():
+            raise ParameterError(
+                f"systems.{name}: seed {seed} predicts values that are not numbers: its training diverged; "
+                f"lower its learning rate"
+            )
+
+
+def _kept(split: str, truth: Split, said: Said) -> dict[str, Any]:
+    """Return the fields of `Predictions` for one split."""
+    probabilities = np.ascontiguousarray(said.probabilities, dtype=np.float32)
+    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
+    if truth.words is not None:
+        words = {"labels": truth.words.labels, "offsets": truth.words.offsets, "predictions": said.words}
+        known |= {f"word_{name}": array for name, array in words.items()}
+    return {f"{split}_{name}": array for name, array in known.items()}
+
+
+def _per_seed(
+    seeds: Sequence[int],
+    costs: Sequence[Cost],
+    alone: Sequence[list[Alone]],
+    cuts: Floats,
+    dev: Beside,
+    test: Beside,
+    settings: EvaluateSettings,
+) -> list[SeedMetrics]:
+    columns: dict[str, Sequence[Any]] = {
+        "seed": seeds,
+        "dev": dev.texts.scores(),
+        "test": test.texts.scores(),
+        "dev_score": dev.ranked.scores().tolist(),
+        "test_score": test.ranked.scores().tolist(),
+        "calibration": _calibrations(dev.texts, test.texts, settings.bins),
+        "cost": costs,
+        "thresholds": cuts.tolist(),
+        "dev_tokens": dev.token_scores(),
+        "test_tokens": test.token_scores(),
+        "alone": alone,
+    }
+    return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+
+
+def _calibrations(dev: Judged, test: Judged, bins: int) -> list[Calibration]:
+    pairs = zip(dev.probabilities, test.probabilities, strict=True)
+    return [calibrate(test.task, dev_p, dev.gold, test_p, test.gold, bins) for dev_p, test_p in pairs]
+
+
+def _metrics(
+    name: str, target: Target, dev: Beside, test: Beside, seeds: list[SeedMetrics], settings: EvaluateSettings
+) -> Metrics:
+    drawn: dict[str, Any] = {"resamples": settings.resamples, "confidence": settings.confidence}
+    texts, truth = test.texts, test.truth
+    return Metrics(
+        system=name,
+        task=target.task,
+        score="token_f1" if target.tokens_only else SCORE[target.task],
+        confidence=settings.confidence,
+        labels=list(target.labels),
+        seeds=seeds,
+        dev=mean([seed.dev for seed in seeds]),
+        test=mean([seed.test for seed in seeds]),
+        dev_score=score_interval(dev.ranked, **drawn),
+        test_score=score_interval(test.ranked, **drawn),
+        test_macro_f1=macro_f1_interval(texts, **drawn),
+        classes=_classes(target.labels, texts),
+        confusion=texts.confusion().sum(0).tolist() if target.task == "single" else [],
+        calibration=mean([seed.calibration for seed in seeds]),
+        reliability=reliability(*confidences(target.task, texts.probabilities, texts.gold), settings.bins),
+        slices=slices(test.ranked, truth.texts, truth.in_train, **drawn),
+        mistakes=surest_mistakes(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
+        tokens=token_metrics(test, seeds, **drawn),
+        **sentence_f1(target, test, **drawn),
+    )
+
+
+def _classes(labels: Sequence[str], test: Judged) -> list[ClassScores]:
+    support = test.gold.sum(0)
+    return class_scores(labels, per_class((test.predicted & test.gold).sum(1), test.predicted.sum(1), support), support)

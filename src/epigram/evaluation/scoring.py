@@ -1,0 +1,92 @@
+"""Predicted labels from probabilities, and what each row adds to the score that ranks the systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epigram.evaluation import metrics, multilabel
+from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
+from epigram.evaluation.results import ScoreName, Scores, Task
+from epigram.evaluation.thresholds import tuned_thresholds
+
+SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
+
+    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN.
+    """
+
+    gained: Floats
+    possible: Floats
+
+    def scores(self) -> Floats:
+        """Return the score of every seed, (K,)."""
+        return ratio(self.gained.sum(1), self.possible.sum(1))
+
+    def rows(self, chosen: Bools) -> Outcomes:
+        """Return only the rows where `chosen` (N,) is true."""
+        return Outcomes(self.gained[:, chosen], self.possible[:, chosen])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Probabilities and predicted labels (K, N, C) of one split, with its gold labels (N, C)."""
+
+    task: Task
+    probabilities: Floats
+    predicted: Bools
+    gold: Bools
+
+    def outcomes(self) -> Outcomes:
+        """Return what each row adds to the score."""
+        hits = (self.gold & self.predicted).sum(-1).astype(float)
+        if self.task == "single":
+            return Outcomes(hits, np.ones_like(hits))
+        return Outcomes(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
+
+    def without(self, label: int) -> Judged:
+        """Return only the other labels, as a multi-label task."""
+        others = np.arange(self.gold.shape[1]) != label
+        return Judged("multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others])
+
+    def confusion(self) -> Ints:
+        """Return confusion matrices (K, C, C) of single-label predictions: rows are gold, columns predicted."""
+        gold, said = self.gold.argmax(-1), self.predicted.argmax(-1)
+        return np.stack([metrics.confusion(gold, seed, self.gold.shape[1]) for seed in said])
+
+    def scores(self) -> list[Scores]:
+        """Return the scores of every seed."""
+        if self.task == "single":
+            return [metrics.scores(matrix) for matrix in self.confusion()]
+        return [multilabel.scores(self.gold, seed) for seed in self.predicted]
+
+    def mean(self) -> Judged:
+        """Combine the seeds (K = 1): mean probabilities and the most likely label; multi-label: majority vote."""
+        votes = self.predicted.mean(0, keepdims=True)
+        probabilities = self.probabilities.mean(0, keepdims=True)
+        predicted = votes > 0.5 if self.task == "multi" else _likeliest(probabilities)
+        return Judged(self.task, probabilities, predicted, self.gold)
+
+
+def thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Floats:
+    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
+    if task == "single":
+        return np.zeros((len(dev_probabilities), 0))
+    return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
+
+
+def judge(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> Judged:
+    """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
+    if task == "multi":
+        return Judged(task, probabilities, probabilities > cuts[:, None], labels.astype(bool))
+    gold = np.arange(probabilities.shape[-1]) == labels[:, None]
+    return Judged(task, probabilities, _likeliest(probabilities), gold)
+
+
+def _likeliest(probabilities: Floats) -> Bools:
+    return np.asarray(np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None])

@@ -1,0 +1,131 @@
+"""Batches of an encoded view, and the context and input format of its models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from epigram.core.errors import ParameterError
+from epigram.models.batches import UNLABELLED, TextBatches
+from epigram.models.serialization import TextFrame, spelling_size
+from epigram.nn.layers.types import Context
+from epigram.text.encoded_dataset import View
+
+
+def length_of(view: View, max_length: int) -> int:
+    """Return `max_length`, or the length of the view's longest text with prompt and special tokens if that is less.
+
+    Raises ParameterError if prompt and special tokens leave no room for a text.
+    """
+    around = len(view.prefix_ids) + len(view.suffix_ids)
+    if max_length <= around:
+        raise ParameterError(
+            f"params.yaml: train.max_length was {max_length}: prompt and special tokens of the view {view.view} take "
+            f"{around}; set more, here or for the system"
+        )
+    return min(max_length, view.max_length + around)
+
+
+def frame_of(view: View, max_length: int) -> TextFrame:
+    """Return the input format of a view for a model that reads at most `max_length` tokens."""
+    return TextFrame(
+        language=view.language,
+        max_length=length_of(view, max_length),
+        prefix_ids=view.prefix_ids,
+        suffix_ids=view.suffix_ids,
+        pad_id=view.pad_id,
+        unk_id=view.unk_id,
+        mask_id=view.mask_id,
+        vocabulary=view.vocabulary,
+        characters=view.characters,
+        token_labels=view.token_labels,
+        plain_class=_plain_class(view),
+    )
+
+
+def context_of(view: View, max_length: int, pretrained: Path | None = None) -> Context:
+    """Return what the view determines for every model on it; the context has a mask id only if the view has a prompt.
+
+    `pretrained` is the folder of an encoder that was pretrained on the view.
+    """
+    prompted = view.prefix_ids.count(-1 if view.mask_id is None else view.mask_id) > 1
+    return Context(
+        vocabulary=view.vocabulary,
+        classes=len(view.labels),
+        labels=tuple(view.labels),
+        multi=view.task == "multi",
+        max_length=length_of(view, max_length),
+        unk_id=view.unk_id,
+        mask_id=view.mask_id if prompted else None,
+        prefix_ids=tuple(view.prefix_ids),
+        pos_weight=torch.tensor(view.pos_weight()),
+        label_counts=_label_counts(view),
+        token_labels=tuple(view.token_labels),
+        plain_class=_plain_class(view),
+        characters=spelling_size(view.characters),
+        vectors=None if view.vectors is None else torch.tensor(view.vectors_array()),
+        checkpoint=view.checkpoint,
+        pretrained=pretrained,
+    )
+
+
+def _label_counts(view: View) -> torch.Tensor | None:
+    """Return the number of training texts with each label (C,), if a text may have several."""
+    return torch.from_numpy(view.split("train").labels.sum(0, dtype=np.int64)) if view.task == "multi" else None
+
+
+def _plain_class(view: View) -> int:
+    """Return the class whose training texts have the smallest share of tokens with a label other than the default."""
+    part = view.split("train")
+    if part.token_labels is None or view.task == "multi":
+        return 0
+    text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
+    of = np.asarray(part.labels)[text]
+    marked, tokens = (np.bincount(of[part.token_labels >= least], minlength=len(view.labels)) for least in (1, 0))
+    # a class without labelled tokens in train is chosen only if there is no other
+    return int(np.where(tokens > 0, marked / np.maximum(tokens, 1), np.inf).argmin())
+
+
+def batches_of(
+    view: View,
+    split: str,
+    frame: TextFrame,
+    device: torch.device | str = "cpu",
+    *,
+    shown: tuple[float, int] = (1.0, 0),
+) -> TextBatches:
+    """Return one split of a view on `device`.
+
+    `shown` is the share of its texts that keep their token labels, and a seed.
+    """
+    part = view.split(split)
+    return TextBatches.framed(
+        frame,
+        part.ids,
+        part.offsets,
+        labels=part.labels,
+        token_labels=None if part.token_labels is None else _shown(part.token_labels, part.offsets, *shown),
+        spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),
+        device=device,
+    )
+
+
+def _shown(token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int16]:
+    """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the others."""
+    count = len(offsets) - 1
+    kept = np.random.default_rng(seed).permutation(count) < round(share * count)
+    return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
+
+
+def cut_short(view: View, frame: TextFrame, split: str) -> int:
+    """Return the number of texts of a split that are longer than the model reads."""
+    room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
+    return int((np.diff(view.split(split).offsets) > room).sum())
+
+
+def device_of() -> torch.device:
+    """Return the GPU if there is one, otherwise the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

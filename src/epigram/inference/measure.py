@@ -1,0 +1,108 @@
+"""Predictions, cost and speed of a final model on dev and test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from epigram.core.files import read_json
+from epigram.evaluation.arrays import Ints
+from epigram.evaluation.results import Alone, Cost
+from epigram.evaluation.splits import Said
+from epigram.evaluation.word_predictions import Words, word_predictions
+from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import parameters
+from epigram.models.complexity import flops, milliseconds
+from epigram.models.precision import Precision, lowered, products
+from epigram.models.predict import Predicted, predict
+from epigram.models.serialization import load
+from epigram.text.encoded_dataset import Split, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Predictions of a model for dev and test, its cost, and its speed on this machine.
+
+    `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
+    for texts without a marked word.
+    """
+
+    dev: Predicted
+    test: Predicted
+    alone: list[Alone]
+    plain: int
+    cost: Cost
+    speed: dict[str, float]
+
+
+def measure(folder: Path, view: View, timing_texts: int) -> Measured:
+    """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed."""
+    saved, facts = load(folder), read_json(folder / "manifest.json")
+    torch.set_num_threads(facts["training"]["threads"])
+    precision: Precision = facts["training"]["precision"]
+    device = device_of()
+    model = saved.model.to(device)
+    dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
+    cost = Cost(
+        parameters=parameters(model),
+        parameters_full=facts["parameters_full"],
+        depth=model.depth or None,
+        depth_full=facts["depth_full"] or None,
+        flops=flops(model.cpu(), dev.median_length, saved.frame),
+    )
+    model = model.to(device) if precision == "fp32" else lowered(model.to(device))
+    said = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
+    return Measured(
+        dev=said["dev"],
+        test=said["test"],
+        alone=_alone(model, said, view),
+        plain=saved.frame.plain_class,
+        cost=cost,
+        speed=speed(model, dev, timing_texts, precision),
+    )
+
+
+def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]:
+    names = getattr(getattr(model, "head", None), "alone", ())  # a linear SVM has no separate head
+    if not names:
+        return []
+    dev, test = (predicted.scores(np.array(view.split(name).labels)) for name, predicted in said.items())
+    return [Alone(name=name, dev=on_dev, test=on_test) for name, on_dev, on_test in zip(names, dev, test, strict=True)]
+
+
+def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> Said:
+    """Combine the predictions of all seeds for a split, with word labels if corpus and system label words."""
+    words = [_words(seed, part, truth) for seed in seeds]
+    labelled = [each for each in words if each is not None]
+    return Said(
+        probabilities=np.stack([seed.probabilities for seed in seeds]), words=np.stack(labelled) if labelled else None
+    )
+
+
+def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | None:
+    if truth is None or predicted.tokens is None or predicted.counts is None or part.words is None:
+        return None
+    return word_predictions(
+        predicted.tokens,
+        predicted.counts,
+        token_offsets=np.array(part.offsets),
+        token_words=np.array(part.words),
+        word_offsets=truth.offsets,
+    )
+
+
+def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> dict[str, float]:
+    """Return the median milliseconds of one text at a time, and texts per second in batches, on development texts."""
+    rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
+    with torch.inference_mode(), products(precision, texts.device):
+        one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
+    start = time.perf_counter()
+    predict(model, texts, precision=precision)
+    return {"ms_per_text": one, "texts_per_second": len(texts) / (time.perf_counter() - start)}

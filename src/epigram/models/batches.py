@@ -1,0 +1,183 @@
+"""Batches of texts of similar length, gathered by index from flat arrays on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from epigram.core.ragged import within
+from epigram.models.serialization import TextFrame
+from epigram.nn.layers.types import Tokens
+
+Rows = NDArray[np.int64]
+UNLABELLED = -1
+POOL = 64  # batches per pool; the texts of a pool are sorted together
+SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
+
+
+class Spellings:
+    """Characters of all tokens in one array: token t has `characters[offsets[t] : offsets[t + 1]]`."""
+
+    def __init__(self, characters: NDArray[Any], offsets: NDArray[Any], device: torch.device | str) -> None:
+        self.characters = torch.from_numpy(np.append(characters, 0).astype(np.int64)).to(device)
+        self.offsets = torch.from_numpy(np.append(offsets, offsets[-1]).astype(np.int64)).to(device)
+
+    def gather(self, index: Tensor, inside: Tensor) -> Tensor:
+        """Return the characters (B, L, W) of the tokens `index` (B, L), padded with 0 to the W of the longest token.
+
+        Positions where `inside` (B, L) is False get no characters.
+        """
+        starts = self.offsets[index]
+        counts = torch.where(inside, self.offsets[index + 1] - starts, 0)
+        place = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
+        characters = self.characters[(starts.unsqueeze(-1) + place).clamp(max=len(self.characters) - 1)]
+        return torch.where(place < counts.unsqueeze(-1), characters, 0)
+
+
+class TextBatches:
+    """Texts as one flat tensor of token ids; each batch is a gather, without parsing and without copying lists.
+
+    `ids` (T,) and `offsets` (N + 1,) hold the texts only. `prefix` (prompt) and `suffix` are put around each text, and
+    the text is truncated so that the whole fits `max_length`; prompt and special tokens are never truncated. An empty
+    text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED` for a token without
+    one. `spelling` is the pair of arrays that `Spellings` takes. Raises ValueError if `max_length` leaves no room for
+    text.
+    """
+
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        offsets: NDArray[Any],
+        *,
+        prefix: list[int],
+        suffix: list[int],
+        max_length: int,
+        pad_id: int,
+        unk_id: int,
+        labels: NDArray[Any] | None = None,
+        token_labels: NDArray[Any] | None = None,
+        spelling: tuple[NDArray[Any], NDArray[Any]] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        room = max_length - len(prefix) - len(suffix)
+        if room < 1:
+            raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
+        self.ids = torch.from_numpy(np.append(ids, unk_id).astype(np.int64)).to(device)
+        counts = np.minimum(np.diff(offsets), room)
+        starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text points to the unknown token at the end
+        self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
+        self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
+        self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
+        self.suffix = torch.tensor(suffix, dtype=torch.int64, device=device)
+        self.labels = None if labels is None else torch.from_numpy(np.array(labels)).to(device)
+        self.token_labels: Tensor | None = None
+        if token_labels is not None:
+            flat = np.append(token_labels, UNLABELLED).astype(np.int64)
+            self.token_labels = torch.from_numpy(flat).to(device)
+        self.spellings = None if spelling is None else Spellings(*spelling, device)
+        self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
+        self.pad_id, self.device = pad_id, torch.device(device)
+
+    @classmethod
+    def framed(cls, frame: TextFrame, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
+        """Return the texts in the input format `frame` of a model; `more` is passed to the constructor."""
+        return cls(
+            ids,
+            offsets,
+            prefix=frame.prefix_ids,
+            suffix=frame.suffix_ids,
+            max_length=frame.max_length,
+            pad_id=frame.pad_id,
+            unk_id=frame.unk_id,
+            **more,
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def median_length(self) -> int:
+        """Tokens of the median text, prompt and special tokens included, rounded down; FLOPs are counted for it."""
+        return int(np.median(self.lengths))
+
+    def gather(self, rows: Rows) -> Tokens:
+        """Return the texts `rows` (B,) as ids and mask (B, L), where L is the length of the longest one."""
+        index = torch.from_numpy(rows).to(self.device)
+        counts, starts = self.counts[index], self.starts[index]
+        before, after = len(self.prefix), len(self.suffix)
+        width = int(self.lengths[rows].max())
+        place = torch.arange(width, device=self.device)  # (L,)
+        own = place - before
+        inside = (own >= 0) & (own < counts[:, None])  # (B, L)
+        flat = (starts[:, None] + own).clamp(0, len(self.ids) - 1)
+        ids = torch.where(inside, self.ids[flat], self.pad_id)
+        ids[:, :before] = self.prefix
+        if after:
+            tail = before + counts[:, None] + torch.arange(after, device=self.device)
+            ids.scatter_(1, tail, self.suffix.expand(len(rows), -1))
+        return Tokens(
+            ids,
+            place < (counts + before + after)[:, None],
+            characters=None if self.spellings is None else self.spellings.gather(flat, inside),
+            labels=None if self.token_labels is None else torch.where(inside, self.token_labels[flat], UNLABELLED),
+        )
+
+    def targets(self, rows: Rows) -> Tensor:
+        """Return the labels of `rows`."""
+        assert self.labels is not None
+        return self.labels[torch.from_numpy(rows).to(self.device)]
+
+    def own_tokens(self, rows: Rows, shape: torch.Size) -> Tensor:
+        """Return the mask (B, L) of the texts' own tokens in a batch: not prompt, special tokens or padding."""
+        place = torch.arange(shape[1], device=self.device) - len(self.prefix)
+        counts = self.counts[torch.from_numpy(rows).to(self.device)]
+        return (place >= 0) & (place < counts[:, None])
+
+    def read_labels(self) -> NDArray[np.int64] | None:
+        """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
+        if self.token_labels is None:
+            return None
+        counts = self.counts.cpu().numpy()
+        places = np.repeat(self.starts.cpu().numpy(), counts) + within(counts)
+        found: NDArray[np.int64] = self.token_labels.cpu().numpy()[places]
+        return found
+
+    def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
+        """Return all rows in a new order as batches of similar length.
+
+        Random pools of rows are sorted by length times 1 ± SPREAD, then the batches are shuffled. Length can reveal the
+        label, so a batch of texts of one length has few of the labels. This costs accuracy if all texts fit into one
+        pool (docs/log.md). With more texts, the many steps average it out, so the spread is smaller.
+        """
+        order, pool = generator.permutation(len(self)), POOL * batch_size
+        spread = SPREAD * min(1.0, pool / len(order))
+        keys = self.lengths[order] * generator.uniform(1 - spread, 1 + spread, len(order))
+        batches = [
+            rows
+            for start in range(0, len(order), pool)
+            for rows in self._cut(_sorted(order, keys, slice(start, start + pool)), batch_size, max_tokens)
+        ]
+        return [batches[i] for i in generator.permutation(len(batches))]
+
+    def in_order(self, batch_size: int, max_tokens: int) -> Iterator[Rows]:
+        """Return all rows once as batches for inference, the longest texts first."""
+        return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
+
+    def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:
+        """Cut rows, the longest last, into batches of at most `batch_size` texts and `max_tokens` padded tokens."""
+        end = len(rows)
+        while end > 0:
+            longest = int(self.lengths[rows[max(0, end - batch_size) : end]].max())
+            size = max(1, min(batch_size, max_tokens // longest))
+            yield rows[max(0, end - size) : end]
+            end -= size
+
+
+def _sorted(order: Rows, keys: NDArray[np.float64], pool: slice) -> Rows:
+    """Return the rows of a pool of `order`, sorted by their `keys`."""
+    return order[pool][np.argsort(keys[pool], kind="stable")]

@@ -1,0 +1,69 @@
+"""Text classifier: an encoder with a head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Encoded, Prediction, Tokens
+
+
+class Classifier(nn.Module):
+    """Text classifier with any encoder and any head. `multi`: a text may have several labels."""
+
+    def __init__(self, encoder: Encoder, head: nn.Module, *, multi: bool = False) -> None:
+        super().__init__()
+        self.encoder, self.head, self.multi = encoder, head, multi
+        self.dropped: list[int] = []  # dropped layers, each as an index into the layers left at that time
+
+    @property
+    def depth(self) -> int:
+        """Number of layers; 0 if the encoder has none."""
+        return self.encoder.depth
+
+    @property
+    def summed(self) -> bool:
+        """Whether the loss is the sum over the texts of a batch, as the head declares; otherwise it is their mean."""
+        return bool(getattr(self.head, "summed", False))
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) of a batch (B, L), and the loss if `labels` are given."""
+        encoded = self.encode(tokens)
+        prediction: Prediction = self.head(encoded, labels)
+        if prediction.loss is None or encoded.cost is None:
+            return prediction
+        cost = len(tokens.ids) * encoded.cost if self.summed else encoded.cost  # encoded.cost is a mean over texts
+        return replace(prediction, loss=prediction.loss + cost)
+
+    def encode(self, tokens: Tokens) -> Encoded:
+        """Return the hidden states of every layer for the head.
+
+        A head may replace the vectors of some tokens by its own in its method `prepare`.
+        """
+        prepare = getattr(self.head, "prepare", None)
+        encoded: Encoded = self.encoder(prepare(tokens, self.encoder) if prepare else tokens)
+        return encoded
+
+    def drop(self, layer: int) -> None:
+        """Drop one layer (0-based), and the head's classifier on that layer if it has one."""
+        self._shorten(layer)
+        drop = getattr(self.head, "drop", None)
+        if drop:
+            drop(layer)
+
+    def adapt(self, accuracies: list[float]) -> bool:
+        """Let a depth-controlling head act on the accuracies of its parts; return whether anything changed."""
+        adapt = getattr(self.head, "adapt", None)
+        return bool(adapt and adapt(self._shorten, accuracies))
+
+    def _shorten(self, layer: int) -> None:
+        self.encoder.drop(layer)
+        self.dropped.append(layer)
+
+
+def parameters(model: nn.Module, *, embeddings: bool = True) -> int:
+    """Return the number of weights; without `embeddings`, do not count embedding tables, as in the papers."""
+    table = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return sum(p.numel() for p in model.parameters() if embeddings or id(p) not in table)

@@ -1,0 +1,94 @@
+"""TF-IDF over token n-grams with a linear SVM: the baseline that every user should see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.ngrams import count_known, longest
+from epigram.nn.layers.types import Context, Prediction, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSvmConfig(Strict):
+    """Settings of the linear SVM.
+
+    `orders` are the lengths of the n-grams. An n-gram is kept if it occurs in at least `min_rows` training texts;
+    `features` limits their number, and the most frequent ones are kept. `penalty` is C of liblinear.
+    """
+
+    fitting: ClassVar[str] = "solver"
+
+    orders: list[Positive] = field(default_factory=lambda: [1, 2])
+    min_rows: Positive = 1
+    features: Positive = 1_000_000
+    penalty: Annotated[float, Range(gt=0.0)] = 1.0
+
+    def build(self, context: Context) -> LinearSvm:
+        """Return the untrained model.
+
+        Raises ValueError if the orders are not ascending and consecutive, or if the keys of their n-grams exceed 64
+        bits.
+        """
+        if not self.orders or self.orders != list(range(self.orders[0], self.orders[0] + len(self.orders))):
+            raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
+        if self.orders[-1] > (most := longest(context.vocabulary)):
+            raise ValueError(
+                f"encoder.orders was {self.orders}: with a vocabulary of {context.vocabulary:,} tokens orders up to "
+                f"{most} fit 64 bits: leave out those above"
+            )
+        return LinearSvm(self, context)
+
+
+class LinearSvm(nn.Module):
+    """One-vs-rest linear SVM on TF-IDF; one scale, fitted on dev, turns its margins into logits.
+
+    `epigram.training.fit_linear_svm` sets the weights; they are not trained by gradient descent.
+    """
+
+    depth = 0
+
+    def __init__(self, config: LinearSvmConfig, context: Context) -> None:
+        super().__init__()
+        self.config = config
+        self.orders = (config.orders[0], config.orders[-1])
+        self.vocabulary, self.classes, self.multi = context.vocabulary, context.classes, context.multi
+        self.install(torch.zeros(0, dtype=torch.int64), torch.zeros(0), torch.zeros(0, context.classes))
+
+    def install(
+        self, keys: Tensor, idf: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float = 1.0
+    ) -> None:
+        """Set the fitted n-gram `keys` (F,), sorted, `idf` (F,), `weight` (F, C), `bias` (C,) and `scale`."""
+        self.register_buffer("keys", keys)
+        self.register_buffer("idf", idf.float())
+        self.weight = nn.Parameter(weight.float(), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(self.classes) if bias is None else bias.float(), requires_grad=False)
+        self.register_buffer("scale", torch.tensor(float(scale)))
+        self.keys: Tensor
+        self.idf: Tensor
+        self.scale: Tensor
+
+    def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> Any:
+        """Load the state of a saved SVM with any number of features."""
+        self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
+
+    def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the known n-grams as (row (K,), feature (K,), TF-IDF value (K,)); each row has unit L2 norm."""
+        row, feature, count = count_known(tokens, self.keys, self.vocabulary, self.orders)
+        value = (1 + count.float().log()) * self.idf[feature]  # sublinear term frequency
+        squares = torch.zeros(len(tokens.ids), device=value.device).index_add_(0, row, value.square())
+        return row, feature, value / squares.clamp(min=1e-12).sqrt()[row]
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        """Return scaled margins (B, C) as logits, and the loss if `labels` are given."""
+        row, feature, value = self.features(tokens)
+        margin = self.bias.expand(len(tokens.ids), -1).clone()
+        margin.index_add_(0, row, self.weight[feature] * value.unsqueeze(1))
+        logits = margin * self.scale
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

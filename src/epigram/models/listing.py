@@ -1,0 +1,104 @@
+"""List of all systems with their tasks and numbers of parameters, found by building each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from epigram.core.errors import ParameterError
+from epigram.models.classifier import parameters
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.nn.layers.types import Context, Tokens
+
+MASK = 4
+REFERENCE = Context(
+    vocabulary=5_000,
+    classes=2,
+    max_length=128,
+    labels=("plain", "marked"),
+    characters=100,
+    mask_id=MASK,
+    prefix_ids=(2, MASK, MASK),
+    pos_weight=torch.ones(5_000),
+)
+TOKENS = replace(REFERENCE, token_labels=("O", "X"))
+WHOLE_TEXTS = {
+    "single": REFERENCE,
+    "multi": replace(REFERENCE, multi=True, label_counts=torch.ones(2, dtype=torch.int64)),
+}
+CONTEXTS = {**WHOLE_TEXTS, "tokens": TOKENS}
+CAPTION = (
+    f"parameters: for a vocabulary of {REFERENCE.vocabulary:,}, {REFERENCE.classes} classes and texts of "
+    f"{REFERENCE.max_length} tokens; pretrained encoders as they are without a checkpoint"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """One registered system.
+
+    `tasks` are some of single, multi and tokens. `parameters` is None if the number depends on the training data.
+    """
+
+    system: str
+    tasks: tuple[str, ...]
+    view: str
+    parameters: int | None
+    paper: str
+    about: str
+
+
+def listed() -> Iterator[Listed]:
+    """Yield every registered system, in the order of the registry."""
+    torch.set_num_threads(1)  # models of this size gain nothing from more threads
+    for recipe in RECIPES.values():
+        asked = CONTEXTS if _labels_tokens(recipe) else WHOLE_TEXTS
+        built = {task: model for task, context in asked.items() if (model := _built(recipe, context)) is not None}
+        yield Listed(
+            system=recipe.name,
+            tasks=tuple(built),
+            view=recipe.view,
+            parameters=None if recipe.fitting == "solver" else parameters(next(iter(built.values()))),
+            paper=recipe.paper,
+            about=recipe.about,
+        )
+
+
+def _built(recipe: Recipe, context: Context) -> nn.Module | None:
+    """Build the model on the meta device; return None if the recipe refuses the task."""
+    try:
+        with torch.device("meta"):
+            return recipe.build(context)
+    except ParameterError:
+        return None
+
+
+def _labels_tokens(recipe: Recipe) -> bool:
+    small = replace(TOKENS, vocabulary=16, pos_weight=torch.ones(16))
+    try:
+        return labels_tokens(recipe.build(small), small)
+    except ParameterError:
+        return False
+
+
+@torch.inference_mode()
+def labels_tokens(model: nn.Module, context: Context) -> bool:
+    """Return whether the model predicts token labels, by running it on one short text."""
+    ids = torch.tensor([[*context.prefix_ids, 5, 6, 7]])
+    spelling = torch.full((*ids.shape, 3), 2)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
+    return model.eval()(tokens).tokens is not None
+
+
+def compact(number: int | None) -> str:
+    """Return a number in short form, such as 1.2 M for 1,186,818."""
+    if number is None:
+        return "by the data"
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if round(number / size, 1) >= 1:
+            return f"{number / size:.1f} {unit}"
+    return str(number)

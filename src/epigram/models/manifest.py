@@ -1,0 +1,91 @@
+"""manifest.json of a model folder: facts about the model, and the SHA-256 of every other file of the folder.
+
+The signature file is the only one that is not listed, because it also covers the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import fits, shown
+from epigram.core.errors import DataError, InputMissingError, TryAgainError
+from epigram.core.files import read_json, sha256, write_json
+
+MANIFEST, SIGNATURE = "manifest.json", "model.sig"
+
+
+def write(folder: Path, facts: dict[str, Any]) -> None:
+    """Write the manifest of a complete `folder`: `facts` and the checksums of all its files."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
+    write_json(folder / MANIFEST, {**facts, "sha256": {name: sha256(folder / name) for name in names}})
+
+
+def facts_of(folder: Path) -> dict[str, Any]:
+    """Return the facts of the manifest, without the checksums."""
+    return {name: value for name, value in read_json(folder / MANIFEST).items() if name != "sha256"}
+
+
+def verify(folder: Path) -> set[str]:
+    """Check `folder` against its manifest and return the names of the listed files.
+
+    The folder must contain these files unchanged, and no others: an unlisted file has no checksum, and a library could
+    read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
+    """
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
+    for name in ("config.json", MANIFEST):
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder} is not a saved model, or not whole: it has no {name}")
+    digests = _digests(folder)
+    for name, digest in digests.items():
+        if not (folder / name).is_file():
+            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
+        if sha256(folder / name) != digest:
+            raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
+    return set(digests)
+
+
+@contextmanager
+def unchanged(folder: Path) -> Iterator[None]:
+    """Raise TryAgainError if a file of `folder`, or the folder that a link points to, changes during the block.
+
+    After such a change, the files that were read may differ from the files that were checked. For example, a promotion
+    may have moved the link to another model.
+    """
+    before = _stamps(folder)
+    try:
+        yield
+    finally:
+        if _stamps(folder) != before:
+            raise TryAgainError(f"{folder} changed while it was read: try again")
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    """Return name, inode, size and modification time of the folder and its files, without those that do not exist."""
+    stamps = []
+    for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
+        with suppress(OSError):
+            found = path.stat()
+            stamps.append((path.name, found.st_ino, found.st_size, found.st_mtime_ns))
+    return stamps
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the checksums by file name; every name is that of an entry of the folder."""
+    manifest = read_json(folder / MANIFEST)
+    digests = manifest.get("sha256") if isinstance(manifest, dict) else None
+    if not isinstance(digests, dict) or not fits(digests, dict[str, str]):
+        raise DataError(f"{folder}/{MANIFEST} names no checksums: restore the folder")
+    found = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
+    if unlisted := sorted(found - digests.keys()):
+        name = shown(unlisted[0])
+        raise DataError(f"{folder}/{name} is not listed in {MANIFEST}: remove it, or train the model again")
+    for name in digests:
+        if Path(name).name != name:
+            raise DataError(f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name: restore the folder")
+        if name not in found:  # not is_file(), which fails for a name that is too long
+            raise InputMissingError(f"{folder}/{shown(name)} is missing: the model's folder is not whole, restore it")
+    return dict(digests)

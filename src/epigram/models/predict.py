@@ -1,0 +1,141 @@
+"""Predictions for many texts, and their scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from epigram.core.errors import ParameterError
+from epigram.core.ragged import within
+from epigram.models.batches import TextBatches
+from epigram.models.precision import Precision, products
+
+AT_ONCE = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
+AT_ONCE_ON_GPU = 256, 32_768
+Array = NDArray[np.float32]
+Judged = Literal["sentence", "token", "mean"]  # labels that judge a model: of texts, of tokens, or both
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for N texts: `logits` (N, C), and `parts` (K, N, C) if the head has several classifiers.
+
+    `multi`: a text may have several labels, and each logit is independent. `tokens` (T, S) are the probabilities of the
+    texts' own tokens, one text after the other, if the head labels tokens. `counts` (N,) are the tokens read per text.
+    """
+
+    logits: Array
+    parts: Array | None
+    multi: bool = False
+    tokens: Array | None = None
+    counts: NDArray[np.int64] | None = None
+
+    @property
+    def probabilities(self) -> Array:
+        """Softmax of the logits, or their sigmoid if a text may have several labels, (N, C)."""
+        if self.multi:
+            with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
+                return np.asarray(1 / (1 + np.exp(-self.logits)))
+        shifted = np.exp(self.logits - self.logits.max(1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(1, keepdims=True))
+
+    def score(self, labels: NDArray[np.integer]) -> float:
+        """Return the accuracy, or the micro-F1 at 0.5 if a text may have several labels."""
+        return self._score(self.logits, labels)
+
+    def token_score(self, labels: NDArray[np.integer] | None) -> float:
+        """Return the micro-F1 of the token labels (T,) other than the default, which is 0.
+
+        Raises ParameterError if the labels or the predictions of tokens are missing.
+        """
+        if self.tokens is None or labels is None:
+            lacks = "the data have" if labels is None else "this system gives"
+            raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {lacks} none: set it to sentence")
+        known = labels >= 0
+        said, gold = self.tokens.argmax(1)[known], labels[known]
+        hits = ((said == gold) & (gold > 0)).sum()
+        return float(2 * hits / max(1, (said > 0).sum() + (gold > 0).sum()))
+
+    def scores(self, labels: NDArray[np.integer]) -> list[float]:
+        """Return the score of each part: α of the depth controller."""
+        assert self.parts is not None
+        return [self._score(part, labels) for part in self.parts]
+
+    def loss(self, labels: NDArray[np.integer]) -> float:
+        """Return the mean negative log-likelihood of `labels`: class indices (N,) or indicators (N, C)."""
+        p = np.clip(self.probabilities, 1e-7, 1 - 1e-7)
+        if self.multi:
+            return float(-np.where(labels > 0, np.log(p), np.log1p(-p)).mean())
+        return float(-np.log(p[np.arange(len(labels)), labels]).mean())
+
+    def _score(self, logits: Array, labels: NDArray[np.integer]) -> float:
+        if not self.multi:
+            return float((logits.argmax(-1) == labels).mean())
+        said, gold = logits > 0, labels > 0
+        return float(2 * (said & gold).sum() / max(1, said.sum() + gold.sum()))
+
+
+def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float:
+    """Return the score on labelled `texts` by which a model is selected."""
+    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    if judged == "sentence":
+        return predicted.score(labels)
+    tokens = predicted.token_score(texts.read_labels())
+    return tokens if judged == "token" else (tokens + predicted.score(labels)) / 2
+
+
+def score_name(judged: Judged, *, multi: bool) -> str:
+    """Return the name of the score that `dev_score` returns, for messages and reports."""
+    texts = "micro-F1 at 0.5" if multi else "accuracy"
+    return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[judged]
+
+
+@torch.inference_mode()
+def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
+    """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
+    if model.training:
+        model.eval()
+    rows, logits, parts, tokens = [], [], [], []
+    with products(precision, texts.device):  # around all batches, so that weights are converted once
+        for batch in texts.in_order(*(AT_ONCE if texts.device.type == "cpu" else AT_ONCE_ON_GPU)):
+            prediction = model(texts.gather(batch))
+            rows.append(batch)
+            logits.append(prediction.logits.float().cpu().numpy())
+            if prediction.parts is not None:
+                parts.append(prediction.parts.float().cpu().numpy())
+            if prediction.tokens is not None:
+                own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
+                tokens.append(own.float().softmax(-1).cpu().numpy())
+    order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
+    return Predicted(
+        _restored(logits, order, 0),
+        _restored(parts, order, 1) if parts else None,
+        bool(getattr(model, "multi", False)),
+        _restored(tokens, token_order(order, counts), 0) if tokens else None,
+        counts,
+    )
+
+
+def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of the tokens of the texts `order` (N,) once texts are in order.
+
+    Text n has `counts[n]` tokens.
+    """
+    starts, many = (np.cumsum(counts) - counts)[order], counts[order]
+    places: NDArray[np.int64] = np.repeat(starts, many) + within(many)
+    return places
+
+
+def _restored(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:
+    joined = np.concatenate(pieces, axis)
+    out = np.empty_like(joined)
+    if axis == 0:
+        out[order] = joined
+    else:
+        out[:, order] = joined
+    return out

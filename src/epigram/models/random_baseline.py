@@ -1,0 +1,78 @@
+"""Random baseline: predictions drawn by the class frequencies of the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from epigram.core.config_types import Strict
+from epigram.nn.layers.hashing import mix
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.types import Context, Prediction, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceConfig(Strict):
+    """Configuration of the random baseline, which has no settings."""
+
+    fitting: ClassVar[str] = "counting"
+
+    def build(self, context: Context) -> Chance:
+        """Return the model before its frequencies are set."""
+        return Chance(self, context)
+
+
+class Chance(nn.Module):
+    """Random baseline: the logits are the log frequency of each class plus Gumbel noise.
+
+    The class with the highest logit is therefore a draw by frequency. With several labels per text, the logits are the
+    log odds of each label plus logistic noise, so each label is drawn by its own frequency. The noise is a hash of the
+    seed and the text: a text gets the same prediction in every batch, and another seed gives other predictions. If the
+    data have token labels, each token's label is drawn with equal probability for all labels.
+    """
+
+    depth = 0
+
+    def __init__(self, config: ChanceConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.classes, self.multi = config, context.classes, context.multi
+        self.token_classes = len(context.token_labels)
+        self.register_buffer("frequency", torch.full((context.classes,), 1 / context.classes))
+        self.register_buffer("seed", torch.tensor(0))
+        self.frequency: Tensor
+        self.seed: Tensor
+
+    def install(self, frequency: Tensor, seed: int) -> None:
+        """Set the share (C,) of the training texts that have each label, and the seed of the draws."""
+        self.frequency, self.seed = frequency.to(self.frequency), self.seed.new_tensor(seed)
+
+    def draws(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Return uniform float64 numbers in (0, 1): for the classes (B, C) and for the token labels (B, L, S)."""
+        place = mix(torch.arange(tokens.ids.shape[1], device=tokens.ids.device))
+        text = (mix(tokens.ids + place) * tokens.valid).sum(1)  # (B,), independent of the padding
+        each = mix(text.unsqueeze(1) + place)  # (B, L)
+        return self._uniform(text, self.classes), self._uniform(each, self.token_classes)
+
+    def _uniform(self, keys: Tensor, count: int) -> Tensor:
+        """Return `count` uniform numbers for each key, (..., `count`)."""
+        # one number per seed and class
+        streams = self.seed * count + torch.arange(count, device=keys.device)
+        bits = mix(keys.unsqueeze(-1) + mix(streams)) & (2**52 - 1)
+        return (bits.double() + 0.5) / 2**52
+
+    def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
+        """Return noisy logits (B, C) and token logits (B, L, S), and the loss of the texts if `labels` are given."""
+        (u, each), p = self.draws(tokens), self.frequency.double().clamp(1e-9, 1 - 1e-9)
+        noisy = p.logit() + u.logit() if self.multi else p.log() + gumbel(u)
+        logits, loss = noisy.float(), None
+        if labels is not None:
+            loss = classification_loss(logits, labels)
+        return Prediction(logits, loss, tokens=gumbel(each).float() if self.token_classes else None)
+
+
+def gumbel(u: Tensor) -> Tensor:
+    """Return Gumbel noise from uniform numbers `u`; the arg max of p.log() + noise is a draw from p."""
+    return -(-u.log()).log()

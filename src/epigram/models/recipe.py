@@ -1,0 +1,154 @@
+"""Recipe of a system: a text view, an encoder, a head and training defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, cast
+
+from torch import nn
+
+from epigram.core.config_types import nearest, shown, typed
+from epigram.core.errors import ParameterError
+from epigram.models.classifier import Classifier
+from epigram.models.linear_svm import LinearSvmConfig
+from epigram.models.pretrained_vectors import start_from
+from epigram.models.random_baseline import ChanceConfig
+from epigram.nn.encoders.bilstm import BiLstmConfig
+from epigram.nn.encoders.char_bilstm import SpelledBiLstmConfig
+from epigram.nn.encoders.convolution import ConvolutionConfig
+from epigram.nn.encoders.dpcnn import DpcnnConfig
+from epigram.nn.encoders.embedding import EmbeddingConfig
+from epigram.nn.encoders.fast_text import FastTextConfig
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig
+from epigram.nn.encoders.region import RegionConfig
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
+from epigram.nn.encoders.vdcnn import VdcnnConfig
+from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
+from epigram.nn.heads.convolution import ConvolutionHeadConfig
+from epigram.nn.heads.interaction import InteractionConfig
+from epigram.nn.heads.label_attention import LabelAttentionConfig
+from epigram.nn.heads.label_decoder import LabelDecoderConfig
+from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.heads.prompt import PromptConfig
+from epigram.nn.heads.tagger import TaggerConfig
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context
+
+Fitting = Literal["gradient", "solver", "counting"]
+
+
+class EncoderConfig(Protocol):
+    """Settings that build an encoder."""
+
+    def build(self, context: Context) -> Encoder:
+        """Return the encoder for the data that `context` describes."""
+
+
+class HeadConfig(Protocol):
+    """Settings that build a head on an encoder."""
+
+    def build(self, context: Context, encoder: Encoder) -> nn.Module:
+        """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
+
+
+ENCODERS: dict[str, type] = {
+    "transformer": TransformerConfig,
+    "semantic_perceptron": SemanticPerceptronConfig,
+    "convolution": ConvolutionConfig,
+    "bilstm": BiLstmConfig,
+    "projected_bilstm": ProjectedBiLstmConfig,
+    "spelled_bilstm": SpelledBiLstmConfig,
+    "embedding": EmbeddingConfig,
+    "region": RegionConfig,
+    "pretrained": PretrainedConfig,
+    "fast_text": FastTextConfig,
+    "dpcnn": DpcnnConfig,
+    "vdcnn": VdcnnConfig,
+    "universal_transformer": UniversalTransformerConfig,
+    "linear_svm": LinearSvmConfig,
+    "chance": ChanceConfig,
+}
+HEADS: dict[str, type] = {
+    "linear": LinearConfig,
+    "convolution": ConvolutionHeadConfig,
+    "prompt": PromptConfig,
+    "layer_ensemble": LayerEnsembleConfig,
+    "label_decoder": LabelDecoderConfig,
+    "label_attention": LabelAttentionConfig,
+    "interaction": InteractionConfig,
+    "attention_labeler": AttentionLabelerConfig,
+    "tagger": TaggerConfig,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Definition of a system. `encoder` and `head` hold a `kind` and its settings, as a saved model does."""
+
+    name: str
+    about: str
+    paper: str
+    view: str
+    encoder: dict[str, Any]
+    head: dict[str, Any] = field(default_factory=lambda: {"kind": "linear"})
+    train: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fitting(self) -> Fitting:
+        """How the weights are determined. A model that is not trained by gradient is encoder and head in one."""
+        found: Fitting = getattr(ENCODERS[self.encoder["kind"]], "fitting", "gradient")
+        return found
+
+    def changed(self, *, encoder: Mapping[str, Any], head: Mapping[str, Any], train: Mapping[str, Any]) -> Recipe:
+        """Return this recipe with settings of params.yaml applied.
+
+        A part with another `kind` does not keep the recipe's settings; it starts from the defaults of that kind.
+        """
+        values = {**vars(self), "encoder": _over(self.encoder, encoder), "head": _over(self.head, head)}
+        return Recipe(**{**values, "train": {**self.train, **train}})
+
+    def build(self, context: Context, path: str = "") -> nn.Module:
+        """Return the model with initial weights; `path` is the system's key in params.yaml, for error messages.
+
+        Raises ParameterError for unknown settings and for parts that do not fit together.
+        """
+        encoder_config = part(ENCODERS, self.encoder, f"{path}.encoder")
+        head_config = part(HEADS, self.head, f"{path}.head")
+        try:
+            encoder = encoder_config.build(context)
+            if self.fitting != "gradient":
+                return cast(nn.Module, encoder)
+            if context.vectors is not None:
+                start_from(encoder.token_table, context.vectors)
+            return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
+        except ValueError as error:
+            raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
+
+
+def _over(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    if change.get("kind", own["kind"]) != own["kind"]:
+        return dict(change)
+    return {**own, **change}
+
+
+def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
+    """Return the typed settings of the encoder or head that `kind` names.
+
+    Raises ParameterError for an unknown kind or setting.
+    """
+    settings = dict(values)
+    kind = settings.pop("kind", None)
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ParameterError(f"params.yaml: {path}.kind was {shown(repr(kind))}: {nearest(str(kind), list(kinds))}")
+    return typed(kinds[kind], settings, path)
+
+
+def settings_of(kinds: dict[str, type], config: Any) -> dict[str, Any]:
+    """Return all settings of a part with its kind; the inverse of `part`."""
+    names = {cls: kind for kind, cls in kinds.items()}
+    return {"kind": names[type(config)], **asdict(config)}

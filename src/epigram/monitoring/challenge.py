@@ -1,0 +1,77 @@
+"""Decision whether a challenger replaces the champion, from both models' predictions on the same development texts.
+
+The challenger is promoted if it is better by more than chance (a paired test) and no class loses much. The loss of a
+class is measured in F1, which falls both if texts of the class are missed and if other texts are assigned to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from epigram.core.rounding import clearly_above
+from epigram.evaluation.arrays import Floats
+from epigram.evaluation.formats import percent, probability
+from epigram.evaluation.metrics import per_class
+from epigram.evaluation.scoring import Judged
+from epigram.evaluation.significance import verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassChange:
+    """F1 of one class, before and after; `rows` is the number of development texts with this class."""
+
+    label: str
+    rows: int
+    champion: float
+    challenger: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether the challenger is promoted, with the reason in one line."""
+
+    promoted: bool
+    reason: str
+    p: float | None = None
+    classes: tuple[ClassChange, ...] = ()
+
+
+def decide(
+    challenger: Judged, champion: Judged, labels: Sequence[str], *, names: tuple[str, str], alpha: float, margin: float
+) -> Decision:
+    """Compare two single models (K = 1) on the same rows; `names` are the challenger's and the champion's.
+
+    `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
+    """
+    new, old = challenger.outcomes(), champion.outcomes()
+    found = verdict(new, old, alpha)
+    changes = _changes(challenger, champion, labels)
+    scores = [f"{name} {percent(float(each.scores()[0]))}%" for name, each in zip(names, (new, old), strict=True)]
+    told = f"{scores[0]} against {scores[1]} of the champion, {len(challenger.gold):,} development texts"
+    p = f"p = {probability(found.p)}".replace("= <", "<")
+    if found.outcome != "better":
+        kind = "worse" if found.outcome == "worse" else "not better by more than chance"
+        return Decision(promoted=False, reason=f"{kind}: {told}, {p}", p=found.p, classes=changes)
+    worst = max(changes, key=lambda change: change.champion - change.challenger)
+    if clearly_above(worst.champion - worst.challenger, margin):
+        fall = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
+        reason = f"the F1 of class {worst.label!r} ({worst.rows:,} texts) falls {fall}, though {told}, {p}"
+        return Decision(promoted=False, reason=reason, p=found.p, classes=changes)
+    return Decision(promoted=True, reason=f"better: {told}, {p}", p=found.p, classes=changes)
+
+
+def _changes(challenger: Judged, champion: Judged, labels: Sequence[str]) -> tuple[ClassChange, ...]:
+    """Return the change of every class that occurs in the development set."""
+    rows, after, before = champion.gold.sum(0), _f1(challenger), _f1(champion)
+    return tuple(
+        ClassChange(label=labels[c], rows=int(rows[c]), champion=float(before[c]), challenger=float(after[c]))
+        for c in np.flatnonzero(rows).tolist()
+    )
+
+
+def _f1(judged: Judged) -> Floats:
+    said, gold = judged.predicted[0], judged.gold
+    return per_class((said & gold).sum(0), said.sum(0), gold.sum(0)).f1

@@ -1,0 +1,47 @@
+"""Bidirectional LSTM encoder that adds both directions (Zhou et al., 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLstmConfig(Strict):
+    """Settings of the encoder; `width` is the width of the token vectors and of each direction."""
+
+    width: Positive = 128
+    depth: Positive = 1
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> BiLstmEncoder:
+        """Build the encoder for the data's vocabulary."""
+        return BiLstmEncoder(self, context)
+
+
+class BiLstmEncoder(Encoder):
+    """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' states (Eq. 8)."""
+
+    def __init__(self, config: BiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.blocks = nn.ModuleList(
+            BiLstm(inputs=config.width, width=2 * config.width, dropout=config.dropout) for _ in range(config.depth)
+        )
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the states of the embeddings and of every layer, (B, L, D) each."""
+        states = [self.embedding(tokens)]
+        for block in self.blocks:
+            both, _ = block(states[-1], tokens.valid)  # (B, L, 2D)
+            states.append(both[..., : self.width] + both[..., self.width :])  # Eq. 8
+        return Encoded(tuple(states), tokens)

@@ -1,0 +1,107 @@
+"""Encoder of MHAL (Eq. 1, 2): a BiLSTM over word and character vectors, with optional language models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.char_lstm import Speller
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.initialization import glorot
+from epigram.nn.layers.language_model import LanguageModel
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpelledBiLstmConfig(Strict):
+    """Settings of the encoder, with the sizes of the paper's Table 6.
+
+    `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
+    vector. `lm_weight` is λ_LM, the weight of the word and character language models in the loss; 0 omits the models.
+    """
+
+    embedding: Positive = 300
+    width: Positive = 300
+    character_embedding: Positive = 100
+    character_width: Positive = 100
+    spelling: Positive = 50
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # on the BiLSTM's input and states
+    lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
+    lm_hidden: Positive = 50
+    lm_vocabulary: Positive = 7_500
+
+    def build(self, context: Context) -> SpelledBiLstmEncoder:
+        """Build the encoder for the data's vocabulary and characters."""
+        return SpelledBiLstmEncoder(self, context)
+
+    def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
+        """Return a language model over states of `width`, both directions together; None if `lm_weight` is 0."""
+        if self.lm_weight == 0.0:
+            return None
+        return LanguageModel(width=width, hidden=self.lm_hidden, vocabulary=vocabulary, most=self.lm_vocabulary)
+
+
+class SpelledBiLstmEncoder(Encoder):
+    """Encoder z_i = BiLSTM([w_i; c_i]) with word vector w_i and character vector c_i; only w_i without characters.
+
+    The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
+    models' mean loss per prediction, and it counts once per text. The sum over all predictions, thousands per batch,
+    would dominate the loss of the text labels (docs/log.md).
+    """
+
+    def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, 2 * config.width
+        self.embedding = TokenEmbedding(context, width=config.embedding)
+        self.speller = self._speller(context.characters) if context.characters else None
+        inputs = config.embedding + (config.spelling if self.speller else 0)
+        self.dropout = Dropout(config.dropout)
+        self.words = BiLstm(inputs=inputs, width=self.width, dropout=config.dropout)
+        glorot(self.words)
+        self.word_model = config.language_model(self.width, context.vocabulary)
+        self.blocks = nn.ModuleList()
+
+    def _speller(self, characters: int) -> Speller:
+        config = self.config
+        return Speller(
+            characters=characters,
+            embedding=config.character_embedding,
+            hidden=config.character_width,
+            width=config.spelling,
+            model=config.language_model(2 * config.character_width, characters),
+        )
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the word and character vectors (B, L, E) and the states of the BiLSTM (B, L, D)."""
+        x, cost = self.embedding(tokens), None
+        if self.speller is not None:
+            spelled, cost = self.spelled(tokens)
+            x = torch.cat([x, spelled.to(x.dtype)], -1)
+        states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
+        if self.training and self.word_model is not None:
+            once = torch.ones_like(tokens.ids[:, 0])
+            words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, once)
+            guess = words if cost is None else (words + cost) / 2
+            cost = self.config.lm_weight * guess
+        return Encoded((x, states), tokens, cost)
+
+    def spelled(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+        """Return the character vectors (B, L, `spelling`), zero on padding, and their language model's loss or None.
+
+        Raises ValueError if the batch has no characters.
+        """
+        if tokens.characters is None or self.speller is None:
+            raise ValueError("this encoder reads the characters of tokens, and the batch has none")
+        if torch.compiler.is_exporting():
+            each, _ = self.speller(tokens.characters.flatten(0, 1))
+            return each.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
+        vectors, cost = self.speller(tokens.characters[tokens.valid])
+        room = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
+        return room.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost

@@ -1,0 +1,46 @@
+"""TextCNN's convolutional encoder (Kim, 2014)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from torch import nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.convolution import Convolutions
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionConfig(Strict):
+    """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""
+
+    embedding: Positive = 128
+    filters: Positive = 256
+    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> ConvolutionEncoder:
+        """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
+        if not self.sizes:
+            raise ValueError("encoder.sizes was []: one size or more is needed, such as [2, 3, 4]")
+        return ConvolutionEncoder(self, context)
+
+
+class ConvolutionEncoder(Encoder):
+    """One layer of zero-padded convolutions of several sizes, concatenated, so that D = filters × sizes."""
+
+    def __init__(self, config: ConvolutionConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.filters * len(config.sizes)
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the embeddings (B, L, E) and the features (B, L, filters × sizes)."""
+        x = self.embedding(tokens)
+        return Encoded((x, self.convolutions(x)), tokens)

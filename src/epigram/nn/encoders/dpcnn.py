@@ -1,0 +1,77 @@
+"""Deep pyramid convolutional network, DPCNN (Johnson and Zhang, 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.convolution import Convolution, convolved
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pooling import halved
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpcnnConfig(Strict):
+    """Settings of the encoder.
+
+    `levels` is the number of blocks of two convolutions; each block except the first halves the text. The paper's depth
+    of 15 has 7 levels.
+    """
+
+    embedding: Positive = 128
+    filters: Positive = 250
+    levels: Positive = 5
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> DpcnnEncoder:
+        """Build the encoder for the data's vocabulary."""
+        return DpcnnEncoder(self, context)
+
+
+class PyramidBlock(nn.Module):
+    """Residual block x + f(x), where f is two convolutions with pre-activation, W σ(x) + b: (B, C, L) → (B, C, L).
+
+    C is the number of filters and σ is ReLU.
+    """
+
+    def __init__(self, filters: int) -> None:
+        super().__init__()
+        self.first = Convolution(inputs=filters, filters=filters, size=3)
+        self.second = Convolution(inputs=filters, filters=filters, size=3)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
+        return x + convolved(convolved(x.relu(), valid, self.first).relu(), valid, self.second)
+
+
+class DpcnnEncoder(Encoder):
+    """Region embedding of 3 tokens, then levels, each with half as many positions as the level before.
+
+    A text of n tokens ends with ⌈n / 2^(levels − 1)⌉ positions, independent of its batch.
+    """
+
+    keeps_tokens = False
+
+    def __init__(self, config: DpcnnConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.filters
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.region = Convolution(inputs=config.embedding, filters=config.filters, size=3)
+        self.levels = nn.ModuleList(PyramidBlock(config.filters) for _ in range(config.levels))
+        self.blocks = nn.ModuleList()  # levels differ in length, so depth control cannot drop any
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the last level's states (B, ⌈L / 2^(levels − 1)⌉, D) and the tokens at their centres."""
+        ids, valid = tokens.ids, tokens.valid
+        x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.region)  # (B, D, L)
+        for level, block in enumerate(self.levels):
+            if level:
+                x, valid = halved(x, valid)
+                ids = ids[:, ::2]
+            x = block(x, valid)
+        return Encoded((x.transpose(1, 2),), Tokens(ids, valid))

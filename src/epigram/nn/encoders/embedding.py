@@ -1,0 +1,39 @@
+"""Encoder that is only an embedding of the tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig(Strict):
+    """Settings of the encoder; `width` is the width of a token vector."""
+
+    width: Positive = 300
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context) -> EmbeddingEncoder:
+        """Build the encoder for the data's vocabulary."""
+        return EmbeddingEncoder(self, context)
+
+
+class EmbeddingEncoder(Encoder):
+    """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
+
+    def __init__(self, config: EmbeddingConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the embeddings (B, L, D)."""
+        return Encoded((self.embedding(tokens),), tokens)

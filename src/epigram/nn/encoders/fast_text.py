@@ -1,0 +1,54 @@
+"""fastText encoder (Joulin et al., 2017): vectors of words and of hashed n-grams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from torch import nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.ngrams import ngram_buckets
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastTextConfig(Strict):
+    """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""
+
+    width: Positive = 32
+    orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
+    buckets: Positive = 50_000
+
+    def build(self, context: Context) -> FastTextEncoder:
+        """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
+        if not self.orders or len(set(self.orders)) < len(self.orders):
+            raise ValueError(f"encoder.orders was {self.orders}: one or more are needed, each once, such as [2, 3]")
+        return FastTextEncoder(self, context)
+
+
+class FastTextEncoder(Encoder):
+    """Encoder whose states have, as their mean over a text's L tokens, the mean over its F words and n-grams.
+
+    A token's state is L / F times the sum of its own vector and the vectors of the n-grams that start at it. The n-gram
+    vectors are initialized to zero, so an n-gram that training never saw changes only F.
+    """
+
+    def __init__(self, config: FastTextConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width, self.vocabulary = config, config.width, context.vocabulary
+        self.embedding = TokenEmbedding(context, width=config.width)
+        self.ngrams = nn.Embedding(config.buckets + 1, config.width, padding_idx=config.buckets)
+        nn.init.zeros_(self.ngrams.weight)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the word vectors (B, L, D) and the states of words and n-grams together (B, L, D)."""
+        x, none = self.embedding(tokens), self.config.buckets
+        index = ngram_buckets(tokens, self.vocabulary, self.config.orders, none)  # (B, L, K)
+        sums = self.ngrams(index).sum(2)
+        words = tokens.valid.sum(1)
+        features = words + (index < none).sum((1, 2))
+        return Encoded((x, (x + sums) * (words / features)[:, None, None].to(x.dtype)), tokens)

@@ -1,0 +1,196 @@
+"""Encoder of a transformers checkpoint or, without a checkpoint, a small encoder trained from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Strict
+from epigram.core.errors import DataError
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.layers.dropout import Dropout, replaced
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head_to_head import Site
+from epigram.nn.layers.pos_weighting import pos_table
+from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.pretrained.bert import Bert
+from epigram.nn.pretrained.checkpoint_info import Outline, outlined
+from epigram.nn.pretrained.families import SMALL, Family, Small, sized, small_config
+from epigram.nn.pretrained.transformers_attention import FAMILIES, install, plug, refuse_others
+from epigram.nn.pretrained.warm_start import settings_of, start
+from epigram.nn.transformers_adapter import from_checkpoint, from_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedConfig(Strict):
+    """Settings of the encoder.
+
+    `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
+    the view's texts, the small encoder takes its sizes and weights from that one.
+    `family`, if given, is the required family of a checkpoint, and the family of a small encoder of the transformers
+    library.
+    `head_to_head` and `site` select head-to-head attention (HTH); `residual` leaves pretrained attention unchanged at
+    the start of training.
+    `pos_weight` applies part-of-speech weights in every attention (Transformer-F).
+    `backbone` is the config of a saved model's backbone.
+    """
+
+    small: dict[str, Any] = field(default_factory=dict)
+    family: Family | None = None
+    head_to_head: Literal["none", "paper", "residual"] = "none"
+    site: Site = "scores"
+    pos_weight: Literal["none", "after", "inside", "log"] = "none"
+    backbone: dict[str, Any] | None = None
+
+    def build(self, context: Context) -> Encoder:
+        """Build a saved model's encoder without its weights, the checkpoint's encoder with weights, or the small one.
+
+        Raises ValueError or DataError if the settings, the checkpoint and the view do not fit together.
+        """
+        if self.backbone is not None:
+            return PretrainedEncoder(self, from_config(self.backbone), context)
+        if context.checkpoint is not None:
+            backbone = from_checkpoint(context.checkpoint)
+            self._check(backbone.config.model_type, context.checkpoint)
+            return PretrainedEncoder(self, backbone, context)
+        if context.pretrained is not None:
+            self._check_pretrained()
+            return start(self._bert(settings_of(context.pretrained)), context.pretrained, context)
+        small = self._small()
+        if self.family is None:
+            return small.build(context)
+        return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
+
+    def sketch(self, context: Context) -> TransformerConfig:
+        """Return the config of a Transformer of this encoder's width, so a head can be checked without loading weights.
+
+        Raises the errors of `build` that the checkpoint's folder alone reveals.
+        """
+        if context.pretrained is not None:
+            self._check_pretrained()
+        if context.checkpoint is None:
+            return self._small()
+        told = outlined(context.checkpoint)
+        if told is None:
+            return TransformerConfig(**self.plugged)
+        self._check(told.family, context.checkpoint)
+        return self._like(told)
+
+    @property
+    def plugged(self) -> dict[str, Any]:
+        """The additions to the attention: settings `head_to_head` and `pos_weight`."""
+        return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
+
+    def _like(self, told: Outline) -> TransformerConfig:
+        refuse_others(told.family, **self.plugged)
+        return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
+
+    def _small(self) -> TransformerConfig:
+        """Return the small encoder's config, or for a family one of its width. Raises ValueError for invalid sizes."""
+        if self.family is None:
+            small = self._bert()
+        else:
+            sizes = sized(Small, self.small)
+            small = self._like(Outline(self.family, sizes.width, sizes.heads))
+        small.check(SMALL)
+        return small
+
+    def _bert(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
+        """Return the small encoder's config, with `sizes` as defaults."""
+        own = {"dropout": 0.1, "site": self.site, **self.plugged, **self.small}
+        return sized(TransformerConfig, {**sizes, **own})
+
+    def _check_pretrained(self) -> None:
+        if self.family is not None:
+            raise ValueError(
+                f"the view's pretrain teaches a small BERT of our own, and {self.family} is needed (encoder.family): "
+                "give the system a view without pretrain, or take bert, which starts from it"
+            )
+
+    def _check(self, family: str, checkpoint: str) -> None:
+        if self.family not in {None, family}:
+            raise ValueError(
+                f"the view's checkpoint {checkpoint!r} is of the family {family}, and {self.family} is needed "
+                "(encoder.family): give the system a view of such a checkpoint, or take bert, which reads any"
+            )
+
+
+class PretrainedEncoder(Encoder):
+    """Encoder with a transformers `backbone`, whose layers can be removed.
+
+    Raises DataError if the backbone's vocabulary is smaller than the view's, and ValueError if its attention cannot be
+    replaced as the settings require.
+    """
+
+    def __init__(self, own: PretrainedConfig, backbone: Any, context: Context) -> None:
+        super().__init__()
+        config = backbone.config
+        if config.vocab_size < context.vocabulary:
+            raise DataError(
+                f"the checkpoint knows {config.vocab_size} tokens but the view has {context.vocabulary}: "
+                "set the view's checkpoint to the model's own folder and run encode again"
+            )
+        refuse_others(config.model_type, **own.plugged)
+        self.register_buffer("pos_weight", pos_table(own.pos_weight, context))
+        self.pos_weight: Tensor | None
+        if config.model_type in FAMILIES:
+            equip = plug if isinstance(backbone, Bert) else install
+            equip(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
+        replaced(backbone, nn.Dropout, Dropout)
+        self.config: PretrainedConfig = own
+        self.backbone, self.width = backbone, config.hidden_size
+
+    @property
+    def settings(self) -> PretrainedConfig:
+        """The config with the backbone's own config in it, so a saved model can be built without the checkpoint."""
+        values = {k: v for k, v in self.backbone.config.to_dict().items() if k not in {"transformers_version", "dtype"}}
+        return replace(self.config, backbone=values)
+
+    @property
+    def blocks(self) -> nn.ModuleList:  # type: ignore[override]
+        """The backbone's layers."""
+        config = self.backbone.config
+        if config.model_type == "albert":  # one group of weights, applied N times
+            return nn.ModuleList([self.backbone.encoder.albert_layer_groups[0]] * config.num_hidden_layers)
+        lists = [m for m in self.backbone.modules() if isinstance(m, nn.ModuleList)]
+        return next(m for m in lists if len(m) == config.num_hidden_layers)
+
+    @property
+    def token_table(self) -> nn.Embedding:
+        """The backbone's token embedding table (V, E)."""
+        table: nn.Embedding = self.backbone.get_input_embeddings()
+        return table
+
+    def drop(self, layer: int) -> None:
+        """Remove one layer (0-based; -1 is the last), also from the backbone's config."""
+        config, blocks = self.backbone.config, self.blocks
+        del blocks[layer]
+        config.num_hidden_layers = len(blocks)
+        if config.model_type == "modernbert":
+            del config.layer_types[layer]
+            blocks[0].attn_norm = nn.Identity()  # as in ModernBERT's first layer: the embeddings are normalized
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the states of the embeddings and of every layer, (B, L, D) each."""
+        out = self._run(tokens, output_hidden_states=True)
+        return Encoded(tuple(out.hidden_states), tokens)
+
+    def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
+        """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention."""
+        used = getattr(self.backbone.config, "_attn_implementation", None)
+        if used != "sdpa":
+            return tuple(self._run(tokens, output_attentions=True).attentions)
+        self.backbone.set_attn_implementation("eager")  # the fused kernel does not return them
+        try:
+            return tuple(self._run(tokens, output_attentions=True).attentions)
+        finally:
+            self.backbone.set_attn_implementation(used)
+
+    def _run(self, tokens: Tokens, **wanted: bool) -> Any:
+        texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
+        weights = {} if self.pos_weight is None else {"token_weight": self.pos_weight[tokens.ids]}  # w (B, L)
+        return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **wanted)

@@ -1,0 +1,48 @@
+"""Text encoder of CNLE (Liu et al., 2021): token vectors, a projection and a BiLSTM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedBiLstmConfig(Strict):
+    """Settings of the encoder; `width` is the width of the projected vectors and of both directions together."""
+
+    embedding: Positive = 300
+    width: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
+    state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
+
+    def build(self, context: Context) -> ProjectedBiLstmEncoder:
+        """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
+        if self.width % 2:
+            raise ValueError(f"encoder.width was {self.width}: an even number is needed, half of it a direction")
+        return ProjectedBiLstmEncoder(self, context)
+
+
+class ProjectedBiLstmEncoder(Encoder):
+    """X = BiLSTM(proj(emb(text))); a head may encode the labels by the same `bilstm`."""
+
+    def __init__(self, config: ProjectedBiLstmConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.project = nn.Linear(config.embedding, config.width)
+        self.bilstm = BiLstm(inputs=config.width, width=config.width, dropout=config.state_dropout)
+        self.blocks = nn.ModuleList()
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the embeddings (B, L, E) and the states of the BiLSTM (B, L, D)."""
+        x = self.embedding(tokens)
+        states, _ = self.bilstm(self.project(x), tokens.valid)
+        return Encoded((x, states), tokens)

@@ -1,0 +1,122 @@
+"""Transformer encoder for training from scratch, with dot-product or correlation attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.embedding import Positions, TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head_to_head import HeadToHead, Site
+from epigram.nn.layers.pos_weighting import Placement, pos_table
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Strict):
+    """Settings of the encoder: sizes and the kind of attention."""
+
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+    positions: Positions = "learned"
+    embedding_norm: bool = True
+    attention: Literal["dot", "correlation"] = "dot"
+    row_norm: bool = True  # correlation: scale rows of C to unit length
+    temperature: Annotated[float, Range(gt=0.0)] = 1.0  # correlation
+    learn_temperature: bool = False
+    pos_weight: Literal["none", "after", "inside", "log"] = "none"
+    head_to_head: Literal["none", "paper", "residual"] = "none"
+    site: Site = "scores"  # head_to_head: what is averaged and scaled
+
+    def build(self, context: Context) -> TransformerEncoder:
+        """Build the encoder for the data's vocabulary and lengths. Raises ValueError if settings conflict."""
+        self.check()
+        return TransformerEncoder(self, context)
+
+    def check(self, where: str = "encoder") -> None:
+        """Raise ValueError if settings conflict; `where` is the key of the sizes in params.yaml."""
+        if self.width % self.heads and self.attention == "dot":
+            raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
+        if self.head_to_head != "none" and self.attention != "dot":
+            raise ValueError(
+                f"encoder.head_to_head was {self.head_to_head!r}: it needs {where}.attention dot: correlation "
+                "attention has one head, and no queries and keys to weigh it by; set one of the two back"
+            )
+
+
+def _head_to_head(config: TransformerConfig) -> HeadToHead | None:
+    if config.head_to_head == "none":
+        return None
+    return HeadToHead(heads=config.heads, gate=config.head_to_head, site=config.site, dropout=config.dropout)
+
+
+class Block(nn.Module):
+    """Post-LN layer: attention, then a two-layer perceptron, both with a residual: (B, L, D) → (B, L, D)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        placement: Placement = "after" if config.pos_weight == "none" else config.pos_weight
+        self.attention: nn.Module
+        if config.attention == "dot":
+            self.attention = DotProductAttention(
+                width=config.width,
+                heads=config.heads,
+                dropout=config.dropout,
+                placement=placement,
+                head_to_head=_head_to_head(config),
+            )
+        else:
+            self.attention = CorrelationAttention(
+                width=config.width,
+                dropout=config.dropout,
+                row_norm=config.row_norm,
+                temperature=config.temperature,
+                learn_temperature=config.learn_temperature,
+                placement=placement,
+            )
+        self.hidden = nn.Sequential(
+            nn.Linear(config.width, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.width)
+        )
+        self.norm_attention, self.norm_hidden = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
+        """Apply the layer to `x` (B, L, D) with real tokens `valid` (B, L) and token weights `weight` (B, L)."""
+        x = self.norm_attention(x + self.dropout(self.attention(x, valid, weight)))
+        out: Tensor = self.norm_hidden(x + self.dropout(self.hidden(x)))
+        return out
+
+
+class TransformerEncoder(Encoder):
+    """Embeddings and N post-LN blocks; part-of-speech weights are looked up by token id."""
+
+    def __init__(self, config: TransformerConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.width
+        self.embedding = TokenEmbedding(
+            context,
+            width=config.width,
+            positions=config.positions,
+            dropout=config.dropout,
+            norm=config.embedding_norm,
+        )
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.register_buffer("pos_weight", pos_table(config.pos_weight, context))
+        self.pos_weight: Tensor | None
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the states of the embeddings and of every block, (B, L, D) each."""
+        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        states = [self.embedding(tokens)]
+        for block in self.blocks:
+            states.append(block(states[-1], tokens.valid, weight))
+        return Encoded(tuple(states), tokens)

@@ -1,0 +1,78 @@
+"""Universal Transformer (Dehghani et al., 2019): one block, repeated until each token halts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from torch import Tensor
+
+from epigram.core.config_types import Range
+from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
+from epigram.nn.layers.adaptive_computation import Halting
+from epigram.nn.layers.embedding import Positions, sinusoids
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerConfig(TransformerConfig):
+    """Settings of the shared block.
+
+    `depth` is the maximum number of steps, `ponder` is τ, the weight of the ponder cost in the loss, and 1 − `epsilon`
+    is the halting threshold.
+    """
+
+    depth: Annotated[int, Range(ge=1)] = 6
+    positions: Positions = "sinusoidal"
+    ponder: Annotated[float, Range(ge=0.0)] = 0.01  # τ
+    epsilon: Annotated[float, Range(gt=0.0, lt=1.0)] = 0.01
+
+    def build(self, context: Context) -> UniversalTransformerEncoder:  # type: ignore[override]
+        """Build the encoder for the data's vocabulary and lengths. Raises ValueError for other `positions`."""
+        if self.positions != "sinusoidal":
+            raise ValueError("encoder.positions must be sinusoidal: place and step are one sum of sinusoids")
+        return UniversalTransformerEncoder(self, context)
+
+
+class UniversalTransformerEncoder(Encoder):
+    """Steps H^t = block(H^{t−1} + P^t) with adaptive halting; P^t are the sinusoids of position and step.
+
+    State t is the output for a limit of t steps, so a smaller limit gives a shallower model.
+    """
+
+    def __init__(self, config: UniversalTransformerConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width, self.steps = config, config.width, config.depth
+        values: dict[str, Any] = {field.name: getattr(config, field.name) for field in fields(TransformerConfig)}
+        single: TransformerEncoder = TransformerConfig(**{**values, "depth": 1, "positions": "none"}).build(context)
+        self.embedding, self.blocks = single.embedding, single.blocks
+        self.register_buffer("pos_weight", single.pos_weight)
+        self.pos_weight: Tensor | None
+        self.halting = Halting(width=config.width, epsilon=config.epsilon)
+        table = sinusoids(max(context.max_length, config.depth) + 1, config.width)
+        self.register_buffer("wave", table, persistent=False)
+        self.wave: Tensor
+
+    @property
+    def depth(self) -> int:
+        """The maximum number of steps."""
+        return self.steps
+
+    def drop(self, layer: int) -> None:
+        """Reduce the maximum number of steps by one; all steps share one block, so `layer` has no effect."""
+        self.steps -= 1
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return the states for each number of steps, from the embeddings on, and the ponder cost τ · mean(N + R)."""
+        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        block, places = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
+
+        def step(state: Tensor, t: int) -> Tensor:
+            moved: Tensor = block(state + places + self.wave[t], tokens.valid, weight)  # Eq. 4–7
+            return moved
+
+        x = self.embedding(tokens)
+        states, cost = self.halting(x, tokens.valid, step, self.steps)
+        mean = (cost.sum(1) / tokens.valid.sum(1)).mean()
+        return Encoded((x, *states), tokens, self.config.ponder * mean)

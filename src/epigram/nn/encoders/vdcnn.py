@@ -1,0 +1,99 @@
+"""Very deep convolutional network, VDCNN (Conneau et al., 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.batch_norm import MaskedBatchNorm
+from epigram.nn.layers.convolution import Convolution, convolved
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pooling import halved, k_max
+from epigram.nn.layers.types import Context, Encoded, Tokens
+
+BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
+
+
+@dataclass(frozen=True, kw_only=True)
+class VdcnnConfig(Strict):
+    """Settings of the encoder.
+
+    `layers` is the number of convolutions, `filters` are the widths of the four groups between halvings, and `k` is the
+    number of values per channel that k-max pooling keeps. The paper reads the letters of long texts (embedding 16) and
+    has 2,048 hidden units.
+    """
+
+    embedding: Positive = 64
+    layers: Literal[9, 17, 29, 49] = 9
+    filters: list[Positive] = field(default_factory=lambda: [64, 128, 256, 512])
+    k: Positive = 8
+    hidden: Positive = 512
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+
+    def build(self, context: Context) -> VdcnnEncoder:
+        """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
+        if len(self.filters) != 4:
+            raise ValueError(f"encoder.filters was {self.filters}: four widths are needed, one a halving")
+        return VdcnnEncoder(self, context)
+
+
+class ConvolutionBlock(nn.Module):
+    """Two times convolution, batch normalization and ReLU (Fig. 2): (B, C, L) → (B, C', L); C, C' channels."""
+
+    def __init__(self, inputs: int, filters: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            Convolution(inputs=width, filters=filters, size=3, bias=False) for width in (inputs, filters)
+        )
+        self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in range(2))
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(convolved(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
+        return x
+
+
+class VdcnnEncoder(Encoder):
+    """A convolution, four groups of blocks with halving between them, k-max pooling and two hidden layers (Fig. 1).
+
+    There are no shortcuts; the paper finds that they help from 49 layers on.
+    """
+
+    keeps_tokens = False
+
+    def __init__(self, config: VdcnnConfig, context: Context) -> None:
+        super().__init__()
+        self.config, self.width = config, config.hidden
+        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.first = Convolution(inputs=config.embedding, filters=config.filters[0], size=3)
+        widths = [config.filters[0], *config.filters]
+        self.groups = nn.ModuleList(
+            nn.ModuleList(ConvolutionBlock(inputs if i == 0 else filters, filters) for i in range(count))
+            for inputs, filters, count in zip(widths[:-1], widths[1:], BLOCKS[config.layers], strict=True)
+        )
+        self.hidden = nn.Sequential(
+            nn.Linear(config.k * config.filters[-1], config.hidden),
+            nn.ReLU(),
+            Dropout(config.dropout),
+            nn.Linear(config.hidden, config.hidden),
+            nn.ReLU(),
+        )
+        self.blocks = nn.ModuleList()  # groups differ in length, so depth control cannot drop any
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Return one state per text (B, 1, D), at the position of the first token."""
+        valid = tokens.valid
+        x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
+        for number, group in enumerate(self.groups):
+            if number:
+                x, valid = halved(x, valid)
+            for block in group:  # type: ignore[attr-defined]
+                x = block(x, valid)
+        text = self.hidden(k_max(x, valid, self.config.k).flatten(1))  # (B, D)
+        return Encoded((text.unsqueeze(1),), Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))

@@ -1,0 +1,115 @@
+"""Multi-head attention labeler head (MHAL): text labels and token labels from the same attention scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Context, Encoded, Prediction, Tokens
+
+Weight = Annotated[float, Range(ge=0.0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionLabelerConfig(Strict):
+    """Settings of the head: the weights λ of the losses, and sizes.
+
+    The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q. `hidden`
+    is the width of z, `text_hidden` the width of W_s.
+    """
+
+    sentence_weight: Weight = 1.0
+    token_weight: Weight = 1.0
+    attention_weight: Weight = 0.0
+    query_weight: Weight = 0.0
+    absolute: bool = False
+    smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.15  # ε
+    hidden: Positive = 200
+    text_hidden: Positive = 50
+
+    def build(self, context: Context, encoder: Encoder) -> AttentionLabelerHead:
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
+        """
+        if not encoder.keeps_tokens:
+            raise ValueError("head: attention_labeler labels every token, and this encoder keeps no state for each")
+        return AttentionLabelerHead(self, context, encoder.width)
+
+
+def heads_of_classes(context: Context) -> Tensor:
+    """Return the attention heads (token labels) of each text class: (C, H) bool.
+
+    If every class is also a token label, each class has the head of that label; there may be more token labels. With
+    two classes that are not token labels, one has the head of the default label, the other has all other heads.
+    Raises ValueError in all other cases, for fewer than two token labels and for several labels per text.
+    """
+    if context.multi:
+        raise ValueError("head: attention_labeler gives a text one label, and these texts have several")
+    classes, heads = context.labels, context.token_labels
+    if len(heads) < 2:
+        raise ValueError(
+            f"head: attention_labeler has a head for each token label, and the data have {len(heads) or 'none'}: "
+            "give it data whose tokens have two labels or more, or take another head, such as linear"
+        )
+    groups = torch.zeros(context.classes, len(heads), dtype=torch.bool)
+    if set(classes) <= set(heads):  # H = S, or tokens have more labels
+        groups[torch.arange(len(classes)), torch.tensor([heads.index(name) for name in classes])] = True
+        return groups
+    if context.classes == 2:  # S = 2
+        groups[:, 1:] = True
+        groups[context.plain_class] = ~groups[context.plain_class]
+        return groups
+    raise ValueError(
+        "head: attention_labeler reads a text's label from its tokens', which takes the same labels for both or two "
+        f"for the text: here are {context.classes} ({', '.join(classes)}) and {len(heads)} ({', '.join(heads)}); "
+        "take the head tagger"
+    )
+
+
+class AttentionLabelerHead(nn.Module):
+    """Head with text logits õ from the attention heads' text scores, and token logits a_ih with t̃_i = softmax_h(a_ih).
+
+    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper. The
+    term λ_LM L_LM is the encoder's cost. Special tokens are treated as tokens without a label.
+    """
+
+    summed = True
+
+    def __init__(self, config: AttentionLabelerConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("groups", heads_of_classes(context))
+        self.groups: Tensor
+        self.labeler = AttentionLabeler(
+            inputs=width, hidden=config.hidden, text_hidden=config.text_hidden, heads=len(context.token_labels)
+        )
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return text logits (B, C), token logits (B, L, S) and, if `labels` (B,) are given, the summed loss."""
+        tokens = encoded.tokens
+        evidence = self.labeler(encoded.last, tokens.valid)
+        a, logits = evidence.tokens.float(), strongest(evidence.texts, self.groups).float()
+        if labels is None:
+            return Prediction(logits, tokens=a)
+        own = cross_entropy(logits, labels, reduction="sum")  # Eq. 9
+        attention = attention_loss(a.softmax(-1), tokens.valid, labels, self.groups, self.config.smoothing).sum()
+        likeness = query_likeness(evidence.queries.float(), absolute=self.config.absolute).sum()
+        weight = self.config
+        loss = weight.sentence_weight * own + weight.token_weight * token_loss(a, tokens)
+        loss = loss + weight.attention_weight * attention + weight.query_weight * likeness
+        return Prediction(logits, loss, tokens=a)
+
+
+def token_loss(logits: Tensor, tokens: Tokens) -> Tensor:
+    """Return the cross-entropy of `logits` (B, L, S), summed over tokens with a label; 0 without any.  Eq. 10."""
+    if tokens.labels is None:
+        return logits.new_zeros(())
+    return cross_entropy(logits.flatten(0, 1), tokens.labels.flatten(), ignore_index=-1, reduction="sum")

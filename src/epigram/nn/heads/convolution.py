@@ -1,0 +1,55 @@
+"""Head with TextCNN's convolutions over the states of any encoder (BERT-CNN)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.layers.convolution import Convolutions
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.masking import masked_max
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionHeadConfig(Strict):
+    """Settings of the head: filters per window size, window sizes in tokens, and fusion of the layers."""
+
+    filters: Positive = 256
+    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
+        """Build the head for the data's classes on `encoder`.
+
+        Raises ValueError if `sizes` is empty or there are no layers to fuse.
+        """
+        if not self.sizes:
+            raise ValueError("head.sizes was []: one size or more is needed, such as [2, 3, 4]")
+        check_fusion(self.fusion, encoder)
+        return ConvolutionHead(self, context, encoder.width)
+
+
+class ConvolutionHead(nn.Module):
+    """Convolutions of the states, maximum over the text, one linear layer: (B, L, D) → (B, C)."""
+
+    def __init__(self, config: ConvolutionHeadConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config, self.fusion = config, config.fusion
+        self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
+        self.dropout = Dropout(config.dropout)
+        self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
+        states, valid = fused(encoded, self.fusion), encoded.tokens.valid
+        features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
+        logits = self.out(self.dropout(masked_max(features, valid)))
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

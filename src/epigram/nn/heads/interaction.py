@@ -1,0 +1,56 @@
+"""Head with word-level interaction between tokens and classes (EXAM, Du et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from epigram.core.config_types import Range, Strict
+from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class InteractionConfig(Strict):
+    """Settings of the head; `hidden` is the number of units of the aggregation, by default 2 · `max_length`."""
+
+    hidden: Annotated[int | None, Range(ge=1)] = None
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> InteractionHead:
+        """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
+        check_fusion(self.fusion, encoder)
+        return InteractionHead(self, context, encoder.width)
+
+
+class InteractionHead(nn.Module):
+    """Interaction I = T Hᵀ of each class with each token, then one perceptron over positions, shared by all classes.
+
+    The perceptron reads n = `max_length` positions. A position without a token is 0, so the columns of W₁ beyond the
+    batch's length are not needed, and padding does not affect the result.
+    """
+
+    def __init__(self, config: InteractionConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = Dropout(config.dropout)
+        self.classes = nn.Linear(width, context.classes, bias=False)  # T
+        self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
+        self.second = nn.Linear(self.first.out_features, 1)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
+        valid = encoded.tokens.valid
+        matched = self.classes(self.dropout(fused(encoded, self.config.fusion)))  # (B, L, C), Eq. 6
+        matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
+        hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
+        # Eq. 7; the sum over positions is not in the paper but in the authors' code
+        logits = self.second(hidden).squeeze(-1) + matched.sum(-1)
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))

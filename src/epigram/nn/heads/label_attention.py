@@ -1,0 +1,77 @@
+"""Label-embedding attention head (LEAM, Wang et al., 2018): tokens are weighted by similarity to the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv1d, normalize
+
+from epigram.core.config_types import Count, Positive, Range, Strict
+from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelAttentionConfig(Strict):
+    """Settings of the head.
+
+    A phrase is a token with `radius` neighbours on each side. `hidden` is the width of f₂'s hidden layer, `anchor` the
+    weight of the label vectors' own classification loss (Eq. 10).
+    """
+
+    radius: Count = 5
+    hidden: Positive = 300
+    fusion: Fusion = "last"
+    anchor: Annotated[float, Range(ge=0.0)] = 1.0
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
+
+    def build(self, context: Context, encoder: Encoder) -> LabelAttentionHead:
+        """Build the head for the data's labels on `encoder`. Raises ValueError if there are no layers to fuse."""
+        check_fusion(self.fusion, encoder)
+        return LabelAttentionHead(self, context, encoder.width)
+
+
+class LabelAttentionHead(nn.Module):
+    """Weighted mean z = Σ_l β_l v_l with β from cosines of tokens and label vectors, then a two-layer perceptron f₂.
+
+    The loss also asks f₂ to classify each label vector as its own label (the anchors of Eq. 10).
+    """
+
+    def __init__(self, config: LabelAttentionConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config, self.multi = config, context.multi
+        self.labels = nn.Parameter(nn.init.normal_(torch.empty(context.classes, width), std=0.1))  # C
+        self.window = nn.Parameter(torch.full((2 * config.radius + 1,), 1.0))  # W₁
+        self.bias = nn.Parameter(torch.zeros(context.classes))  # b₁
+        self.classify = nn.Sequential(
+            Dropout(config.dropout),
+            nn.Linear(width, config.hidden),
+            nn.ReLU(),
+            nn.Linear(config.hidden, context.classes),
+        )
+
+    def attention(self, states: Tensor, valid: Tensor) -> Tensor:
+        """Return β (B, L) over the valid tokens of `states` (B, L, D)."""
+        g = normalize(states, dim=-1) @ normalize(self.labels, dim=-1).T  # (B, L, C), Eq. 4
+        g = g.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
+        rows = conv1d(g.flatten(0, 1).unsqueeze(1), self.window[None, None].to(g.dtype), padding=self.config.radius)
+        u = (rows.view_as(g) + self.bias.unsqueeze(1)).relu()  # (B, C, L), Eq. 5
+        return u.amax(1).float().masked_fill(~valid, float("-inf")).softmax(-1)  # Eq. 6, 7
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss of texts and anchors."""
+        states = fused(encoded, self.config.fusion)
+        beta = self.attention(states, encoded.tokens.valid).to(states.dtype)
+        logits = self.classify(torch.bmm(beta.unsqueeze(1), states).squeeze(1))  # f₂(z), Eq. 8
+        if labels is None:
+            return Prediction(logits)
+        every = torch.arange(len(self.labels), device=logits.device)
+        own = torch.eye(len(every), device=logits.device) if self.multi else every
+        anchors = classification_loss(self.classify(self.labels), own)
+        return Prediction(logits, classification_loss(logits, labels) + self.config.anchor * anchors)  # Eq. 9, 10

@@ -1,0 +1,130 @@
+"""Head with label co-attention and a recurrent label decoder (CNLE, Liu et al., 2021), for one or several labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.co_attention import CoAttention
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.label_decoder import LabelDecoder, Scene, search
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelDecoderConfig(Strict):
+    """Settings of the head: the paper's sizes, and training and search for several labels per text."""
+
+    embedding: Positive = 300  # width of a label embedding
+    heads: Positive = 4
+    hidden: Positive = 150
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+    order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels, in training
+    beam: Positive = 1  # 1 is greedy
+    max_labels: Annotated[int | None, Range(ge=1)] = None  # per text; default: the number of classes
+
+    def build(self, context: Context, encoder: Encoder) -> LabelDecoderHead:
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the encoder's width is odd or not a multiple of `heads`.
+        """
+        if encoder.width % self.heads or encoder.width % 2:
+            raise ValueError(
+                f"head: label_decoder needs an encoder whose width is even and a multiple of head.heads {self.heads}: "
+                f"it is {encoder.width}"
+            )
+        return LabelDecoderHead(self, context, encoder)
+
+
+class LabelDecoderHead(nn.Module):
+    """Co-attention of text X and labels Λ, then a decoder that predicts labels until `<eos>`, the last row of Λ.
+
+    The labels are encoded by the encoder's BiLSTM (`encoder.bilstm`) if it has one, otherwise by the head's own.
+
+    With one label per text, the decoder runs one step over the C labels, without `<eos>`. With several, the loss is
+    summed over the steps. A label's probability is then (1 if chosen, else 0, plus its highest ŷ_t over the steps) / 2,
+    so the sigmoid of a logit is above 0.5 exactly for the labels that the decoder chose.
+    """
+
+    def __init__(self, config: LabelDecoderConfig, context: Context, encoder: Encoder) -> None:
+        super().__init__()
+        self.config, self.classes, self.multi = config, context.classes, context.multi
+        width = encoder.width
+        shared = getattr(encoder, "bilstm", None)
+        self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)
+        self.shared: tuple[Any] = (shared,)  # a tuple hides it from the module tree: the encoder owns these weights
+        inputs = width if shared is None else shared.inputs
+        self.embedding = nn.Embedding(context.classes + 1, config.embedding)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.project = nn.Linear(config.embedding, inputs)
+        self.co_attention = CoAttention(width=width, heads=config.heads, hidden=config.hidden, dropout=config.dropout)
+        self.text_bilstm, self.label_bilstm = (BiLstm(inputs=width, width=width) for _ in range(2))
+        self.decoder = LabelDecoder(inputs=inputs, width=width)
+        self.dropout = Dropout(config.dropout)
+        counts = torch.zeros(context.classes) if context.label_counts is None else context.label_counts
+        rank = counts.argsort(descending=True, stable=True).argsort()
+        self.register_buffer("rank", rank)  # 0 is the most frequent label
+        self.rank: Tensor
+
+    @property
+    def bilstm(self) -> BiLstm:
+        """The BiLSTM that encodes the labels."""
+        reader: BiLstm = self.shared[0] if self.own is None else self.own
+        return reader
+
+    def scene(self, encoded: Encoded) -> Scene:
+        """Compute X_fin, Λ_fin and the other inputs of the decoder."""
+        valid = encoded.tokens.valid
+        rows = torch.arange(self.classes + 1, device=valid.device)
+        embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
+        every = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
+        labels, _ = self.bilstm(embedded.unsqueeze(0), every)  # Λ, the same for every text: (1, M, D)
+        text, labels = self.co_attention(encoded.last, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
+        text, (h, c) = self.text_bilstm(text, valid)  # X_fin
+        labels, _ = self.label_bilstm(labels, every.expand(len(labels), -1))  # Λ_fin
+        return Scene(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) and, if `labels` are given, the mean over the batch of −Σ_t log ŷ_{t, y_t}.
+
+        `labels` are class indices (B,) or, for several labels per text, indicators (B, C).
+        """
+        scene = self.scene(encoded)
+        if not self.multi:
+            h, _ = self.decoder.start(scene)
+            logits = self.decoder.scores(h, scene)[:, 0, : self.classes]
+            return Prediction(logits, None if labels is None else cross_entropy(logits, labels))
+        loss = None if labels is None else self.loss(scene, labels)
+        with torch.no_grad():
+            # training needs the loss only, so one step of the search is enough
+            most = 1 if self.training else self.config.max_labels or self.classes
+            chosen, highest = search(self.decoder, scene, paths=self.config.beam, most=most)
+        p = (chosen + highest.clamp(1e-6, 1 - 1e-6)) / 2
+        return Prediction(p.logit(), loss)
+
+    def loss(self, scene: Scene, labels: Tensor) -> Tensor:
+        """Return the mean over the batch of −Σ_t log ŷ_{t, y_t} for indicators `labels` (B, C)."""
+        targets, counts = self.targets(labels)
+        logits = self.decoder(scene, targets)  # (B, T, M)
+        each = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(targets)
+        within = torch.arange(targets.shape[1], device=labels.device) <= counts.unsqueeze(1)
+        return (each * within).sum() / len(labels)
+
+    def targets(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each text's labels, padded with `<eos>` (B, T), and their number (B,).
+
+        The labels are ordered by training frequency or shuffled. T is the largest number of labels of a text plus one.
+        """
+        held, counts = labels > 0, (labels > 0).sum(1)
+        shuffled = self.config.order == "shuffle" and self.training
+        keys = torch.rand(held.shape, device=held.device) if shuffled else self.rank.float()
+        order = torch.where(held, keys, torch.inf).argsort(1)  # (B, C)
+        place = torch.arange(int(counts.max()) + 1, device=labels.device)
+        return torch.where(place < counts.unsqueeze(1), pad(order, (0, 1))[:, : len(place)], self.classes), counts

@@ -1,0 +1,116 @@
+"""Head with a base classifier on every layer and a weighted vote (DMSP, Eq. 4, 7, 9; DDCF)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from epigram.core.config_types import Positive, Share, Strict
+from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.masking import masked_mean
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerEnsembleConfig(Strict):
+    """Settings of the head.
+
+    `mode`: `last` has one classifier, on the last layer; `ensemble` has one per layer; `control` also drops layers, by
+    `threshold`, `tolerance`, `rule` and `drop` (see `DepthControl`). `loss`: sum over all classifiers, or the last one
+    only. `hidden` is the width of a base classifier.
+    """
+
+    mode: Literal["last", "ensemble", "control"] = "control"
+    hidden: Positive = 128
+    loss: Literal["all", "last"] = "all"  # last: the printed Eq. 9
+    threshold: Share | Literal["auto"] = "auto"
+    tolerance: Share = 0.01
+    rule: PaperRule = "equation"
+    drop: Drop = "last"
+
+    def build(self, context: Context, encoder: Encoder) -> LayerEnsembleHead:
+        """Build the head for the data's classes on `encoder`. Raises ValueError if the encoder has no layers."""
+        if encoder.depth == 0:
+            raise ValueError(
+                "head: layer_ensemble needs an encoder with layers, and this one has none: take head linear, or an "
+                "encoder that has layers, such as transformer"
+            )
+        return LayerEnsembleHead(self, context, encoder)
+
+
+class BaseClassifier(nn.Module):
+    """Base classifier h_j: D→hidden per token, mean over valid tokens, hidden→C: (B, L, D) → (B, C).  Eq. 4."""
+
+    def __init__(self, *, width: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.token, self.out = nn.Linear(width, hidden), nn.Linear(hidden, classes)
+
+    def forward(self, states: Tensor, valid: Tensor) -> Tensor:
+        """Return the logits (B, C) of one layer's `states` (B, L, D)."""
+        out: Tensor = self.out(masked_mean(self.token(states).relu(), valid))
+        return out
+
+
+class LayerEnsembleHead(nn.Module):
+    """Weighted vote p = Σ_j β^j p^j of the layers' base classifiers; the depth controller sets β.  Eq. 7."""
+
+    def __init__(self, config: LayerEnsembleConfig, context: Context, encoder: Encoder) -> None:
+        super().__init__()
+        self.config, self.multi = config, context.multi
+        self.control = DepthControl(
+            threshold=config.threshold, tolerance=config.tolerance, rule=config.rule, drop=config.drop
+        )
+        count = 1 if config.mode == "last" else encoder.depth
+        self.classifiers = nn.ModuleList(
+            BaseClassifier(width=encoder.width, hidden=config.hidden, classes=context.classes) for _ in range(count)
+        )
+        self.register_buffer("beta", torch.full((count,), 1 / count))
+        self.beta: Tensor
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the weighted vote as logits (B, C) and, if `labels` (B,) or (B, C) are given, Σ_j CE(p^j, y)."""
+        states = encoded.states[-len(self.classifiers) :]
+        valid = encoded.tokens.valid
+        parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
+        loss = None
+        if labels is not None:
+            heard = parts if self.config.loss == "all" else parts[-1:]
+            loss = sum((classification_loss(part, labels) for part in heard), start=parts.new_zeros(()))  # Eq. 9
+        return Prediction(self.vote(parts), loss, parts)
+
+    def vote(self, parts: Tensor) -> Tensor:
+        """Return p = Σ_j β^j p^j as logits (B, C), from the classifiers' logits (N, B, C).  Eq. 7."""
+        share = self.beta.log()[:, None, None]
+        if not self.multi:
+            return (parts.log_softmax(-1) + share).logsumexp(0)
+        return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
+
+    def adapt(self, shorten: Callable[[int], None], accuracies: list[float]) -> bool:
+        """Set β from the layers' accuracies α on held-out data and drop one layer if the rule says so.
+
+        This is one step of DDC, run once per epoch (Algorithm 1). `shorten` removes a layer (0-based) from the
+        encoder. Returns whether β was updated.
+        """
+        if self.config.mode != "control":
+            return False
+        kept, layer = list(accuracies), self.control.dropped(accuracies)
+        if layer is not None:
+            del kept[layer]
+            shorten(layer)
+            self.drop(layer)
+        self.beta = torch.as_tensor(self.control.weights(kept), dtype=torch.float32, device=self.beta.device)
+        return True
+
+    def drop(self, layer: int) -> None:
+        """Remove the classifier of a layer; the others have equal weights until `adapt` sets β again."""
+        if self.config.mode == "last":
+            return
+        del self.classifiers[layer]
+        self.beta = torch.full_like(self.beta[1:], 1 / len(self.classifiers))

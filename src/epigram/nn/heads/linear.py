@@ -1,0 +1,72 @@
+"""Linear head: pooling over tokens, one linear layer, cross-entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, cast
+
+from torch import Tensor, nn
+
+from epigram.core.config_types import Range, Strict
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.hook_fusion import fuse
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.masking import masked_max, masked_mean
+from epigram.nn.layers.pooling import AttentionPool
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+Fusion = Literal["last", "hook"]
+
+
+def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
+    """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
+    return encoded.last if fusion == "last" else fuse(encoded.states)
+
+
+def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
+    """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
+    if fusion == "hook" and encoder.depth == 0:
+        raise ValueError(
+            "head.fusion was 'hook': this encoder has no layers to fuse; set it to last, or take an encoder that has "
+            "layers, such as transformer"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig(Strict):
+    """Settings of the head: `pool` combines tokens, `fusion` combines layers."""
+
+    pool: Literal["mean", "max", "first", "attention"] = "mean"
+    fusion: Fusion = "last"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+
+    def build(self, context: Context, encoder: Encoder) -> LinearHead:
+        """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
+        check_fusion(self.fusion, encoder)
+        return LinearHead(self, context, encoder.width)
+
+
+class LinearHead(nn.Module):
+    """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
+
+    def __init__(self, config: LinearConfig, context: Context, width: int) -> None:
+        super().__init__()
+        self.config, self.pool, self.fusion = config, config.pool, config.fusion
+        self.attention = AttentionPool(width=width) if config.pool == "attention" else None
+        self.dropout = Dropout(config.dropout)
+        self.out = nn.Linear(width, context.classes)
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
+        pooled = self.pooled(fused(encoded, self.fusion), encoded.tokens.valid)
+        logits = self.out(self.dropout(pooled))
+        return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+
+    def pooled(self, states: Tensor, valid: Tensor) -> Tensor:
+        """Pool the `states` (B, L, D) of the `valid` tokens (B, L) to one vector per text (B, D)."""
+        if self.attention is not None:
+            return cast(Tensor, self.attention(states, valid))
+        if self.pool == "first":
+            return states[:, 0]
+        return masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)

@@ -1,0 +1,52 @@
+"""Head with a linear layer for token labels in addition to the linear head for the text label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from epigram.nn.heads.attention_labeler import token_loss
+from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fused
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.types import Context, Encoded, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggerConfig(LinearConfig):
+    """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""
+
+    def build(self, context: Context, encoder: Encoder) -> TaggerHead:
+        """Build the head for the data's labels on `encoder`.
+
+        Raises ValueError if the data have no token labels, the encoder does not keep one state per token, or there are
+        no layers to fuse.
+        """
+        if not context.token_labels:
+            raise ValueError("head: tagger labels tokens, and the data have no token labels: take the head linear")
+        if not encoder.keeps_tokens:
+            raise ValueError("head: tagger labels every token, and this encoder keeps no state for each")
+        check_fusion(self.fusion, encoder)
+        return TaggerHead(self, context, encoder.width)
+
+
+class TaggerHead(LinearHead):
+    """Linear head plus token labels: pooled states (B, D) → logits (B, C), token states (B, L, D) → logits (B, L, S).
+
+    The loss is the mean loss per text plus the mean loss per labelled token.
+    """
+
+    def __init__(self, config: TaggerConfig, context: Context, width: int) -> None:
+        super().__init__(config, context, width)
+        self.token = nn.Linear(width, len(context.token_labels))
+
+    def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
+        """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""
+        states, tokens = fused(encoded, self.fusion), encoded.tokens
+        logits = self.out(self.dropout(self.pooled(states, tokens.valid)))
+        each = self.token(self.dropout(states)).float()
+        if labels is None:
+            return Prediction(logits, tokens=each)
+        count = 1 if tokens.labels is None else (tokens.labels >= 0).sum().clamp(min=1)
+        return Prediction(logits, classification_loss(logits, labels) + token_loss(each, tokens) / count, tokens=each)

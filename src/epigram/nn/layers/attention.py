@@ -1,0 +1,91 @@
+"""Multi-head scaled dot-product self-attention (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from epigram.nn.layers.dropout import drop
+from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.pos_weighting import Placement, weigh
+
+
+class DotProductAttention(nn.Module):
+    """Self-attention softmax(Q Kᵀ / √d) V over valid keys, by the fused kernel: (B, L, D) → (B, L, D).
+
+    `placement` says where part-of-speech weights enter (see `weigh`); `head_to_head` rescales the heads (HTH).
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        dropout: float,
+        placement: Placement = "after",
+        head_to_head: HeadToHead | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.placement = heads, dropout, placement
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.head_to_head = head_to_head
+
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # 3 × (B, H, L, d)
+        scale = 1 / math.sqrt(width // self.heads)
+        if self.head_to_head is not None:
+            q = self.head_to_head.query(q, k, valid, scale)
+        mask = key_mask(valid)
+        if weight is not None:
+            k, v, mask = weigh(k, v, mask, weight, self.placement)
+        y = attended(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
+        if self.head_to_head is not None:
+            y = self.head_to_head.context(y, valid)
+        out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return out
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float) -> Tensor:
+    """Return softmax(scale · q kᵀ) v (B, H, L, d), with `dropout` on the attention weights."""
+    if unfused(q, dropout):
+        return spelled_out(q, k, v, mask, scale=scale, dropout=dropout)[0]
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
+
+
+def unfused(x: Tensor, dropout: float) -> bool:
+    """Return whether attention on `x` builds the L×L matrix.
+
+    On a CPU no fused kernel supports dropout, so PyTorch builds the matrix as well, and its own dropout then takes
+    longer than everything else.
+    """
+    return dropout > 0 and not x.is_cuda
+
+
+def spelled_out(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """Return the context (B, H, L, d) and the attention weights softmax(scale · q kᵀ) (B, H, L, L).
+
+    The context equals that of the fused kernel, but the L×L matrix is built.
+    """
+    return mixed((q * scale) @ k.transpose(2, 3), v, mask, dropout)
+
+
+def mixed(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+    """Return softmax(`scores`) v (B, H, L, d) and the softmax, for `scores` (B, H, L, L) and `v` (B, H, L, d).
+
+    `mask` is boolean, True for keys that may be attended, or floating point and added to the scores.
+    """
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ gives NaN if no key is valid
+    elif mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(-1)
+    return drop(weights, dropout) @ v, weights

@@ -1,0 +1,87 @@
+"""Multi-head attention labeler (MHAL, Eq. 3–8) and the auxiliary losses of its heads (Eq. 11–13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, normalize
+
+from epigram.nn.layers.initialization import glorot
+from epigram.nn.layers.masking import masked_max, masked_mean
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Outputs of H heads: `queries` q (B, H, d), token scores `tokens` a (B, L, H) and text scores `texts` o (B, H)."""
+
+    queries: Tensor
+    tokens: Tensor
+    texts: Tensor
+
+
+class AttentionLabeler(nn.Module):
+    """Attention with one head per token label: states (B, L, D) → scores of each label for each token and the text.
+
+    `inputs` is D, `hidden` the width of z, rounded up to a multiple of `heads`, and `text_hidden` the width of W_s.
+    """
+
+    def __init__(self, *, inputs: int, hidden: int, text_hidden: int, heads: int) -> None:
+        super().__init__()
+        width = -(-hidden // heads) * heads
+        self.heads = heads
+        self.join = nn.Linear(inputs, width)  # W_z
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.text_hidden = nn.Linear(width // heads, text_hidden)  # W_s
+        self.text_out = nn.Linear(text_hidden, 1)  # W_o
+        glorot(self)
+
+    def forward(self, states: Tensor, valid: Tensor) -> Evidence:
+        """Compute the heads' outputs from the `states` (B, L, D) of the `valid` tokens (B, L)."""
+        z = self.join(states).tanh()  # Eq. 3
+        q, k, v = (layer(z).tanh() for layer in (self.query, self.key, self.value))
+        queries = self.split(masked_mean(q, valid))  # (B, H, d), Eq. 4
+        k, v = self.split(k), self.split(v)  # (B, L, H, d)
+        a = torch.einsum("bhd,blhd->blh", queries, k)  # Eq. 5
+        # softmax(log σ) is σ / Σ σ without NaN when every σ underflows
+        alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
+        s = torch.einsum("blh,blhd->bhd", alpha.to(v.dtype), v)  # Eq. 7
+        o = self.text_out(self.text_hidden(s).tanh()).squeeze(-1)  # (B, H), Eq. 8
+        return Evidence(queries, a, o)
+
+    def split(self, x: Tensor) -> Tensor:
+        """Split `x` (…, H·d) into heads: (…, H, d)."""
+        return x.view(*x.shape[:-1], self.heads, -1)
+
+
+def strongest(scores: Tensor, groups: Tensor) -> Tensor:
+    """Return the maximum of `scores` (…, H) over the heads of each class, given by `groups` (C, H) bool: (…, C).
+
+    Eq. 12.
+    """
+    return scores.unsqueeze(-2).masked_fill(~groups, float("-inf")).amax(-1)
+
+
+def attention_loss(p: Tensor, valid: Tensor, labels: Tensor, groups: Tensor, smoothing: float) -> Tensor:
+    """Return (max_i t̃*_{i,k} − q'_k)² + (max_i t̃_{i,d} − 1)² for each text: (B,).  Eq. 11, 12.
+
+    `p` (B, L, H) are the token label probabilities t̃ with the default label d first, `labels` (B,) the text labels k,
+    `groups` (C, H) the heads of each class and `smoothing` ε. The loss asks each text for one token of its own label,
+    with target q'_k = 1 − ε + ε/C, and one token of the default label.
+    """
+    smooth = 1 - smoothing + smoothing / len(groups)  # q'_k
+    peaks = masked_max(p, valid)  # (B, H); maxima over tokens and over heads commute
+    own = strongest(peaks, groups).gather(1, labels.unsqueeze(1)).squeeze(1)
+    return (own - smooth) ** 2 + (peaks[:, 0] - 1) ** 2
+
+
+def query_likeness(queries: Tensor, *, absolute: bool) -> Tensor:
+    """Return R_q, the mean cosine over pairs of a text's `queries` (B, H, d): (B,).  Eq. 13.
+
+    If `absolute` is true, average the absolute value of the cosines.
+    """
+    unit = normalize(queries, dim=-1)
+    first, second = torch.triu_indices(unit.shape[1], unit.shape[1], 1, device=unit.device)
+    cosines = (unit[:, first] * unit[:, second]).sum(-1)
+    return (cosines.abs() if absolute else cosines).mean(1)

@@ -1,0 +1,63 @@
+"""Bidirectional LSTM (Hochreiter and Schmidhuber, 1997) that never reads padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from epigram.nn.layers import onnx_lstm
+from epigram.nn.layers.dropout import Dropout
+
+
+def reversed_texts(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse the first `lengths` (B,) tokens of each row of `x` (B, L, D); padding stays in place."""
+    place = torch.arange(x.shape[1], device=x.device)
+    mirrored = lengths.unsqueeze(1) - 1 - place  # (B, L), negative on padding
+    return x.gather(1, torch.where(mirrored < 0, place, mirrored).unsqueeze(-1).expand_as(x))
+
+
+def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Run one direction over texts `x` (B, L, I): states (B, L, D), last hidden and last cell state (B, D).
+
+    The fused kernel processes the positions that all rows have. After these, a row that has ended keeps its state.
+    Batches hold texts of similar length, so on a CPU this is three times as fast as packed sequences.
+    """
+    if torch.compiler.is_exporting():
+        y, h, c = onnx_lstm.lstm(lstm, x, lengths)
+        return y, h[0], c[0]
+    common = int(lengths.min())
+    y, (h, c) = lstm(x[:, :common])
+    states, h, c = [y], h[0], c[0]
+    for place in range(common, x.shape[1]):
+        new_h, new_c = torch.lstm_cell(x[:, place], (h, c), *lstm.all_weights[0])
+        goes_on = (place < lengths).unsqueeze(1)
+        h, c = torch.where(goes_on, new_h, h), torch.where(goes_on, new_c, c)
+        states.append(h.unsqueeze(1))
+    return torch.cat(states, 1), h, c
+
+
+class BiLstm(nn.Module):
+    """Two LSTMs, one per direction, with concatenated states: (B, L, I) → (B, L, D), zero on padding.
+
+    `inputs` is I and `width` is D, half of it for each direction. Raises ValueError if `width` is odd.
+    """
+
+    def __init__(self, *, inputs: int, width: int, dropout: float = 0.0) -> None:
+        if width % 2:
+            raise ValueError(f"a width of {width} is not even: a bidirectional LSTM halves it")
+        super().__init__()
+        self.inputs, self.width = inputs, width
+        self.ahead = nn.LSTM(inputs, width // 2, batch_first=True)
+        self.back = nn.LSTM(inputs, width // 2, batch_first=True)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, valid: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the states (B, L, D) of `x` (B, L, I) and the last hidden and cell state (B, D) of both directions.
+
+        The last state of the backward direction is its state at the first token.
+        """
+        lengths = valid.sum(1)
+        ahead, ahead_h, ahead_c = run(self.ahead, x, lengths)
+        back, back_h, back_c = run(self.back, reversed_texts(x, lengths), lengths)
+        states = torch.cat([ahead, reversed_texts(back, lengths)], -1) * valid.unsqueeze(-1).to(x.dtype)
+        return self.dropout(states), (torch.cat([ahead_h, back_h], -1), torch.cat([ahead_c, back_c], -1))

@@ -1,0 +1,60 @@
+"""Token vectors from characters: the last states of a BiLSTM over a token's characters (Lample et al., 2016)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from epigram.nn.layers import onnx_lstm
+from epigram.nn.layers.initialization import glorot
+from epigram.nn.layers.language_model import LanguageModel
+
+
+class Speller(nn.Module):
+    """Character BiLSTM tanh(W [last forward state; last backward state]): characters (T, W) → (T, `width`).
+
+    `characters` is the number of character ids; id 0 is padding, and a token without characters is read as one id 0.
+    Each distinct spelling is read once, in a batch with the spellings of its length, so that no padding is read.
+    `model` is an optional language model of the characters.
+    """
+
+    def __init__(
+        self, *, characters: int, embedding: int, hidden: int, width: int, model: LanguageModel | None = None
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(characters, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+        self.project = nn.Linear(2 * hidden, width)
+        self.model = model
+        glorot(self)
+
+    def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the vectors (T, `width`) of T tokens and, in training, the language model's mean loss or None."""
+        if torch.compiler.is_exporting():
+            return self.read_each(characters), None
+        spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
+        lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
+        spellings = spellings[order]
+        last, states = self.read(spellings, lengths)
+        vectors = self.project(last).tanh()[order.argsort()[which]]
+        if self.model is None or not self.training:
+            return vectors, None
+        valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
+        return vectors, self.model(states, spellings, valid, counts[order])
+
+    def read_each(self, characters: Tensor) -> Tensor:
+        """Return the vectors as `forward` does, but read every token, for an exported graph: (T, W) → (T, `width`)."""
+        lengths = (characters > 0).sum(1).clamp(min=1)
+        _, h, _ = onnx_lstm.lstm(self.lstm, self.embedding(characters), lengths)
+        vectors: Tensor = self.project(h.transpose(0, 1).flatten(1)).tanh()
+        return vectors
+
+    def read(self, spellings: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the last states (U, 2h) of `spellings` (U, W), sorted by `lengths` (U,), and all states."""
+        sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
+        last, states = [], []
+        for size, alike in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
+            y, (h, _) = self.lstm(self.embedding(alike[:, :size]))
+            states.append(y.flatten(0, 1))  # (U'·size, 2h)
+            last.append(h.transpose(0, 1).flatten(1))  # (2, U', h) → (U', 2h)
+        return torch.cat(last), torch.cat(states)

@@ -1,0 +1,92 @@
+"""Correlation attention (Transformer-F, Eq. 1–5): attention scores are correlations of token vectors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+
+from epigram.nn.layers.attention import attended, mixed, unfused
+from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.pos_weighting import Placement, weigh
+
+
+def standardize(x: Tensor, valid: Tensor) -> Tensor:
+    """Centre each token vector of `x` (B, L, D) and scale it to unit length, so that x̂_i · x̂_j = ρ_ij.  Eq. 3, 4.
+
+    Padding and vectors with zero variance become zero.
+    """
+    with torch.no_grad():  # a range within rounding error counts as constant
+        low, high = x.amin(-1), x.amax(-1)
+        varied = high - low > 1e-5 * torch.maximum(high, -low) + 1e-9  # (B, L)
+    share = (varied & valid).to(x.dtype) / math.sqrt(x.shape[-1])
+    return layer_norm(x, x.shape[-1:], eps=1e-16) * share.unsqueeze(-1)
+
+
+def row_norms(unit: Tensor) -> Tensor:
+    """Return the L2 norm of each row of ρ over valid keys, (B, L, 1), for `unit` (B, L, D) that is zero on padding.
+
+    Σ_j (x̂_i · x̂_j)² = x̂_iᵀ G x̂_i with G = Σ_j x̂_j x̂_jᵀ. Only the smaller of the L×L and D×D matrices is built.
+    """
+    if unit.shape[1] <= unit.shape[2]:
+        squares = torch.bmm(unit, unit.transpose(1, 2)).square().sum(-1, keepdim=True)
+    else:
+        gram = torch.bmm(unit.transpose(1, 2), unit)  # (B, D, D)
+        squares = (torch.bmm(unit, gram) * unit).sum(-1, keepdim=True)
+    return squares.clamp(min=1e-12).sqrt()
+
+
+class CorrelationAttention(nn.Module):
+    """One-head attention softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ: (B, L, D) → (B, L, D).
+
+    `row_norm` scales each row of C to unit length (the paper's "regularising"). C is divided by `temperature`; with
+    `learn_temperature` this is the initial value of a trainable parameter. Because ρ = x̂ x̂ᵀ, the fused kernel can
+    compute the attention.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        dropout: float,
+        row_norm: bool = True,
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+        placement: Placement = "after",
+    ) -> None:
+        super().__init__()
+        self.dropout, self.row_norm, self.placement = dropout, row_norm, placement
+        self.temperature = nn.Parameter(torch.tensor(temperature), requires_grad=learn_temperature)
+        self.value = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
+        value = self.value(x).unsqueeze(1)  # (B, 1, L, D)
+        unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
+        dropout = self.dropout if self.training else 0.0
+        # if the L×L matrix is built anyway and L ≤ D, its row norms come from the matrix itself
+        mix = self._spelled_out if unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._by_queries
+        out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
+        return out
+
+    def _by_queries(
+        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
+    ) -> Tensor:
+        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # per row of C, Eq. 2
+        q, k = (unit * scale.to(unit.dtype)).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
+        if weight is not None:
+            k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
+        return attended(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1
+
+    def _spelled_out(
+        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
+    ) -> Tensor:
+        k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L); for `weigh`, its rows are the keys
+        norms = k.norm(dim=-1, keepdim=True).clamp(min=1e-6) if self.row_norm else 1.0  # (B, 1, L, 1)
+        scale = 1 / (self.temperature * norms)  # per row of C, Eq. 2
+        if weight is not None:
+            k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
+        return mixed(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1

@@ -1,0 +1,68 @@
+"""Token embeddings with position embeddings."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.types import Context, Tokens
+
+Positions = Literal["none", "sinusoidal", "learned"]
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return the sine and cosine position vectors (length, width) of Vaswani et al. (2017)."""
+    if torch.get_default_device().type == "meta":  # arithmetic on it imports PyTorch's compiler
+        return torch.empty(length, width)
+    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)[:, : width // 2]
+    return table
+
+
+class TokenEmbedding(nn.Module):
+    """Embedding of tokens plus their positions, zero on padding: (B, L) → (B, L, D).
+
+    The vector of the unknown token starts at zero. If the vocabulary covers all training texts, this vector is never
+    trained, and a random one would favour some class.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        width: int,
+        dropout: float = 0.0,
+        positions: Positions = "none",
+        norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(context.vocabulary, width)
+        nn.init.normal_(self.token.weight, std=0.02 if norm else 0.1)
+        nn.init.zeros_(self.token.weight[context.unk_id])
+        self.position: nn.Embedding | None = None
+        if positions == "learned":
+            self.position = nn.Embedding(context.max_length, width)
+            nn.init.normal_(self.position.weight, std=0.02)
+        table = sinusoids(context.max_length, width) if positions == "sinusoidal" else None
+        self.register_buffer("wave", table, persistent=False)
+        self.wave: Tensor | None
+        self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Return the vectors (B, L, D) of `tokens`."""
+        x: Tensor = self.token(tokens.ids) if tokens.vectors is None else tokens.vectors
+        length = tokens.ids.shape[1]
+        if self.position is not None:
+            x = x + self.position.weight[:length]
+        elif self.wave is not None:
+            x = x + self.wave[:length]
+        x = self.dropout(self.norm(x))
+        return x * tokens.valid.unsqueeze(-1).to(x.dtype)

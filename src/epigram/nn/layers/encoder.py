@@ -1,0 +1,47 @@
+"""Base class of the encoders: hidden states of every layer, and layers that can be removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from torch import nn
+
+from epigram.nn.layers.embedding import TokenEmbedding
+from epigram.nn.layers.types import Encoded, Tokens
+
+
+class Encoder(nn.Module):
+    """Encoder from texts to the hidden states (B, L, D) of every layer.
+
+    `blocks` are the layers that can be removed; it is empty for an encoder without such layers. `width` is D.
+    """
+
+    config: Any
+    width: int
+    embedding: TokenEmbedding
+    blocks: nn.ModuleList
+    keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
+
+    @property
+    def depth(self) -> int:
+        """The number of layers N."""
+        return len(self.blocks)
+
+    @property
+    def token_table(self) -> nn.Embedding:
+        """The embedding table (V, E) of the token ids."""
+        return self.embedding.token
+
+    @property
+    def settings(self) -> Any:
+        """The config that builds this encoder with its current depth, without its weights."""
+        return replace(self.config, depth=self.depth) if self.depth else self.config
+
+    def drop(self, layer: int) -> None:
+        """Remove one layer (0-based; -1 is the last)."""
+        del self.blocks[layer]
+
+    def forward(self, tokens: Tokens) -> Encoded:
+        """Encode a batch (B, L). Raises TypeError in a subclass that does not override it."""
+        raise TypeError(f"{type(self).__name__} does not encode")

@@ -1,0 +1,66 @@
+"""Head-to-head attention (HTH, Eq. 1–6): the heads of an attention layer rescale each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from epigram.nn.layers.dropout import Dropout
+
+Gate = Literal["paper", "residual"]
+Site = Literal["scores", "context"]
+
+
+def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Return the mean of `x` (B, H, L, d) over valid tokens (B, L), or over all tokens without a mask: (B, H, d)."""
+    if valid is None:
+        return x.mean(2)
+    share = valid.to(x.dtype) / valid.sum(1, keepdim=True).clamp(min=1)  # (B, L)
+    return torch.einsum("bl,bhld->bhd", share, x)
+
+
+class HeadToHead(nn.Module):
+    """Module that computes one factor per text and head from the means of all heads.
+
+    `site` says what is averaged and scaled: the `scores` U = QKᵀ/√d or the `context` softmax(U) V. With `gate`
+    `paper` the factor is M̃. With `residual` it is 1 + s·M̃, where s is trained and starts at 0, so that a pretrained
+    attention starts unchanged. For the scores no L×L matrix is built, and the result is exact: the mean of dot
+    products is the dot product of the means, and scaling a head's U is the same as scaling its q.
+    Raises ValueError if there are fewer than two heads.
+    """
+
+    def __init__(self, *, heads: int, gate: Gate, site: Site, dropout: float) -> None:
+        super().__init__()
+        if heads < 2:
+            raise ValueError(
+                f"encoder.head_to_head was {gate!r}: it weighs heads against each other, and this attention has one; "
+                "give the encoder 2 heads or more, or set it to none"
+            )
+        self.site = site
+        self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)
+        self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None
+        self.dropout = Dropout(dropout)
+
+    def factors(self, m: Tensor) -> Tensor:
+        """Return the factor of each head (B, H) from the heads' means `m` (B, H)."""
+        x, y = self.first(m).sigmoid(), self.second(m).sigmoid()  # Eq. 2, 3
+        z = (x.unsqueeze(2) * y.unsqueeze(1) / math.sqrt(m.shape[1])).softmax(-1)  # (B, H, H) Eq. 4
+        weights: Tensor = self.dropout((z @ m.unsqueeze(2)).squeeze(2))  # M̃ Eq. 5
+        return weights if self.strength is None else 1 + self.strength * weights
+
+    def query(self, q: Tensor, k: Tensor, valid: Tensor | None, scale: float) -> Tensor:
+        """Return queries (B, H, L, d) for which `scale` · q kᵀ is the scaled U; `q` itself if `site` is `context`."""
+        if self.site != "scores":
+            return q
+        m = (token_mean(q, valid) * token_mean(k, valid)).sum(-1) * scale  # Eq. 1
+        return q * self.factors(m)[:, :, None, None].to(q.dtype)  # Eq. 6
+
+    def context(self, y: Tensor, valid: Tensor | None) -> Tensor:
+        """Return the scaled context (B, H, L, d); `y` itself if `site` is `scores`."""
+        if self.site != "context":
+            return y
+        m = token_mean(y, valid).mean(-1)  # Eq. 1
+        return y * self.factors(m)[:, :, None, None].to(y.dtype)  # Eq. 6

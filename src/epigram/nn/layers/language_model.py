@@ -1,0 +1,56 @@
+"""Language models over the states of a BiLSTM (Rei, 2017): each direction predicts the next token it will read."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from epigram.nn.layers.initialization import glorot
+
+
+class _Guess(nn.Module):
+    """Classifier of one direction: states (T, D) → tanh layer → logits of all outcomes."""
+
+    def __init__(self, *, width: int, hidden: int, outcomes: int) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(width, hidden), nn.Linear(hidden, outcomes)
+
+    def forward(self, states: Tensor, gold: Tensor, weight: Tensor) -> Tensor:
+        """Return Σ_i `weight`_i · −log p(`gold`_i), a scalar, for T tokens."""
+        logits = self.out(self.hidden(states).tanh())  # the tanh layer gives m_t
+        each = cross_entropy(logits.float(), gold, reduction="none")
+        return (each * weight).sum()
+
+
+class LanguageModel(nn.Module):
+    """Language model whose forward state at t predicts token t + 1 and whose backward state predicts token t − 1.
+
+    `width` is the width of both directions' states together. All ids from `most` on are one outcome, "other"; the
+    borders of a text, which have no id, are one more outcome.
+    """
+
+    def __init__(self, *, width: int, hidden: int, vocabulary: int, most: int) -> None:
+        super().__init__()
+        self.other = min(vocabulary, most)
+        self.border = self.other + 1
+        self.ahead, self.back = (_Guess(width=width // 2, hidden=hidden, outcomes=self.border + 1) for _ in range(2))
+        glorot(self)
+
+    def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
+        """Return the mean loss per prediction of both directions over the `valid` tokens of `ids` (B, L), a scalar.
+
+        `states` (T, D) belong to the T valid tokens, row after row; the first half of each is the forward direction's,
+        the second half the backward direction's. Row b counts `counts[b]` times, `counts` (B,).
+        """
+        after, before = neighbours(ids.clamp(max=self.other), valid, self.border)
+        ahead, back = states.chunk(2, -1)
+        weight = counts.unsqueeze(1).expand_as(ids)[valid]
+        cost: Tensor = self.ahead(ahead, after[valid], weight) + self.back(back, before[valid], weight)
+        return cost / (2 * weight.sum())
+
+
+def neighbours(ids: Tensor, valid: Tensor, border: int) -> tuple[Tensor, Tensor]:
+    """Return the id after and the id before each token of `ids` (B, L), with `border` at the ends of a text."""
+    after = torch.where(pad(valid[:, 1:], (0, 1)), pad(ids[:, 1:], (0, 1)), border)
+    return after, pad(ids[:, :-1], (1, 0), value=border)

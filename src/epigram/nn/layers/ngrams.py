@@ -1,0 +1,79 @@
+"""n-grams of token ids, as exact keys (TF-IDF) and as hashed buckets (fastText)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from epigram.nn.layers.hashing import mix
+from epigram.nn.layers.types import Tokens
+
+
+def longest(vocabulary: int) -> int:
+    """Return the largest n for which the key of an n-gram fits into a signed 64-bit integer."""
+    n = 0
+    while (vocabulary + 1) ** (n + 1) < 2**63:
+        n += 1
+    return n
+
+
+def _spans(tokens: Tokens, vocabulary: int, most: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield n, the keys (B, L − n + 1) of the n-grams at each start position, and their validity, for n = 1..most."""
+    # a key is the n-gram as a number to the base V + 1 with digits 1..V, so keys of different n never collide
+    digits = tokens.ids + 1
+    key = torch.zeros_like(digits)
+    for n in range(1, most + 1):
+        span = digits.shape[1] - n + 1
+        if span <= 0:
+            return
+        key = key[:, :span] * (vocabulary + 1) + digits[:, n - 1 :]
+        yield n, key, tokens.valid[:, n - 1 :]  # valid tokens are contiguous: the last one decides
+
+
+def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return the int64 key and the row of every n-gram of valid tokens: (K,), (K,), for n = orders[0]..orders[1].
+
+    Raises ValueError if the keys do not fit into 64 bits.
+    """
+    if orders[1] > longest(vocabulary):
+        raise ValueError(f"{orders[1]}-grams of {vocabulary} tokens do not fit 64 bits")
+    rows = torch.arange(tokens.ids.shape[0], device=tokens.ids.device).unsqueeze(1).expand_as(tokens.ids)
+    keys, owners = [], []
+    for n, key, whole in _spans(tokens, vocabulary, orders[1]):
+        if n >= orders[0]:
+            keys.append(key[whole])
+            owners.append(rows[:, : key.shape[1]][whole])
+    if not keys:
+        return tokens.ids.new_zeros(0), tokens.ids.new_zeros(0)
+    return torch.cat(keys), torch.cat(owners)
+
+
+def count_known(
+    tokens: Tokens, known: Tensor, vocabulary: int, orders: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Count the n-grams whose keys are in `known` (F,), which must be sorted.
+
+    Returns the row, the index in `known` and the count of each distinct n-gram of a row: (K,) each, sorted by row,
+    then by index.
+    """
+    keys, rows = ngram_keys(tokens, vocabulary, orders)
+    size = max(len(known), 1)
+    place = torch.searchsorted(known, keys).clamp(max=size - 1)
+    found = known[place] == keys if len(known) else torch.zeros_like(keys, dtype=torch.bool)
+    cell, count = torch.unique(rows[found] * size + place[found], return_counts=True)
+    return cell // size, cell % size, count
+
+
+def ngram_buckets(tokens: Tokens, vocabulary: int, orders: list[int], buckets: int) -> Tensor:
+    """Return the bucket, 0..buckets − 1, of the n-gram that starts at each token, for each of K orders: (B, L, K).
+
+    The value is `buckets` where there is no n-gram, because it would cross the end of the text. Keys of long n-grams
+    may overflow and wrap around; this is harmless because they are hashed.
+    """
+    out = tokens.ids.new_full((*tokens.ids.shape, len(orders)), buckets)
+    for n, key, whole in _spans(tokens, vocabulary, max(orders)):
+        if n in orders:
+            out[:, : key.shape[1], orders.index(n)] = torch.where(whole, mix(key) % buckets, buckets)
+    return out

@@ -1,0 +1,45 @@
+"""Part-of-speech weights in attention (Transformer-F, Eq. 5), without building the attention matrix."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from epigram.nn.layers.types import Context
+
+Placement = Literal["after", "inside", "log"]
+
+
+def pos_table(setting: Placement | Literal["none"], context: Context) -> Tensor | None:
+    """Return the weight of every token of the vocabulary (V,), or None if `setting` is `none`.
+
+    Raises ValueError if the view has no part-of-speech table.
+    """
+    if setting == "none":
+        return None
+    if context.pos_weight is None:
+        raise ValueError(f"encoder.pos_weight was {setting!r}: the view has no part-of-speech table; set it to none")
+    return context.pos_weight
+
+
+def weigh(
+    key: Tensor, value: Tensor, mask: Tensor | None, weight: Tensor, placement: Placement
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Apply token weights w (B, L) to the key, value or mask of scaled dot-product attention with scores S.
+
+    `key` and `value` are (B, H, L, d). `mask` is bool (B, 1, 1, L), (B, 1, L, L) for windowed attention, or None.
+    Returns the key, value and mask to use instead. Each placement is exact:
+    after:  softmax(S) · diag(w) · V = softmax(S) · (w ⊙ V)            Eq. 5; the weights are not renormalised
+    inside: softmax(S ∘ w) · V with (S ∘ w)_ij = q_i · (w_j k_j)
+    log:    softmax(S + log w) · V, the renormalised form; a constant w has no effect
+    """
+    column = weight[:, None, :, None].to(value.dtype)  # (B, 1, L, 1)
+    if placement == "after":
+        return key, column * value, mask
+    if placement == "inside":
+        return column * key, value, mask
+    bias = weight[:, None, None, :].to(key.dtype).clamp(min=1e-9).log()  # (B, 1, 1, L)
+    # the lowest finite number instead of −∞, which gives NaN in a row that may attend to no key
+    return key, value, bias if mask is None else torch.where(mask, bias, torch.finfo(bias.dtype).min)

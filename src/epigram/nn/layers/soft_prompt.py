@@ -1,0 +1,33 @@
+"""Soft prompt (PTA's option `soft`): trainable vectors instead of the template's word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from epigram.nn.layers.types import Tokens
+
+
+class SoftPrompt(nn.Module):
+    """Trainable vectors of the P prompt words, initialized from the embeddings of these words.
+
+    Mask tokens and the words of the text keep their embeddings. `prefix` are the ids before every text, `mask_id` the
+    id of a mask token and `table` the encoder's embedding table (V, E).
+    """
+
+    def __init__(self, prefix: Sequence[int], mask_id: int, table: nn.Embedding) -> None:
+        super().__init__()
+        places = [place for place, token in enumerate(prefix) if token != mask_id]
+        self.register_buffer("places", torch.tensor(places, dtype=torch.int64), persistent=False)  # (P,)
+        self.places: Tensor
+        words = torch.tensor(prefix, dtype=torch.int64)[self.places]
+        self.vectors = nn.Parameter(table.weight.detach()[words].clone())  # (P, E)
+
+    def forward(self, tokens: Tokens, table: nn.Embedding) -> Tokens:
+        """Return `tokens` (B, L) with `vectors` (B, L, E) that hold the trainable vectors of the prompt."""
+        words: Tensor = table(tokens.ids)
+        prompt = self.vectors.to(words.dtype).expand(len(words), -1, -1)
+        return replace(tokens, vectors=words.index_copy(1, self.places, prompt))

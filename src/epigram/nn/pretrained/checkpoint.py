@@ -1,0 +1,98 @@
+"""Loading of a BERT checkpoint from its folder without the transformers library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from epigram.core.config_types import fits, shown
+from epigram.core.errors import DataError
+from epigram.core.files import read_json
+from epigram.nn.pretrained.bert import Bert, BertConfig
+from epigram.nn.pretrained.config_check import check_config
+
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+Named = tuple[str, Callable[[], Tensor]]  # a weight's name and the function that reads it
+
+
+def bert_in(folder: Path) -> Bert | None:
+    """Load the encoder of `folder`; return None if it is not a supported BERT or has no safetensors files.
+
+    Raises ValueError as `filled` does, DataError for an unsupported config.json or a broken index, and the errors of
+    the safetensors reader.
+    """
+    values = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
+    if isinstance(values, dict):
+        check_config(values, f"{folder}/config.json")
+    config = BertConfig.of(values) if isinstance(values, dict) else None
+    files = _files(folder)
+    return None if config is None or not files else filled(config, _tensors(files))
+
+
+def filled(config: BertConfig, named: Iterable[Named]) -> Bert:
+    """Build the encoder of `config` with the weights `named`, in float32; weights that it does not have are not read.
+
+    Raises ValueError if a weight is missing or has the wrong shape.
+    """
+    model = Bert(config)
+    wanted, found = model.state_dict(), {}
+    for name, read in named:
+        if (own := _own(name)) in wanted:
+            found[own] = read().to(torch.float32, copy=True)  # a copy does not keep the file mapped
+    for name, weight in wanted.items():
+        if name not in found:
+            raise ValueError(f"its weights lack {name}")
+        if found[name].shape != weight.shape:
+            raise ValueError(f"{name} is {tuple(found[name].shape)}, and by config.json {tuple(weight.shape)}")
+    model.load_state_dict(found, assign=True)
+    return model
+
+
+def _own(name: str) -> str:
+    """Return the name in `Bert` of a weight from a model with a head or from an early checkpoint."""
+    name = name.removeprefix("bert.")
+    for old, new in LEGACY.items():
+        name = name.replace(old, new)
+    return name
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the safetensors files of the weights: one file, or the files of the index, or none."""
+    if (folder / WHOLE).is_file():
+        return [folder / WHOLE]
+    return [folder / name for name in shards(folder)]
+
+
+def shards(folder: Path) -> list[str]:
+    """Return the names of the weight files in the index of `folder`, or an empty list if it has no index.
+
+    Raises DataError if the index lists anything except safetensors files of the same folder.
+    """
+    if not (folder / INDEX).is_file():
+        return []
+    index = read_json(folder / INDEX)
+    listed = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(listed, dict) or not fits(listed, dict[str, str]):
+        raise DataError(f"{folder}/{INDEX} has no weight_map of names: download the checkpoint again")
+    names = sorted(set(listed.values()))
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise DataError(
+                f"{folder}/{INDEX} lists {shown(name)}; expected the name of a safetensors file of the same folder"
+            )
+    return names
+
+
+def _tensors(files: list[Path]) -> Iterator[Named]:
+    from safetensors import safe_open
+
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118  not a mapping
+                yield name, partial(file.get_tensor, name)

@@ -1,0 +1,49 @@
+"""Family and sizes of a checkpoint, read from its folder without loading it and without the transformers library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import read_json
+from epigram.nn.pretrained.config_check import check_config
+
+WIDTHS = ("hidden_size", "dim", "d_model")  # names differ between families
+HEADS = ("num_attention_heads", "n_heads", "n_head")
+
+
+class Outline(NamedTuple):
+    """Family of a checkpoint (`model_type`), its width and its number of heads."""
+
+    family: str
+    width: int
+    heads: int
+
+
+def outlined(checkpoint: str) -> Outline | None:
+    """Return the family and sizes of the folder `checkpoint`; None for a name on the hub, which is not looked up here.
+
+    Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
+    config.json is not that of a supported encoder.
+    """
+    folder = Path(checkpoint).expanduser()
+    if not folder.is_dir():
+        if checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1:
+            raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
+        return None
+    config = read_json(folder / "config.json")
+    told = config if isinstance(config, dict) else {}
+    width, heads = (next((told[name] for name in names if name in told), 0) for names in (WIDTHS, HEADS))
+    if "model_type" not in told or not width or not heads:
+        raise DataError(
+            f"{folder}/config.json is not that of an encoder of the transformers library (model_type, hidden_size, "
+            "num_attention_heads): set the view's checkpoint to the folder of one"
+        )
+    check_config(told, f"{folder}/config.json")
+    if not any(folder.glob("model*.safetensors")):
+        raise InputMissingError(
+            f"checkpoint {checkpoint!r} has no model.safetensors: the model's save_pretrained writes one; "
+            "other formats are not read"
+        )
+    return Outline(told["model_type"], width, heads)

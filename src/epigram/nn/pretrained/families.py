@@ -1,0 +1,69 @@
+"""Small encoders of the transformers library's model families, for a view without a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from epigram.core.config_types import Positive, Range, Strict, typed
+from epigram.core.errors import ParameterError
+from epigram.nn.layers.types import Context
+
+Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
+T = TypeVar("T")
+
+SMALL = "encoder.small"  # key of a small encoder's sizes in a system of params.yaml
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(Strict):
+    """Sizes of an encoder trained from scratch."""
+
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
+
+
+def sized(kind: type[T], small: Mapping[str, Any]) -> T:
+    """Return `small` as settings of class `kind`.
+
+    Raises ValueError instead of ParameterError: only the caller that builds the encoder knows the name of its system.
+    """
+    try:
+        return typed(kind, dict(small), SMALL)
+    except ParameterError as error:
+        raise ValueError(str(error).replace("params.yaml: ", "")) from None
+
+
+def small_config(family: Family, small: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """Return the transformers config of a small encoder of `family`, for the data's vocabulary and maximum length.
+
+    Raises ValueError if `small` has an unknown or invalid size.
+    """
+    sizes = sized(Small, small)
+    both = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
+    if family == "xlnet":  # relative positions; no memory of earlier texts
+        return {
+            **both,
+            "d_model": sizes.width,
+            "n_layer": sizes.depth,
+            "n_head": sizes.heads,
+            "d_inner": sizes.hidden,
+            "dropout": sizes.dropout,
+            "mem_len": None,
+        }
+    config = {
+        **both,
+        "hidden_size": sizes.width,
+        "num_hidden_layers": sizes.depth,
+        "num_attention_heads": sizes.heads,
+        "intermediate_size": sizes.hidden,
+        "hidden_dropout_prob": sizes.dropout,
+        "attention_probs_dropout_prob": sizes.dropout,
+        "max_position_embeddings": context.max_length + 1,  # RoBERTa's positions start at 1; 0 is for padding
+    }
+    # ALBERT's token vectors are narrower than its hidden states
+    return {**config, "embedding_size": max(1, sizes.width // 2)} if family == "albert" else config

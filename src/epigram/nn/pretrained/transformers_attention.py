@@ -1,0 +1,113 @@
+"""Custom attention for the encoders of the transformers library, registered through its attention interface.
+
+It adds head-to-head attention (HTH), part-of-speech weights (Transformer-F), or both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from epigram.nn.layers.attention import attended, spelled_out
+from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
+from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.pos_weighting import Placement, weigh
+
+NAME = "epigram"
+DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
+# families that use the attention interface: model_type and the class that holds q, k and v (MacBERT is a bert)
+FAMILIES = {
+    "bert": "BertSelfAttention",
+    "roberta": "RobertaSelfAttention",
+    "xlm-roberta": "XLMRobertaSelfAttention",
+    "camembert": "CamembertSelfAttention",
+    "ernie": "ErnieSelfAttention",
+    "albert": "AlbertAttention",
+    "electra": "ElectraSelfAttention",
+    "distilbert": "DistilBertSelfAttention",
+    "modernbert": "ModernBertAttention",
+}
+
+
+def refuse_others(family: str, **settings: str) -> None:
+    """Raise ValueError if the attention of `family` would ignore one of the encoder's `settings` (not `none`)."""
+    for name, value in settings.items():
+        if value != "none" and family not in FAMILIES:
+            raise ValueError(
+                f"encoder.{name} was {value!r}: the attention of {family} cannot be replaced; "
+                f"set it to none, or take a checkpoint of {', '.join(FAMILIES)}"
+            )
+
+
+def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
+    """Make every self-attention of the transformers model `backbone` use `attend`, after `plug` has prepared it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, mask)
+    plug(backbone, gate=gate, site=site, placement=placement)
+    backbone.set_attn_implementation(NAME)
+
+
+def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
+    """Set the attributes that `attend` reads on every self-attention of `backbone`: `placement` and `head_to_head`.
+
+    With a `gate`, `head_to_head` is a new HeadToHead. The modules are created on the CPU after the checkpoint's weights
+    are loaded, so that all their weights are initialized.
+    """
+    config = backbone.config
+    for module in list(backbone.modules()):
+        if type(module).__name__ == FAMILIES[config.model_type]:
+            heads, module.placement = config.num_attention_heads, placement
+            module.head_to_head = (
+                None if gate == "none" else HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
+            )
+
+
+def mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
+    """Return the mask of the keys that may be attended, or None if all may be.
+
+    The mask is boolean, True for keys that may be attended: (B, 1, 1, L), or (B, 1, L, L) with a window (ModernBERT's
+    local layers). A window that is at least as wide as the texts is ignored.
+    """
+    from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
+
+    window = size.get("local_size")
+    if mask_function is bidirectional_mask_function or (window is not None and size["kv_length"] <= window):
+        return None if attention_mask is None else key_mask(attention_mask.bool())
+    out: Tensor | None = sdpa_mask(mask_function=mask_function, attention_mask=attention_mask, **size)
+    return out
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    output_attentions: bool = False,
+    token_weight: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attend as the interface requires: `query`, `key`, `value` (B, H, L, d) → context (B, L, H, d) and weights.
+
+    The weights (B, H, L, L) are None unless `output_attentions` is set. The mean of the scores (HTH, Eq. 1) runs over
+    all pairs of real tokens, also in an attention with a window. `token_weight` (B, L) are part-of-speech weights.
+    """
+    part: Any = module.head_to_head
+    valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)
+    if part is not None:
+        query = part.query(query, key, valid, scaling)
+    if token_weight is not None:
+        placement: Any = module.placement
+        key, value, attention_mask = weigh(key, value, attention_mask, token_weight, placement)
+    if output_attentions:
+        y, weights = spelled_out(query, key, value, attention_mask, scale=scaling, dropout=dropout)
+    else:
+        y, weights = attended(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
+    if part is not None:
+        y = part.context(y, valid)
+    return y.transpose(1, 2).contiguous(), weights

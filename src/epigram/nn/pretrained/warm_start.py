@@ -1,0 +1,93 @@
+"""Folder of a small encoder that is pretrained on the user's texts, and initialization of a model from it.
+
+Files: about.json (steps, 0 if nothing was trained; checksums), encoder.json (settings), encoder.safetensors (weights).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from epigram.core.config_types import fits, shown
+from epigram.core.errors import DataError
+from epigram.core.files import read_json, sha256, write_json, write_tensors
+from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
+from epigram.nn.layers.types import Context
+
+FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
+CHECKED = ("encoder.json", "encoder.safetensors")
+POSITIONS = "embedding.position.weight"
+
+
+def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dict[str, Any]) -> None:
+    """Write a pretrained `encoder` to `folder`.
+
+    `tokenizer` is the view's tokenizer.json and `about` the further contents of about.json.
+    """
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
+    write_tensors(folder / "encoder.safetensors", state)
+    write_json(folder / "encoder.json", asdict(encoder.config))
+    digests = {name: sha256(folder / name) for name in CHECKED}
+    write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer), "sha256": digests})
+
+
+def found(folder: Path, tokenizer: Path) -> Path | None:
+    """Return `folder` if it holds a pretrained encoder for the view's tokenizer.json, None if nothing was pretrained.
+
+    Raises InputMissingError if the folder does not exist, and DataError if the encoder has another vocabulary or if the
+    files are not the ones that were written.
+    """
+    about = read_json(folder / "about.json")
+    if not fits(about, dict) or not fits(about.get("steps"), int):
+        raise DataError(f"{folder}/about.json does not say how long was pretrained: run dvc repro")
+    if about["steps"] == 0:
+        return None
+    if about.get("tokenizer") != sha256(tokenizer):
+        raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}: run dvc repro")
+    if about.get("sha256") != {name: sha256(folder / name) for name in CHECKED if (folder / name).is_file()}:
+        raise DataError(f"{folder} does not hold the encoder that was pretrained there: delete it and run dvc repro")
+    return folder
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """Return the settings of the pretrained encoder in `folder`."""
+    return dict(read_json(folder / "encoder.json"))
+
+
+def start(config: TransformerConfig, folder: Path, context: Context) -> TransformerEncoder:
+    """Build the encoder of `config` with the weights in `folder`; missing weights (gates, later positions) are new.
+
+    Raises ValueError if a setting differs from the pretrained encoder's, unless it is in FREE; DataError if the weights
+    do not fit.
+    """
+    own = settings_of(folder)
+    for name, value in vars(config).items():
+        if name not in FREE and value != own.get(name, value):
+            raise ValueError(
+                f"encoder.small.{name} was {value!r}, and the view's encoder was pretrained with {own[name]!r}: "
+                f"remove it here, and set it under the view's pretrain where that knows it"
+            )
+    encoder = config.build(context)
+    encoder.load_state_dict(_filled(folder, encoder.state_dict()))
+    return encoder
+
+
+def _filled(folder: Path, fresh: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the `fresh` weights updated with those in `folder`; of the positions, only the rows that both have."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        state = load_file(folder / "encoder.safetensors")
+    except (FileNotFoundError, SafetensorError) as error:
+        raise DataError(f"{folder}/encoder.safetensors cannot be read ({shown(str(error))}): run dvc repro") from None
+    if POSITIONS in state:
+        rows = min(len(state[POSITIONS]), len(fresh[POSITIONS]))
+        state[POSITIONS] = torch.cat([state[POSITIONS][:rows], fresh[POSITIONS][rows:]])
+    strange = [name for name, tensor in state.items() if name not in fresh or tensor.shape != fresh[name].shape]
+    if strange:
+        raise DataError(f"{folder}/encoder.safetensors does not fit the view ({strange[0]}): run dvc repro")
+    return {**fresh, **state}

@@ -1,0 +1,72 @@
+"""Fine-tuned pretrained encoders, plain and with prompt text augmentation.
+
+A view without a checkpoint gets a small encoder instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epigram.models.recipe import Recipe
+
+ENCODER = {"kind": "pretrained"}
+TRAIN = {
+    "epochs": 8,
+    "patience": 3,
+    "batch_size": 32,
+    "learning_rate": 5e-4,
+    "checkpoint_learning_rate": 5e-5,
+    "warmup": 0.1,
+}
+FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
+MEAN: dict[str, Any] = {"kind": "linear", "pool": "mean", "dropout": 0.1}
+
+
+def _family(name: str, about: str, paper: str, family: str, head: dict[str, Any]) -> Recipe:
+    encoder = {**ENCODER, "family": family}
+    return Recipe(name=name, about=about, paper=paper, view="wordpiece", encoder=encoder, head=head, train=TRAIN)
+
+
+RECIPES = [
+    Recipe(
+        name="bert",
+        about="a pretrained encoder, first token into a linear layer",
+        paper="Devlin et al. (2019)",
+        view="wordpiece",
+        encoder=ENCODER,
+        head=FIRST,
+        train=TRAIN,
+    ),
+    Recipe(
+        name="bert_cnn",
+        about="a pretrained encoder under TextCNN's convolutions",
+        paper="Devlin et al. (2019), Kim (2014)",
+        view="wordpiece",
+        encoder=ENCODER,
+        head={"kind": "convolution"},
+        train=TRAIN,
+    ),
+    Recipe(
+        name="bert_pta",
+        about="a pretrained encoder read at the two masks of a prompt",
+        paper="Head-to-head attention + PTA (2024)",
+        view="wordpiece_prompt",
+        encoder=ENCODER,
+        head={"kind": "prompt"},
+        train=TRAIN,
+    ),
+    Recipe(
+        name="bert_pta_soft",
+        about="the same, and the prompt's own vectors are learnt",
+        paper="Head-to-head attention + PTA (2024)",
+        view="wordpiece_prompt",
+        encoder=ENCODER,
+        head={"kind": "prompt", "soft": True},
+        train=TRAIN,
+    ),
+    _family("roberta", "BERT without segments, trained longer on more", "Liu et al. (2019)", "roberta", FIRST),
+    _family("albert", "BERT whose layers share their weights", "Lan et al. (2020)", "albert", FIRST),
+    _family("macbert", "a Chinese BERT that learnt to correct similar words", "Cui et al. (2020)", "bert", FIRST),
+    _family("ernie", "BERT that learnt from whole entities and phrases", "Sun et al. (2019)", "ernie", FIRST),
+    _family("xlnet", "relative positions, trained over permuted texts", "Yang et al. (2019)", "xlnet", MEAN),
+]

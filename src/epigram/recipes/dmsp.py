@@ -1,0 +1,29 @@
+"""Multi-layer semantic perceptron family: MLP, SMSP, SMSP-E, DC and DMSP."""
+
+from __future__ import annotations
+
+from epigram.models.recipe import Recipe
+
+PAPER = "DMSP/DDCF (2024)"
+TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 12, "patience": 4}
+
+
+def _row(name: str, about: str, order: str, mode: str, depth: int) -> Recipe:
+    return Recipe(
+        name=name,
+        about=about,
+        paper=PAPER,
+        view="token",
+        encoder={"kind": "semantic_perceptron", "order": order, "depth": depth},
+        head={"kind": "layer_ensemble", "mode": mode},
+        train=TRAIN,
+    )
+
+
+RECIPES = [
+    _row("mlp", "perceptron layers, last classifier", "none", "last", 2),
+    _row("smsp", "semantic perceptrons, last classifier", "random", "last", 5),
+    _row("smsp_e", "semantic perceptrons, all classifiers vote", "random", "ensemble", 3),
+    _row("dc", "perceptron layers under dynamic depth control", "none", "control", 5),
+    _row("dmsp", "semantic perceptrons under dynamic depth control", "random", "control", 5),
+]

@@ -1,0 +1,40 @@
+"""Head-to-head attention, alone and with prompt text augmentation, which is the paper's own method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epigram.models.recipe import Recipe
+from epigram.recipes import bert, transformer_f
+
+PAPER = "Head-to-head attention + PTA (2024)"
+FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
+PROMPT: dict[str, Any] = {"kind": "prompt"}
+
+
+def _on_bert(name: str, about: str, gate: str, head: dict[str, Any]) -> Recipe:
+    return Recipe(
+        name=name,
+        about=about,
+        paper=PAPER,
+        view="wordpiece_prompt" if head is PROMPT else "wordpiece",
+        encoder={"kind": "pretrained", "head_to_head": gate},
+        head=head,
+        train=bert.TRAIN,
+    )
+
+
+RECIPES = [
+    Recipe(
+        name="transformer_hth",
+        about="a Transformer from scratch whose heads weigh each other",
+        paper=PAPER,
+        view="token",
+        encoder={**transformer_f.PLAIN, "heads": 4, "head_to_head": "paper"},
+        train=transformer_f.TRAIN,
+    ),
+    _on_bert("bert_hth", "a pretrained encoder whose heads weigh each other, starting as it was", "residual", FIRST),
+    _on_bert("bert_hth_paper", "the same with the paper's gate, which does not start as it was", "paper", FIRST),
+    _on_bert("bert_hth_pta", "heads that weigh each other, read at the two masks of a prompt", "residual", PROMPT),
+    _on_bert("bert_hth_pta_paper", "the same with the paper's gate: the paper's own method", "paper", PROMPT),
+]

@@ -1,0 +1,71 @@
+"""MHAL in the paper's five regimes: one attention head per token label; the heads' scores label the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epigram.models.recipe import Recipe
+
+# The paper uses adadelta with a learning_rate of 1.0, no clip, 200 epochs and a patience of 7. Without pretrained
+# vectors, that takes several times as many epochs (docs/log.md).
+TRAIN = {
+    "optimizer": "adam",
+    "learning_rate": 2e-3,
+    "weight_decay": 0.0,
+    "schedule": "plateau",
+    "warmup": 0.0,
+    "clip": 5.0,
+    "batch_size": 32,
+    "epochs": 10,
+    "patience": 3,
+}
+
+
+def _regime(name: str, about: str, *, sentence: float, token: float, bridges: bool, stop_on: str) -> Recipe:
+    """Return the recipe of a regime; `bridges` adds the attention, query similarity and language model losses."""
+    head: dict[str, Any] = {"kind": "attention_labeler", "sentence_weight": sentence, "token_weight": token}
+    encoder: dict[str, Any] = {"kind": "spelled_bilstm"}
+    if bridges:
+        head |= {"attention_weight": 0.01, "query_weight": 0.5}
+        encoder |= {"lm_weight": 0.1}
+    return Recipe(
+        name=name,
+        about=about,
+        paper="MHAL (2020)",
+        view="spelled",
+        encoder=encoder,
+        head=head,
+        train={**TRAIN, "stop_on": stop_on},
+    )
+
+
+RECIPES = [
+    _regime(
+        "mhal_sent",
+        "an attention head a token label, taught by the texts' labels",
+        sentence=1.0,
+        token=0.0,
+        bridges=False,
+        stop_on="sentence",
+    ),
+    _regime(
+        "mhal_tok", "the same, taught by the tokens' labels", sentence=0.0, token=1.0, bridges=False, stop_on="token"
+    ),
+    _regime("mhal_sent_tok", "the same, taught by both", sentence=1.0, token=1.0, bridges=False, stop_on="token"),
+    _regime(
+        "mhal_joint",
+        "the same, taught by both, to guess words, and with losses that tie the two together",
+        sentence=1.0,
+        token=1.0,
+        bridges=True,
+        stop_on="token",
+    ),
+    _regime(
+        "mhal_zero",
+        "labels tokens without having seen a token's label",
+        sentence=1.0,
+        token=0.0,
+        bridges=True,
+        stop_on="sentence",
+    ),
+]

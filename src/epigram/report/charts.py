@@ -1,0 +1,143 @@
+"""Charts of the report: Vega-Lite specifications rendered to static SVG without scripts.
+
+The colours are those of the light theme. Each colour has a name, and the report's style sheet replaces it with the
+colour of that name in the reader's theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from epigram.evaluation.results import Bin, Metrics
+from epigram.evaluation.summary import Row
+from epigram.evaluation.tradeoff import Pruning
+
+INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
+COLOURS = {"ink": INK, "muted": MUTED, "line": LINE, "accent": ACCENT, "second": SECOND}
+FONT = "system-ui, sans-serif"
+CLIPPED = 60  # characters of a label that are kept; more than an axis has room for
+CELLS_WITH_NUMBERS = 20  # maximum number of labels for which a confusion matrix prints its shares
+AXIS = {"labelColor": INK, "titleColor": MUTED, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE}
+TEXT = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 12}
+THEME = {"background": "transparent", "font": FONT, "padding": 4, "view": {"stroke": None}, "axis": {**AXIS, **TEXT}}
+SHARE = {"scale": {"domain": [0, 1]}, "axis": {"format": "%", "tickCount": 5}}
+
+Spec = dict[str, Any]  # a Vega-Lite specification or a part of one
+
+
+def confusion(metrics: Metrics) -> str:
+    """Draw the confusion matrix as a heat map: the share of a gold label's rows (y) predicted as each label (x)."""
+    size, names = min(72, max(12, 420 // len(metrics.labels))), [label[:CLIPPED] for label in metrics.labels]
+    cells = [
+        {"gold": y, "predicted": x, "share": count / max(sum(counts), 1), "pair": f"{names[y]} as {names[x]}"}
+        for y, counts in enumerate(metrics.confusion)
+        for x, count in enumerate(counts)
+    ]
+    plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False, "labelExpr": "labels[datum.value]"}
+    x = plain | {"labelAngle": -90 if max(map(len, names)) * 8 > size else 0}
+    # Opacity, not colour, shows the share, because it is readable in both the light and the dark theme.
+    opacity = number("share", scale={"domain": [0, 1], "range": [0.04, 0.72]}, legend=None)
+    numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
+    return svg(
+        data={"values": cells},
+        # The scales use label numbers: Vega confuses a label such as "constructor" with its own names.
+        params=[{"name": "labels", "value": names}],
+        encoding={
+            "x": {"field": "predicted", "type": "ordinal", "axis": x, "title": "predicted"},
+            "y": {"field": "gold", "type": "ordinal", "axis": plain | {"labelAngle": 0}, "title": "gold"},
+        },
+        layer=[
+            mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None),
+            *([numbers] if len(metrics.labels) <= CELLS_WITH_NUMBERS else []),
+        ],
+        width={"step": size},
+        height={"step": min(size, 44)},
+    )
+
+
+def reliability(bins: Sequence[Bin]) -> str:
+    """Draw accuracy against confidence; a point's area is the share of predictions in its bin."""
+    total = sum(bin.count for bin in bins)
+    points = [{"x": bin.confidence, "y": bin.accuracy, "share": bin.count / total} for bin in bins]
+    area = number("share", scale={"domain": [0, 1], "range": [20, 700]}, legend=None)
+    ideal = mark("line", {}, stroke=MUTED, strokeDash=[4, 4], strokeWidth=1)
+    return svg(
+        data={"values": points},
+        encoding={"x": number("x", title="confidence", **SHARE), "y": number("y", title="share right", **SHARE)},
+        layer=[
+            ideal | {"data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]}},
+            mark("line", {}, stroke=ACCENT),
+            mark("circle", {"size": area}, fill=ACCENT, stroke=None, opacity=0.55),
+        ],
+        width=300,
+        height=240,
+    )
+
+
+def depth(pruning: Pruning) -> str:
+    """Draw the dev score of each layer's classifier (mean over the seeds), the threshold, and rings at kept depths."""
+    points = [{**vars(point), "kept": point.depth in pruning.kept} for point in pruning.averaged()]
+    field = "classifier_score"
+    y = number(field, scale={"zero": False}, axis={"format": ".1%"}, title="dev score of the layer’s classifier")
+    place = {"x": {"field": "depth", "type": "ordinal", "axis": {"labelAngle": 0}, "title": "layers kept"}, "y": y}
+    layers = [
+        mark("line", place, stroke=ACCENT),
+        mark("circle", place, fill=ACCENT, size=60, opacity=1),
+        mark("point", place, where="datum.kept", stroke=SECOND, size=220, strokeWidth=2, filled=False),
+    ]
+    if pruning.threshold is not None:
+        threshold = mark("rule", {"y": number(field)}, stroke=MUTED, strokeDash=[4, 4])
+        layers.append(threshold | {"data": {"values": [{field: pruning.threshold}]}})
+    return svg(data={"values": points}, layer=layers, width=max(240, 40 * len(points)), height=200)
+
+
+def speed(rows: Sequence[Row]) -> str:
+    """Draw test score against milliseconds per text (log scale), with one point and interval per system."""
+    timed = [(row, row.ms_per_text) for row in rows if row.ms_per_text]
+    middle = sqrt(min(ms for _, ms in timed) * max(ms for _, ms in timed))
+    keys = ("system", "test_score", "test_low", "test_high", "outcome")
+    points = [{"ms": ms, "slow": ms > middle} | {key: getattr(row, key) for key in keys} for row, ms in timed]
+    axis = {"format": "~g", "tickCount": 5, "grid": False}
+    scale = {"type": "log", "padding": 30, "nice": False}
+    x = {"x": number("ms", scale=scale, axis=axis, title="milliseconds a text")}
+    y = {"y": number("test_score", scale={"zero": False}, axis={"format": ".0%"}, title="test score")}
+    chosen = {"condition": {"test": "datum.outcome == 'chosen'", "value": SECOND}, "value": ACCENT}
+    label = x | y | {"text": name("system")}
+    layers = [
+        mark("rule", x | {"y": number("test_low"), "y2": {"field": "test_high"}}, stroke=MUTED, opacity=0.6),
+        mark("circle", x | y | {"fill": chosen}, size=90, opacity=1),
+        # Each name is on the side that has room for it.
+        mark("text", label, where="datum.slow", fill=INK, align="right", dx=-8, dy=-7, fontSize=12),
+        mark("text", label, where="!datum.slow", fill=INK, align="left", dx=8, dy=-7, fontSize=12),
+    ]
+    return svg(data={"values": points}, layer=layers, width=560, height=240)
+
+
+def number(field: str, **more: Any) -> Spec:
+    """Return a quantitative channel."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def name(field: str, **more: Any) -> Spec:
+    """Return a nominal channel."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def mark(kind: str, encoding: Spec, where: str = "", **style: Any) -> Spec:
+    """Return a layer of marks; `where` filters the rows."""
+    chosen = {"transform": [{"filter": where}]} if where else {}
+    return {**chosen, "mark": {"type": kind, **style}, "encoding": encoding}
+
+
+def svg(theme: Mapping[str, Any] = THEME, **spec: Any) -> str:
+    """Render a Vega-Lite specification with `theme` to SVG; loading of external resources is disabled."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec, config=dict(theme), allowed_base_urls=[]))
+
+
+def drawn(plot: Mapping[str, Any]) -> str:
+    """Render an external specification unchanged, on a white background."""
+    return svg({"background": "white", "font": FONT, "padding": 8}, **plot)

@@ -1,0 +1,67 @@
+"""Files that DVC compares between git revisions: numbers for `dvc metrics diff`, tables for `dvc plots diff`.
+
+    metrics.json           the chosen system and seed, and each system's scores and size
+    plots/scores.json      one row per system: its test score and interval
+    plots/curves.json      one row per system and epoch: dev score and training loss, averaged over the seeds
+    plots/confusion.json   one row per system and pair of labels: the share of the gold label's rows
+
+dvc.yaml defines how they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from epigram.core.files import read_json, write_json
+from epigram.evaluation.results import Metrics
+from epigram.evaluation.summary import Row, Summary
+
+NUMBERS = ("dev_score", "test_score", "test_low", "test_high", "macro_f1", "token_f1", "ece")
+SIZES = ("parameters_pruned", "depth_pruned", "flops")
+
+
+def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], pruned: Path) -> None:
+    """Write metrics.json and plots/ into `folder`; `pruned` holds the models with their training histories."""
+    chosen = {"system": summary.chosen_system, "seed": summary.chosen_seed}
+    numbers = {row.system: _numbers(row) for row in summary.rows}
+    write_json(folder / "metrics.json", {"chosen": chosen, "systems": numbers})
+    plots = folder / "plots"
+    plots.mkdir()
+    write_json(plots / "scores.json", [_score(row) for row in summary.rows if not summary.silent(row)])
+    write_json(plots / "curves.json", [line for each in systems.values() for line in _curve(each, pruned)])
+    write_json(plots / "confusion.json", [cell for each in systems.values() for cell in _shares(each)])
+
+
+def _numbers(row: Row) -> dict[str, float]:
+    found = {name: getattr(row, name) for name in (*NUMBERS, *SIZES)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _score(row: Row) -> dict[str, Any]:
+    return {"system": row.system, "test": row.test_score, "low": row.test_low, "high": row.test_high}
+
+
+def _curve(metrics: Metrics, pruned: Path) -> list[dict[str, Any]]:
+    """Return the mean of each epoch over the seeds that reached it; empty if the system is not trained in epochs."""
+    files = [pruned / metrics.system / f"seed-{seed.seed}" / "history.json" for seed in metrics.seeds]
+    epochs = defaultdict(list)
+    for line in (line for file in files if file.exists() for line in read_json(file)):
+        epochs[line["epoch"]].append(line)
+    return [{"system": metrics.system, "epoch": epoch, **_mean(epochs[epoch])} for epoch in sorted(epochs)]
+
+
+def _mean(lines: list[dict[str, float]]) -> dict[str, float]:
+    return {name: mean(line[name] for line in lines) for name in ("dev", "loss")}
+
+
+def _shares(metrics: Metrics) -> list[dict[str, Any]]:
+    """Return the cells of the confusion matrix; a multi-label system has none."""
+    return [
+        {"system": metrics.system, "gold": gold, "predicted": said, "rows": rows, "share": rows / max(sum(counts), 1)}
+        for gold, counts in zip(metrics.labels, metrics.confusion, strict=bool(metrics.confusion))
+        for said, rows in zip(metrics.labels, counts, strict=True)
+    ]

@@ -1,0 +1,132 @@
+"""HTML report: one page that opens offline, with all charts, styles and numbers inside.
+
+The page that `compare` writes is the same on every machine. A run adds its stages and the speeds that it measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from epigram.core.config_types import typed
+from epigram.core.files import write_text
+from epigram.evaluation import formats
+from epigram.evaluation.results import Metrics, read_text
+from epigram.evaluation.summary import Summary
+from epigram.evaluation.tradeoff import Pruning
+from epigram.report import charts
+
+RUN_MARK = "<!-- the run -->"  # `render_run` replaces it with the section of the run
+DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Range of an interval bar; maps a score to a position on the bar."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
+        """Return a scale that contains every (low, high) with a margin; its ends are multiples of 5%."""
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
+
+    def place(self, score: float) -> float:
+        """Return the position of a score in percent of the bar's width, from the left."""
+        return round(100 * (score - self.low) / (self.high - self.low), 2)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Content of the page about one system."""
+
+    metrics: Metrics
+    pruning: Pruning | None
+    scale: Scale  # of the slices' bars
+    confusion: Markup | None
+    reliability: Markup
+    depth: Markup | None
+    thresholds: list[str]  # one per label: the range over the seeds; empty for single-label
+
+
+def render(
+    summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, Pruning | None], data_page: str
+) -> str:
+    """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
+    return _fill(
+        "report.html.j2",
+        summary,
+        scale=_scale(summary),
+        sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
+        data_page=Markup(data_page),
+        light=charts.COLOURS,
+        dark=DARK,
+        run_mark=Markup(RUN_MARK),
+    )
+
+
+def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
+    """Write the page of a run to `out`: the page that `compare` wrote, with the run's stages and measured speeds.
+
+    `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, with the
+    summary's rows under `systems`. Raises InputMissingError if `page` does not exist.
+    """
+    summary = typed(Summary, {**run, "rows": run["systems"]})
+    picture = charts.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
+    section = _fill("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
+    write_text(out, read_text(page).replace(RUN_MARK, section, 1))
+
+
+def environment() -> Environment:
+    """Return the Jinja environment of the templates: values are escaped, and an undefined name is an error."""
+    made = Environment(
+        autoescape=True,
+        loader=FunctionLoader(_template),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("percent", "level", "amount", "milliseconds", "probability")
+    made.filters |= {name: getattr(formats, name) for name in names}
+    return made
+
+
+def _fill(template: str, summary: Summary, **values: Any) -> str:
+    made = environment()
+    made.globals |= {
+        "change": formats.change,
+        "score_name": formats.SCORE_NAMES[summary.score],
+        "no_tokens": formats.NO_TOKENS,
+    }
+    return made.get_template(template).render(summary=summary, **values)
+
+
+def _template(name: str) -> str:
+    return files("epigram.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _scale(summary: Summary) -> Scale:
+    bounds = [(row.test_low, row.test_high) for row in summary.rows]
+    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.silent(row)]
+    return Scale.around(drawn or bounds)
+
+
+def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
+    bounds = [(part.score.low, part.score.high) for part in metrics.slices]
+    return Section(
+        metrics=metrics,
+        pruning=pruning,
+        scale=Scale.around([*bounds, (metrics.test_score.low, metrics.test_score.high)]),
+        confusion=Markup(charts.confusion(metrics)) if metrics.confusion else None,
+        reliability=Markup(charts.reliability(metrics.reliability)),
+        depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
+        thresholds=[formats.reach(cuts) for cuts in zip(*(seed.thresholds for seed in metrics.seeds), strict=True)],
+    )

@@ -1,0 +1,97 @@
+"""The pipeline's graph as DVC reads it from dvc.yaml, and the stages that are up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
+from epigram.runner.dvc.repair import mend_records
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its name in DVC, the stages that it depends on, and the paths that it writes."""
+
+    name: str
+    needs: frozenset[str]
+    outs: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All stages of a workspace in the order of `dvc repro`; the stages in `current` need not run."""
+
+    stages: dict[str, Stage]
+    current: frozenset[str] = field(default_factory=frozenset)
+
+    def __iter__(self) -> Iterator[Stage]:
+        """Iterate over the stages, dependencies first."""
+        return iter(self.stages.values())
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    def find(self, name: str) -> Path | None:
+        """Return the file `name` in the output folder of the first stage that wrote one, or None."""
+        files = (out / name for stage in self for out in stage.outs)
+        return next((file for file in files if file.is_file()), None)
+
+
+def read(root: Path) -> Graph:
+    """Read the graph of the workspace `root`, and compare it with the disk once. Repairs damaged DVC records first.
+
+    Raises InputMissingError if there is no pipeline, ParameterError if dvc.yaml is invalid, TryAgainError if another
+    process holds DVC's lock.
+    """
+    from dvc.exceptions import DvcException, NotDvcRepoError
+    from dvc.lock import LockError
+    from dvc.repo import Repo
+    from dvc.repo.reproduce import get_active_graph, plan_repro
+
+    if not (root / "dvc.yaml").is_file():
+        raise InputMissingError(f"{root} has no dvc.yaml: run from the repository's root")
+    try:
+        mend_records(root)
+        with Repo(str(root), _wait_for_lock=True) as repo:
+            edges = get_active_graph(repo.index.graph)  # an edge points from a stage to a dependency
+            stages = {
+                _name(stage): Stage(
+                    name=_name(stage),
+                    needs=frozenset(map(_name, edges.successors(stage))),
+                    outs=tuple(Path(out.fs_path) for out in stage.outs),
+                )
+                for stage in plan_repro(edges)
+            }
+            differing = repo.status()
+            changed = {_name(stage) for stage in edges if stage.addressing in differing}
+    except NotDvcRepoError:
+        raise InputMissingError(f"{root} is no DVC repository: run `dvc init`") from None
+    except LockError as error:
+        raise TryAgainError(f"DVC is busy in {root}: {_first_line(error)}") from None
+    except DvcException as error:
+        raise ParameterError(f"dvc.yaml cannot be used: {_first_line(error)}") from None
+    return Graph(stages, _current(stages, changed))
+
+
+def _name(stage: Any) -> str:
+    """Return the stage's name for `dvc repro` in the root; DVC's own `addressing` depends on the current folder."""
+    path, name = str(stage.path_in_repo), getattr(stage, "name", "")  # a .dvc file has no name
+    if path == "dvc.yaml":
+        return str(name)
+    return f"{path}:{name}" if name else path
+
+
+def _current(stages: dict[str, Stage], changed: set[str]) -> frozenset[str]:
+    """Return the stages that are unchanged, with all of their dependencies unchanged."""
+    current: set[str] = set()
+    for stage in stages.values():
+        if stage.name not in changed and stage.needs <= current:
+            current.add(stage.name)
+    return frozenset(current)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

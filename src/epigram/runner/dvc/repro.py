@@ -1,0 +1,54 @@
+"""DVC's command line with a faster dvc.lock update: only the block of the finished stage is rewritten.
+
+DVC itself parses and writes the whole of dvc.lock, with its comments, whenever a stage ends. This takes five seconds
+with 43 systems. DVC's own dumper writes the block, so the file is identical to DVC's, byte for byte.
+
+Run this as a file with -P, since the workspace in which DVC works may lack this package:
+python -P src/epigram/runner/dvc/repro.py repro …
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from dvc import dvcfile
+from dvc.cli import main
+from dvc.stage import serialize
+from dvc.utils.serialize import dumps_yaml
+
+HEAD = "schema: '2.0'\nstages:\n"
+BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
+
+whole = dvcfile.Lockfile.dump_stages  # the original method
+
+
+def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
+    """Replace `Lockfile.dump_stages`; call the original if the file is not formatted as DVC writes it."""
+    file = Path(self.path)
+    before = file.read_text(encoding="utf-8") if self.exists() else HEAD
+    blocks = blocks_of(before)
+    made = [dumps_yaml({"stages": serialize.to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages]
+    if blocks is None or not stages or not all(map(BLOCK.fullmatch, made)):
+        whole(self, stages, **options)
+        return
+    blocks.update((block.partition("\n")[0], block) for block in made)
+    after = HEAD + "".join(blocks.values())
+    if after != before:
+        file.write_text(after, encoding="utf-8")
+        self.repo.scm_context.track_file(self.relpath)
+
+
+def blocks_of(text: str) -> dict[str, str] | None:
+    """Return the text of each stage by its first line, in file order; None if the file contains anything else."""
+    blocks = BLOCK.findall(text, len(HEAD))
+    if not text.startswith(HEAD) or len(HEAD) + sum(map(len, blocks)) != len(text):
+        return None
+    return {block.partition("\n")[0]: block for block in blocks}
+
+
+if __name__ == "__main__":
+    dvcfile.Lockfile.dump_stages = dump_stages
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""Results of a run: runs/NAME/ in the main tree, and artifacts in Prefect."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.config_types import typed
+from epigram.core.errors import EpigramError, ParameterError
+from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect import markdown, run_charts
+from epigram.runner.workspace.workspace import Place
+
+if TYPE_CHECKING:
+    from epigram.evaluation.summary import Summary
+
+SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
+EXECUTED = {"Completed", "Failed", "Cancelled"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Final state of a stage, and its working time in seconds."""
+
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run.
+
+    `code` is 0 or the exit code of the stage that failed first; `message` is that stage's error message.
+    """
+
+    name: str
+    dataset: str
+    revision: str
+    wall_seconds: float
+    stages: dict[str, Record]
+    code: int = 0
+    message: str = ""
+    comparison: dict[str, Any] = field(default_factory=dict)  # empty if nothing was compared
+
+    @property
+    def executed(self) -> int:
+        """Number of stages that ran, without cached and restored ones."""
+        return sum(record.state in EXECUTED and record.seconds > 0 for record in self.stages.values())
+
+    @property
+    def summary(self) -> Summary | None:
+        """The comparison as a Summary, or None."""
+        from epigram.evaluation.summary import Summary
+
+        return typed(Summary, self.comparison) if self.comparison else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of summary.json."""
+        return {
+            "name": self.name,
+            "dataset": self.dataset,
+            "revision": self.revision,
+            "wall_seconds": round(self.wall_seconds, 3),
+            "executed": self.executed,
+            "stages": {name: asdict(record) for name, record in self.stages.items()},
+            "exit_code": self.code,
+            "message": self.message,
+            **{key: value for key, value in self.comparison.items() if key not in {"rows", "dataset"}},
+            "systems": self.comparison.get("rows", []),
+        }
+
+
+class RunFailedError(EpigramError):
+    """Error for a run in which a stage failed."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.message)
+        self.run = run
+
+
+def comparison(graph: Graph, place: Place) -> dict[str, Any]:
+    """Return the pipeline's comparison, with the speeds measured on this machine; empty if there is none."""
+    file = graph.find("summary.json")
+    if file is None:
+        return {}
+    summary: dict[str, Any] = read_json(file)
+    return {**summary, "rows": [{**row, **_speed(place.path, row, graph)} for row in summary["rows"]]}
+
+
+def write_run(run: Run, graph: Graph, place: Place) -> Path:
+    """Write runs/NAME/ with summary.json, report.html and model/ (the chosen model), and return the folder.
+
+    If the run succeeded, runs/latest points to it.
+    """
+    folder, compared = place.main / "runs" / run.name, graph.find("summary.json")
+    with atomic_folder(folder) as temporary:
+        write_json(temporary / "summary.json", run.as_json())
+        if run.comparison and compared:
+            from epigram.report.page import render_run
+
+            render_run(compared.with_name("report.html"), temporary / "report.html", run.as_json())
+            shutil.copytree(compared.with_name("chosen"), temporary / "model")
+    if not run.code:
+        point(folder.parent / "latest", run.name)
+    return folder
+
+
+def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
+    """Create the run's artifacts in Prefect's dashboard; each key also lists the artifacts of earlier runs."""
+    from prefect.artifacts import create_markdown_artifact
+
+    for key, text in _artifacts(run, graph, folder).items():
+        create_markdown_artifact(text, key=key)
+
+
+def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
+    corpus = graph.find("corpus.json")
+    artifacts = {"data": markdown.corpus(read_json(corpus))} if corpus else {}
+    if summary := run.summary:
+        drawn = run_charts.of_run(graph, summary.chosen_system)
+        shown = [markdown.picture(title, svg) for title, svg in drawn.items()]
+        artifacts |= {
+            "comparison": markdown.comparison(summary, shown),
+            "report": markdown.report(run.name, summary.verdict, folder),
+        }
+    return artifacts
+
+
+def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
+    """Return the measured speed of the row's model; empty if the measurement belongs to another model."""
+    file, manifest = workspace / SPEED / f"{row['system']}.json", _manifest(graph, row["system"], row["seeds"][0])
+    if manifest is None or not file.exists():
+        return {}
+    measured: dict[str, Any] = read_json(file)
+    return measured if measured.pop("model", None) == sha256(manifest) else {}
+
+
+def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
+    """Return the manifest of a system's final model, which the last stage with a manifest wrote; None if missing."""
+    outs = [out for stage in graph for out in stage.outs if out.name == system]
+    files = [out / f"seed-{seed}" / "manifest.json" for out in reversed(outs)]
+    return next((file for file in files if file.is_file()), None)
+
+
+def point(link: Path, name: str) -> None:
+    """Atomically point the symbolic link to `name`, and delete temporary links of killed processes.
+
+    Raises ParameterError if something else is in its place.
+    """
+    refuse_other(link)
+    for left in link.parent.glob(f".{link.name}.*"):
+        if left.is_symlink() and left.suffix[1:].isdecimal() and not _runs(int(left.suffix[1:])):
+            left.unlink(missing_ok=True)
+    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary.symlink_to(name, target_is_directory=True)
+    temporary.replace(link)
+
+
+def refuse_other(link: Path) -> None:
+    """Raise ParameterError if a file or folder is in the place of the link."""
+    if os.path.lexists(link) and not link.is_symlink():
+        raise ParameterError(f"{link} is no link, and epigram keeps one there: move it away, and start again")
+
+
+def _runs(process: int) -> bool:
+    """Return whether another process with this id is running."""
+    with suppress(PermissionError):  # the process belongs to another user
+        try:
+            os.kill(process, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+    return process != os.getpid()

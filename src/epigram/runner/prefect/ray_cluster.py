@@ -1,0 +1,112 @@
+"""Stages and runs on the workers of a Ray cluster, through Prefect's Ray task runner (the extra `ray`).
+
+The workers must see the repository under the same path: on the same machine, or on a shared disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from epigram.core.errors import InputMissingError, TryAgainError
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect.ray_address import LOCAL
+from epigram.runner.prefect.slots import Slots
+from epigram.runner.prefect.stage import Log, Outcome, Runner
+from epigram.runner.prefect.status_table import Board
+
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.client.schemas.objects import State
+    from prefect.futures import PrefectFuture
+    from prefect.task_runners import TaskRunner
+
+# Otherwise Ray kills the process that supervises a stage, which could then not terminate the stage.
+OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
+HANDED_ON = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environment variables that a worker needs
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task."""
+
+    root: Path
+
+    def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
+        """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
+        return Runner(self.root, Board([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
+
+    def again(self, name: str, line: str) -> None:
+        """Do nothing: the status table is in another process."""
+
+    def ended(self, name: str, outcome: Outcome) -> None:
+        """Do nothing: the status table is in another process."""
+
+
+@contextmanager
+def joined(
+    address: str | None, root: Path, slots: int | None = None
+) -> Iterator[TaskRunner[PrefectFuture[Any]] | None]:
+    """Connect to the Ray cluster at `address` and yield its task runner; yield None if `address` is None.
+
+    `address` is `local`, `auto`, HOST:PORT or ray://HOST:PORT. A local cluster runs `slots` tasks at a time. Raises
+    InputMissingError if Ray is not installed, TryAgainError if the cluster does not respond.
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        import ray
+        from prefect_ray import RayTaskRunner
+    except ImportError:
+        raise InputMissingError("--ray needs Ray: pip install 'epigram[ray]'") from None
+    try:
+        ray.init(address=address, **_options(address, root, slots))
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise TryAgainError(f"no Ray cluster answers at {address}: {' '.join(str(error).split())[:200]}") from None
+    try:
+        yield RayTaskRunner()
+    finally:
+        ray.shutdown()
+
+
+def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
+    """Return Ray's options: the workers import the code of `root` and use this process's Prefect server."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(HANDED_ON)}
+    code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
+    settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **OWN_END}
+    # Ray starts a worker with a shell command and does not quote the path of Python in it.
+    environment = {"env_vars": settings, "py_executable": shlex.quote(sys.executable)}
+    options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
+    if address == LOCAL:
+        os.environ.update(OWN_END)
+        options |= {"num_cpus": slots or os.cpu_count(), "include_dashboard": False}
+    return options
+
+
+def run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
+    """Submit each stage once its dependencies have finished: a waiting task would occupy a worker process."""
+    import ray
+
+    futures: dict[str, Any] = {}
+    running: dict[Any, str] = {}
+    ended: set[str] = set()
+    while len(ended) < len(stages):
+        for stage in stages:
+            if stage.name not in futures and stage.needs <= ended:
+                runner.board.begin(stage.name)
+                needed = [futures[need] for need in sorted(stage.needs)]
+                future: Any = tasks[stage.name].submit(return_state=False, wait_for=needed)
+                futures[stage.name], running[future.wrapped_future] = future, stage.name
+        name = running.pop(ray.wait(list(running))[0][0])
+        futures[name].wait()
+        runner.take_over(name, futures[name].state)
+        ended.add(name)

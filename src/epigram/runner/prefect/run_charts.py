@@ -1,0 +1,70 @@
+"""Charts of a run, as SVG: the training curves and the chosen system's confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from epigram.core.files import read_json
+from epigram.runner.dvc.graph import Graph
+
+MOST_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
+
+LOSSES = {"loss in training": "loss", "loss on dev": "dev_loss"}
+
+History = list[dict[str, float]]  # one entry per evaluation
+
+
+def of_run(graph: Graph, chosen: str) -> dict[str, str]:
+    """Return the run's charts by title, without those for which it has no data."""
+    from epigram.evaluation.results import Metrics, from_json
+    from epigram.report import charts
+
+    drawn = {}
+    if histories := _histories(graph):
+        drawn["Training: loss, and score on dev"] = curves(histories)
+    file = _output(graph, chosen, "metrics.json")
+    if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MOST_LABELS:
+        drawn[f"{chosen} on the test set: share of each gold label"] = charts.confusion(metrics)
+    return drawn
+
+
+def curves(histories: Mapping[tuple[str, str], History]) -> str:
+    """Draw loss (left) and development score (right) at each evaluation, with one line per system and seed."""
+    from epigram.report.charts import FONT, LINE, MUTED, mark, name, number, svg
+
+    points = [
+        {"system": system, "seed": seed, "step": line["step"], "part": part, "loss": line[key], "dev": line["dev"]}
+        for (system, seed), lines in histories.items()
+        for line in lines
+        for part, key in LOSSES.items()
+    ]
+    low: dict[str, Any] = {"orient": "bottom", "symbolType": "stroke"}
+    base = {
+        "x": number("step", axis={"tickCount": 5, "tickMinStep": 1}),
+        "color": name("system", legend=low, title=None),
+        "detail": name("seed"),
+    }
+    dash = name("part", sort=list(LOSSES), legend=low, title=None)
+    loss = base | {"y": number("loss", scale={"zero": False}), "strokeDash": dash}
+    score = base | {"y": number("dev", scale={"zero": False}, axis={"format": ".0%", "tickCount": 5}, title="score")}
+    axis = {"gridColor": LINE, "domainColor": LINE, "tickColor": LINE, "titleColor": MUTED}
+    theme = {"font": FONT, "background": "transparent", "padding": 8, "view": {"stroke": None}, "axis": axis}
+    panels = [mark("line", each) | {"width": 250, "height": 200} for each in (loss, score)]
+    return svg(theme, data={"values": points}, hconcat=panels)
+
+
+def _histories(graph: Graph) -> dict[tuple[str, str], History]:
+    """Return the history of each training by system and seed; if a later stage copies it, that of the first stage."""
+    histories: dict[tuple[str, str], History] = {}
+    for out in (out for stage in graph for out in stage.outs):
+        for file in sorted(out.glob("seed-*/history.json")):
+            histories.setdefault((out.name, file.parent.name), read_json(file))
+    return {name: lines for name, lines in histories.items() if lines}
+
+
+def _output(graph: Graph, name: str, file: str) -> Path | None:
+    """Return `file` in the first output folder that is named `name` and contains it, or None."""
+    found = (out / file for stage in graph for out in stage.outs if out.name == name)
+    return next((path for path in found if path.is_file()), None)

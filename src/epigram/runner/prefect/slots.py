@@ -1,0 +1,65 @@
+"""Limit of parallel stages: each stage takes as many slots as it has CPU threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from epigram.core.errors import EpigramError
+from epigram.core.settings import load
+
+
+class Slots:
+    """Pool of `total` slots.
+
+    A stage waits until all slots that it needs are free at once, so two large stages never block each other. `needed`
+    maps each system that needs more than one slot to its number of slots; a stage `train@bert` belongs to the system
+    `bert`.
+    """
+
+    def __init__(self, total: int, needed: Mapping[str, int] | None = None) -> None:
+        self.total, self.free, self.needed = total, total, needed or {}
+        self._changed = threading.Condition()
+
+    def of(self, stage: str) -> int:
+        """Return the number of slots that `stage` takes: at least 1, at most `total`."""
+        return min(self.total, self.needed.get(stage.partition("@")[2], 1))
+
+    @contextmanager
+    def taken(self, stage: str) -> Iterator[None]:
+        """Wait for the slots of `stage` and hold them while the context is open."""
+        count = self.of(stage)
+        with self._changed:
+            self._changed.wait_for(lambda: self.free >= count)
+            self.free -= count
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.free += count
+                self._changed.notify_all()
+
+
+def needed(params: Path) -> dict[str, int]:
+    """Return the slots (CPU threads) of each system in a params.yaml, from its own settings or its recipe.
+
+    Empty if the file belongs to a revision that this code cannot read: each of its stages then takes one slot.
+    """
+    from epigram.models.registry import recipe_of
+    from epigram.training.config import configure
+    from epigram.training.threads import with_threads
+
+    try:
+        settings = load(params)
+        recipes = {name: recipe_of(name, system, settings.train) for name, system in settings.systems.items()}
+        views = {name: settings.views[system.view] for name, system in settings.systems.items()}
+        configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
+    except EpigramError:
+        return {}
+    return {
+        name: int(with_threads(config, recipes[name], views[name].checkpoint).threads)
+        for name, config in configs.items()
+        if recipes[name].fitting == "gradient"
+    }

@@ -1,0 +1,198 @@
+"""Reference statistics of the champion's texts, computed at its promotion, and the drift of new texts from them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.config_types import typed
+from epigram.core.errors import DataError
+from epigram.core.files import read_json
+from epigram.core.settings import RetrainSettings, Settings
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.retraining import inbox, ingest
+from epigram.runner.retraining.champion import REFERENCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epigram.data.sources.source import Source
+    from epigram.monitoring.drift import Measure
+
+MOST = 20_000  # maximum number of training texts in the reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Result of a drift check; `labelled` is the number of texts with labels, which can be used for training."""
+
+    champion: int
+    texts: int
+    labelled: int
+    threshold: float
+    measures: tuple[Measure, ...] = ()
+    outcome: str = ""
+
+    @property
+    def drifted(self) -> list[str]:
+        """Names of the measures that have drifted."""
+        return [measure.name for measure in self.measures if measure.drifted]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of a drift check's file. Infinite values become null, because JSON has no infinity."""
+        chances = [None if math.isinf(each.chance) else each.chance for each in self.measures]
+        measures = [asdict(each) | {"chance": chance} for each, chance in zip(self.measures, chances, strict=True)]
+        return asdict(self) | {"measures": measures}
+
+    def __str__(self) -> str:
+        if not self.texts:
+            return "no new texts"
+        what = f"drift in {', '.join(self.drifted)}" if self.drifted else "no drift"
+        after = f"; {self.outcome}" if self.outcome else ""
+        return f"{what}: {self.texts:,} new texts against champion {self.champion}{after}"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """New texts, and the label lists of those that have labels."""
+
+    texts: list[str]
+    labels: list[list[str]]
+
+
+def reference(model: Path, stages: Graph) -> str:
+    """Return the reference statistics of the texts that `model` knows, as JSON.
+
+    Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
+    those of development texts: on its training texts, a model is more confident and knows all tokens.
+    """
+    from epigram.inference.predictor import Predictor
+    from epigram.monitoring.drift import Reference, classes, histogram, learnt, lengths, likeness
+    from epigram.runner.retraining.challenge import CORPUS, dev_texts
+
+    corpus = stages.find(CORPUS)
+    assert corpus is not None
+    known, dev, predictor = _training_texts(corpus.parent), dev_texts(corpus.parent), Predictor(model)
+    labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), learnt(known["text"].to_list())
+    said = _answers(predictor, texts)
+    kept = Reference(
+        labels=labels,
+        ngrams=ngrams,
+        histograms={
+            "length": histogram(lengths(known["text"].to_list())),
+            "unknown": histogram(said["unknown"]),
+            "likeness": histogram(likeness(texts, ngrams)),
+            "predicted": classes(said["predicted"], len(labels)),
+            "confidence": histogram(said["confidence"]),
+            "label": classes(_codes(_labels(known), labels), len(labels)),
+        },
+    )
+    return json.dumps(asdict(kept), ensure_ascii=False) + "\n"
+
+
+def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
+    """Measure the drift of new texts from the reference of the champion in `folder`.
+
+    Raises DataError if the reference lacks a measure.
+    """
+    from epigram.inference.predictor import Predictor
+    from epigram.monitoring.drift import MEASURES, Reference, lengths, likeness
+    from epigram.monitoring.drift import measure as compare
+
+    kept = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
+    if missing := MEASURES.keys() - kept.histograms.keys():
+        raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}: delete it, and check again")
+    values: dict[str, Any] = {}
+    if new.texts:
+        values = {"length": lengths(new.texts), "likeness": likeness(new.texts, kept.ngrams)}
+        values |= _answers(Predictor(folder / "model"), new.texts)
+    if new.labels:
+        values["label"] = _codes(new.labels, kept.labels)
+    found = tuple(compare(kept, values, threshold))
+    return Drift(champion=number, texts=len(new.texts), labelled=len(new.labels), threshold=threshold, measures=found)
+
+
+def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> Texts:
+    """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
+    source = ingest.stream(root, dataset)
+    with TemporaryDirectory() as scratch:
+        files = [file] if file else _newest_first(root, settings.retrain, Path(scratch))
+        return _read(files, source, settings.drift.window)
+
+
+def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
+    files = sorted(
+        inbox.arrived(inbox.folder_of(root, settings.incoming)), key=lambda file: file.stat().st_mtime, reverse=True
+    )
+    return [*files, *ingest.asked(root, settings, scratch)]
+
+
+def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
+    """Return the last texts of each file, at most `window` in total."""
+    from epigram.data.incoming_rows import read_file, read_texts
+
+    texts: list[str] = []
+    labels: list[list[str]] = []
+    for file in files:
+        room = window - len(texts)
+        if room <= 0:
+            break
+        if not file.stat().st_size:
+            continue
+        try:
+            frame = read_file(file, source).tail(room)
+        except DataError:  # without labels, or broken: then read_texts raises an error
+            texts += read_texts(file, source)[-room:]
+        else:
+            texts += frame["text"].to_list()
+            labels += _labels(frame)
+    return Texts(texts, labels)
+
+
+def _answers(predictor: Any, texts: list[str]) -> dict[str, Any]:
+    """Return the share of unknown tokens, the predicted class and the confidence of each text."""
+    from epigram.monitoring.drift import unknown_share
+
+    encoder, said = predictor.encoder, predictor.probabilities(texts)
+    ids, offsets, _ = encoder.encode(texts, predictor.saved.frame.max_length)
+    return {
+        "unknown": unknown_share(ids, offsets, encoder.unk_id),
+        "predicted": said.argmax(1),
+        "confidence": said.max(1),
+    }
+
+
+def _training_texts(validated: Path) -> pl.DataFrame:
+    """Return the training texts with their labels, or an evenly spaced sample of at most MOST."""
+    import polars as pl
+
+    from epigram.data.validation.text_matching import SPLITS
+
+    frame = pl.read_parquet(validated / f"{SPLITS[0]}.parquet")
+    return frame.gather_every(max(1, -(-frame.height // MOST)))
+
+
+def _labels(frame: pl.DataFrame) -> list[list[str]]:
+    """Return the label list of each row that has labels."""
+    several = "labels" in frame.columns
+    rows = frame["labels"].to_list() if several else [[label] for label in frame["label"].to_list()]
+    kept = ([label for label in row or [] if label] for row in rows)
+    return [row for row in kept if row]
+
+
+def _codes(labels: list[list[str]], known: list[str]) -> Any:
+    """Return the class indices of all labels that the champion knows, concatenated over the rows."""
+    import polars as pl
+
+    codes = dict(zip(known, range(len(known)), strict=True))
+    return (
+        pl.Series([label for row in labels for label in row], dtype=pl.String)
+        .replace_strict(codes, default=None, return_dtype=pl.Int64)
+        .drop_nulls()
+        .to_numpy()
+    )

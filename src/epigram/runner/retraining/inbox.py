@@ -1,0 +1,129 @@
+"""Inbox for new rows, and the way of a file through it.
+
+    incoming/x.csv → incoming/working/x.csv → incoming/taken/x.csv
+
+A file is moved to working/ before it is read. Therefore the archived file is the one that was read, even if another
+file arrives under the same name meanwhile. A killed process leaves files in working/. The next retraining reads them
+again and skips rows that are already known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from pathlib import Path
+
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.files import rename_new, sha256
+
+WORKING = "working"  # files that a retraining is reading
+TAKEN = "taken"  # archived files, whose rows are in the data set
+UNLABELLED = ".txt"
+LONGEST = 255  # maximum length of a file name in bytes
+
+
+def folder_of(root: Path, incoming: str) -> Path:
+    """Return the inbox folder, `retrain.incoming` of params.yaml. Files in this folder are moved.
+
+    Raises ParameterError if the folder can contain files that the project itself needs.
+    """
+    place, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
+    if place == local or root.is_relative_to(place) or (place.is_relative_to(root) and local not in place.parents):
+        raise ParameterError(
+            f"params.yaml: retrain.incoming was {shown(repr(incoming))}: its files are moved, so that a folder of "
+            "their own is needed, below data/local or outside of the repository"
+        )
+    return place
+
+
+def arrived(folder: Path) -> list[Path]:
+    """Return all files that wait to be ingested, sorted by name. Raises InputMissingError if `folder` is no folder."""
+    if not folder.exists():
+        return []
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} is no folder: params.yaml names it in retrain.incoming")
+    return sorted((*_files(folder), *_files(folder / WORKING)), key=lambda file: file.name)
+
+
+def links(folder: Path) -> list[str]:
+    """Return a message about each link in the folder. Links are not read, because they may point anywhere."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    linked = (file for file in found if file.is_symlink() and _is_shown(file))
+    return [f"{file.parent / shown(file.name)} is a link: put the file itself there" for file in linked]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[list[Path]]:
+    """Move the labelled files to working/ and yield them; on exit, move back those that are not archived."""
+    if not any(map(has_labels, arrived(folder))) and not (folder / WORKING).exists():
+        yield []
+        return
+    working = _subfolder(folder, WORKING)
+    try:
+        for file in filter(has_labels, _files(folder)):
+            with suppress(FileNotFoundError):  # it was removed meanwhile
+                _move(file, working)
+        yield _files(working)
+    finally:
+        for file in list(working.iterdir()):
+            _move(file, folder)
+        with suppress(OSError):  # it contains a new file
+            working.rmdir()
+
+
+def archive(folder: Path, file: Path, digest: str) -> bool:
+    """Move an ingested file to taken/; if its SHA-256 is no longer `digest`, leave it and return False."""
+    if sha256(file) != digest:
+        return False
+    moved = _move(file, _subfolder(folder, TAKEN))
+    if sha256(moved) == digest:
+        return True
+    _move(moved, folder)  # a process still had it open and wrote to it
+    return False
+
+
+def in_place(text: str, folder: Path) -> str:
+    """Replace paths in working/ in a message by the paths that the files have before and afterwards."""
+    return text.replace(f"{folder / WORKING}{os.sep}", f"{folder}{os.sep}")
+
+
+def has_labels(file: Path) -> bool:
+    """Return whether a file contains labels; a .txt file contains only texts."""
+    return file.suffix.lower() != UNLABELLED
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder sorted by name, without links and hidden files, which are still being written."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_shown(file))
+
+
+def _is_shown(file: Path) -> bool:
+    return not file.name.startswith(".")
+
+
+def _subfolder(folder: Path, name: str) -> Path:
+    place = folder / name
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        what = "a link" if place.is_symlink() else "a file"
+        raise DataError(f"{place} is {what}: remove it, a folder is made in its place")
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def _move(file: Path, folder: Path) -> Path:
+    """Move a file into the folder, under a new name if its own is taken."""
+    names = chain([file.name], (_numbered(file, number) for number in count(2)))
+    return next(target for name in names if rename_new(file, target := folder / name))
+
+
+def _numbered(file: Path, number: int) -> str:
+    """Return the file name with a number, shortened if it is too long for the file system."""
+    stem, ending = file.stem, f"-{number}{file.suffix}"
+    while stem and len(os.fsencode(stem + ending)) > LONGEST:
+        stem = stem[:-1]
+    return stem + ending

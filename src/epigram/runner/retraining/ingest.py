@@ -1,0 +1,185 @@
+"""Ingestion of new labelled rows, from a folder or a database, into the growing data set.
+
+No row is lost or added twice, whatever happens meanwhile. The data set is replaced atomically, texts that it already
+contains are skipped, and a file is archived only if it is still the file whose rows were added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.config_types import check_name, shown
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import atomic_file, write_text
+from epigram.core.settings import RetrainSettings, Settings, ValidateSettings
+from epigram.runner.retraining import inbox
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epigram.data.incoming_rows import NewRows
+    from epigram.data.sources.source import Source
+
+SUFFIX = "_live"  # of the growing data set's name
+TABLE = "rows.parquet"  # the result of the database query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """Result of an ingestion.
+
+    `rows` counts the added rows and `dev` those of them in the development split. `known` counts the skipped rows whose
+    text was already known. `files` are the archived files; `left` says why each other file was left in place.
+    """
+
+    dataset: str
+    rows: int = 0
+    dev: int = 0
+    known: int = 0
+    files: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.rows + self.known:
+            return f"no new rows for {self.dataset}"
+        known = f"; {self.known:,} with a text that was there were left out" if self.known else ""
+        return f"{self.rows:,} new rows in {self.dataset}, {self.dev:,} of them for development{known}"
+
+
+def take(root: Path, dataset: str, settings: Settings) -> Arrival:
+    """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
+
+    Files without rows, links, and files that change meanwhile are left in place, and the other files are ingested.
+    Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
+    """
+    name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
+    rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
+    folder = inbox.folder_of(root, settings.retrain.incoming)
+    _begin(root, base, rows, described, settings)
+    source = stream(root, name)
+    with TemporaryDirectory() as scratch, inbox.opened(folder) as files:
+        new = _read([*files, *asked(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
+        arrival = Arrival(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
+        taken = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
+    changed = (_changed(file) for file in files if file in new.digests and file not in taken)
+    left = (*inbox.links(folder), *(inbox.in_place(line, folder) for line in (*new.left, *changed)))
+    return replace(arrival, files=tuple(file.name for file in taken), left=left)
+
+
+def _changed(file: Path) -> str:
+    return f"{file.parent / shown(file.name)} changed after it was read: the next retraining reads it again"
+
+
+def grown_name(dataset: str) -> str:
+    """Return the name of the growing data set of `dataset`. Raises ParameterError if `dataset` is no valid name."""
+    check_name("dataset", dataset)
+    return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
+
+
+def stream(root: Path, name: str) -> Source:
+    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
+    from epigram.data.sources.source import load_source
+
+    folder = root / "data" / "sources"
+    return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
+
+
+def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
+    """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
+    if settings.database is None:
+        return []
+    from epigram.data.sources.sql_and_hub import write_table
+
+    try:
+        write_table(settings.database.url, settings.database.query, scratch / TABLE, root)
+    except DataError:  # an empty result
+        return []
+    return [scratch / TABLE]
+
+
+def _begin(root: Path, base: str, rows: Path, described: Path, settings: Settings) -> None:
+    """Create the growing data set from the base, rows first: without a description, rows are not used."""
+    if described.exists() and not rows.exists():
+        raise InputMissingError(
+            f"{rows} is missing, which {described.name} describes: bring it back (dvc get . data/raw/{rows.name} "
+            f"--rev champion -o {rows.parent}), or delete {described} to begin again from {base}"
+        )
+    if described.exists():
+        return
+    from epigram.data.growing_dataset import base_rows, description
+    from epigram.data.sources.source import load_source
+
+    source = load_source(base, root / "data" / "sources")
+    if source.task not in {"single", "multi"}:
+        raise DataError(f"{base} does not label texts (task: {source.task}), and only their labels can be taken in")
+    with TemporaryDirectory(dir=_hidden(root)) as scratch:
+        validated = _validated(root, source, settings, Path(scratch))
+        if not rows.exists():
+            _write(rows, base_rows(validated, source.keep))
+    write_text(described, _yaml(description(source, validated.corpus["labels"], rows.stem)))
+
+
+def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
+    """Download and validate the base as the pipeline does."""
+    from epigram.data.readers import spool_corpus
+    from epigram.data.sources.fetch import Fetcher
+    from epigram.data.validation.validate import validate
+
+    fetcher = Fetcher(root / ".epigram" / "downloads", settings.download)
+    for file in source.files:
+        fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
+    (scratch / "spool").mkdir()
+    validated = validate(spool_corpus(source, scratch, scratch / "spool"), source, settings.validate)
+    fetcher.clear()
+    return validated
+
+
+def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, folder: Path) -> NewRows:
+    from epigram.data.incoming_rows import read_rows
+
+    try:
+        return read_rows(tables, source, settings)
+    except DataError as error:
+        raise DataError(inbox.in_place(str(error), folder)) from None
+
+
+def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Arrival:
+    import polars as pl
+
+    from epigram.data.growing_dataset import grown
+
+    live = pl.read_parquet(rows)
+    after = grown(live, new, settings.dev)
+    added = after[live.height :]
+    if added.height:
+        _write(rows, after)
+    return Arrival(
+        dataset=rows.stem,
+        rows=added.height,
+        dev=added.filter(pl.col("split") == "dev").height,
+        known=new.height - added.height,
+    )
+
+
+def _write(path: Path, frame: pl.DataFrame) -> None:
+    with atomic_file(path) as temporary:
+        frame.write_parquet(temporary)
+
+
+def _hidden(root: Path) -> Path:
+    folder = root / ".epigram"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _yaml(values: dict[str, Any]) -> str:
+    import yaml
+
+    head = (
+        "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
+    )
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

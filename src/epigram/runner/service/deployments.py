@@ -1,0 +1,132 @@
+"""Deployments of prefect.yaml, in a work pool whose runs start in the repository's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.config_types import read_yaml
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.runner import child_process
+from epigram.runner.service import server
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.filters import FlowRunFilterState, WorkPoolFilter
+
+POOL = "epigram"
+FILE = "prefect.yaml"
+FAULT = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # the last line of a traceback
+
+
+def names(root: Path) -> list[str]:
+    """Return the names of the deployments in prefect.yaml.
+
+    Raises InputMissingError if the file is missing, ParameterError if a deployment has no name.
+    """
+    try:
+        return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
+    except FileNotFoundError:
+        raise InputMissingError(f"{root / FILE} is missing: run from the repository's root") from None
+    except (TypeError, KeyError) as error:
+        raise ParameterError(f"{FILE}: a list `deployments` with a `name` each is needed ({error!r:.200})") from None
+
+
+def pool(root: Path) -> None:
+    """Create or update the work pool.
+
+    The pool sets its own command, so that a run stays in the worker's process group and ends with the worker. Prefect's
+    default starts the run in another process group, which survives a killed worker.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+
+    template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
+    given = {"command": shlex.join([sys.executable, "-m", "prefect.engine"]), "working_dir": str(root)}
+    for name, value in given.items():
+        template["variables"]["properties"][name]["default"] = value
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_work_pool(POOL)
+        except ObjectNotFound:
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process", base_job_template=template))
+        else:
+            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
+
+
+def deploy(root: Path, wanted: list[str]) -> None:
+    """Deploy all of prefect.yaml (the names in `wanted`) and delete the pool's other deployments.
+
+    Raises ParameterError if one of them cannot be deployed.
+    """
+    log = server.home() / "deploy.log"
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", FILE]
+    with log.open("w") as file:
+        child = child_process.start(command, cwd=root, env={**os.environ, "PWD": str(root)}, stdout=file, stderr=file)
+        try:
+            code = child.wait()
+        finally:
+            child_process.let_go(child)
+    _settle(wanted, code, log)
+
+
+def bury(*, stopped: bool) -> None:
+    """Mark the pool's unfinished runs as Cancelled if `stopped`, otherwise as Crashed: no worker executes them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.objects import State
+    from prefect.states import Cancelled, Crashed
+
+    end: State[Any] = Crashed(message="the service that ran it is gone")
+    if stopped:
+        end = Cancelled(message="the service was stopped")
+    with get_client(sync_client=True) as client:
+        lost = FlowRunFilter(state=_types("RUNNING", "PENDING", "CANCELLING"))
+        for run in client.read_flow_runs(flow_run_filter=lost, work_pool_filter=_mine()):
+            client.set_flow_run_state(run.id, end, force=True)
+
+
+def skip_missed() -> None:
+    """Delete the runs that became due while the service was down: a worker would start all of them at once."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterNextScheduledStartTime
+
+    due = FlowRunFilterNextScheduledStartTime.model_validate({"before_": datetime.now(UTC)})
+    missed = FlowRunFilter(state=_types("SCHEDULED"), next_scheduled_start_time=due)
+    with get_client(sync_client=True) as client:
+        while found := client.read_flow_runs(flow_run_filter=missed, work_pool_filter=_mine()):  # one page per request
+            for run in found:
+                client.delete_flow_run(run.id)
+
+
+def _types(*names: str) -> FlowRunFilterState:
+    from prefect.client.schemas.filters import FlowRunFilterState, FlowRunFilterStateType
+    from prefect.client.schemas.objects import StateType
+
+    return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(name) for name in names]))
+
+
+def _mine() -> WorkPoolFilter:
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+
+    return WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
+
+
+def _settle(wanted: list[str], code: int, log: Path) -> None:
+    """Check that all of `wanted` is deployed, and delete other deployments."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        there = {each.name: each.id for each in client.read_deployments(work_pool_filter=_mine())}
+        missing = [name for name in wanted if name not in there]
+        if code or missing:
+            faults = FAULT.findall(log.read_text()) or ["it was skipped"]
+            raise ParameterError(f"{FILE}: {', '.join(missing or wanted)} cannot be deployed: {faults[-1]}: see {log}")
+        for name in there.keys() - set(wanted):
+            client.delete_deployment(there[name])

@@ -1,0 +1,138 @@
+"""Prefect server of a run: an existing one, or a child process that ends with this process.
+
+The server is started before this process imports Prefect, so that both load at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from epigram.core.config_types import is_web_address
+from epigram.core.errors import ParameterError, TryAgainError
+from epigram.runner import child_process
+from epigram.runner.service import service_lock
+
+ADDRESS = "PREFECT_API_URL"
+EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+# Leases of a run, such as the only concurrency slot of its deployment, survive a restart of the server.
+LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
+DATABASE = "PREFECT_API_DATABASE_CONNECTION_URL"
+
+
+def home() -> Path:
+    """Return the folder of the server's database and logs."""
+    return Path(os.environ["PREFECT_HOME"])
+
+
+@dataclass
+class Server:
+    """A server at `url`; `child` is its process if this process started it."""
+
+    url: str
+    child: subprocess.Popen[str] | None = None
+
+    def wait(self) -> None:
+        """Wait until the server responds. Raises TryAgainError if it does not start."""
+        limit = float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
+        end = time.monotonic() + limit
+        while self.child and not healthy(self.url):
+            if self.child.poll() is not None:
+                raise TryAgainError(f"the Prefect server stopped while starting: see {home() / 'server.log'}")
+            if time.monotonic() > end:
+                raise TryAgainError(f"the Prefect server did not start in {limit:g} s: see {home() / 'server.log'}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Terminate the server if this process started it, and wait until it has ended."""
+        if self.child:
+            child_process.let_go(self.child)
+            self.child.wait()
+
+
+def start() -> Server:
+    """Return the server for one run: the one at PREFECT_API_URL, the one served here, or a new embedded one.
+
+    An embedded server lives as long as this process; Prefect's own way of starting one leaves it running after a kill.
+    Raises ParameterError if PREFECT_API_URL is no URL.
+    """
+    if named := os.environ.get(ADDRESS):
+        if not is_web_address(named):
+            raise ParameterError(f"{ADDRESS} is no address: http://HOST:PORT/api is allowed; or unset it")
+        return Server(named.removesuffix("/api"))
+    found = service_lock.holder()
+    if found and healthy(found.url):
+        server = Server(found.url)
+    else:
+        port = free_port()
+        server = Server(local(port), _launch(port, EMBEDDED))
+    _tell(server.url)
+    return server
+
+
+def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
+    """Start a server with dashboard on this machine only; `database` is its address, or empty for SQLite.
+
+    Raises TryAgainError if the port is taken.
+    """
+    if not _is_free(port):
+        raise TryAgainError(f"port {port} is taken: choose another with --port, or 0 for any")
+    url = local(port)
+    seen = os.environ.get("PREFECT_UI_API_URL", f"{url}/api")  # by browsers; behind a proxy, it is the proxy's URL
+    own = {"PREFECT_UI_API_URL": seen, "PREFECT__SERVER_FINAL": "1"}
+    _tell(url)
+    return _launch(port, own | LEASES | ({DATABASE: database} if database else {}))
+
+
+def _tell(url: str) -> None:
+    """Make Prefect use the server at `url`."""
+    os.environ[ADDRESS] = f"{url}/api"
+    # If Prefect is already imported, it has read its settings and would start a second server, which answers requests
+    # of any web page and outlives the run.
+    if "prefect.context" in sys.modules:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
+
+
+def local(port: int) -> str:
+    """Return the URL of a server on this machine."""
+    return f"http://127.0.0.1:{port}"
+
+
+def healthy(url: str) -> bool:
+    """Return whether a Prefect server responds at `url`."""
+    import httpx  # imported late, so that the server starts first
+
+    try:
+        return httpx.get(f"{url}/api/health", timeout=5.0).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "uvicorn", "--factory", "epigram.runner.service.server_app:create_app"]
+    command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    command += ["--timeout-graceful-shutdown", "2"]  # otherwise open event streams keep it running
+    own = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local(port)}  # Prefect's default allows every site
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / "server.log").open("a") as log:
+        return child_process.start(command, env={**os.environ, **own, **extra}, stdout=log, stderr=log)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def free_port() -> int:
+    """Return a free port of this machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,76 @@
+"""Failure notices to the address in EPIGRAM_WEBHOOK, through a relay on this machine.
+
+The address is a secret. Prefect would store it in its database and return it to every client of its API. Prefect
+therefore gets only the relay's URL; only the process that runs the service knows the address behind it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from epigram.core.config_types import is_web_address
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError
+
+LONGEST = 4_000  # maximum size of a notice in bytes
+DIGITS = 10  # digits of Content-Length that are read
+DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
+TIMEOUT = 10.0
+
+
+@contextmanager
+def door(address: str) -> Iterator[str]:
+    """Run a relay on this machine that forwards the text of a POST to `address`, as `{"text": …}`.
+
+    Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
+    """
+    if not is_web_address(address):
+        raise ParameterError("EPIGRAM_WEBHOOK is no address: http://… or https://… is allowed")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels, httpx logs every URL
+    path = f"/{secrets.token_urlsafe()}"
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            known = hmac.compare_digest(self.path.encode(), path.encode()) and length.isdecimal()
+            if known:
+                text = self.rfile.read(min(int(length[:DIGITS]), LONGEST)).decode(errors="replace")
+                Thread(target=_send, args=(address, text), daemon=True).start()
+            self.send_response(HTTPStatus.ACCEPTED if known else HTTPStatus.NOT_FOUND)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing: the path is a secret."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as opened:
+        Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+        yield f"http://127.0.0.1:{opened.server_port}{path}"
+        opened.shutdown()
+
+
+def _send(address: str, text: str) -> None:
+    """Post the notice, with retries; print a failure without the address."""
+    import httpx
+
+    why = ""
+    for delay in DELAYS:
+        time.sleep(delay)
+        try:
+            answer = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid host name
+            why = type(error).__name__
+            continue
+        if answer.is_success:
+            return
+        why = f"HTTP {answer.status_code}"
+    echo(f"a notice could not be sent to EPIGRAM_WEBHOOK: {why}", file=sys.stderr, flush=True)

@@ -1,0 +1,139 @@
+"""Helpers that run git. None of them touches the user's index, branches or files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+from epigram.core.errors import DataError, InputMissingError
+
+# Fixed author and date: the same tree always gives the same commit.
+AUTHOR = {
+    f"GIT_{role}_{fact}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for fact, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
+}
+
+WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
+LITTLE = 1 << 16  # a disk with fewer free bytes counts as full
+LARGEST = 1 << 26  # maximum size in bytes of a file read from a commit
+
+
+def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
+    """Run git in `folder` without the user's hooks, with `text` as standard input, and return its output.
+
+    Raises InputMissingError with git's message, OSError if the disk is full or read-only.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
+    try:
+        done = subprocess.run(
+            [*command, *arguments],
+            env={**own, **(env or {})},
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",  # file names can contain any bytes
+            check=False,
+        )
+    except FileNotFoundError:
+        raise InputMissingError("git is not installed: a run with overrides needs it") from None
+    if done.returncode:
+        if fault := _disk_fault(folder, done.stderr):
+            raise OSError(fault, os.strerror(fault), str(folder))
+        said = done.stderr.strip().splitlines() or ["no message"]
+        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {said[-1]}")
+    return done.stdout.strip()
+
+
+def _disk_fault(folder: Path, said: str) -> int | None:
+    """Return the errno of the disk error behind a failure of git, or None; git does not always name a full disk."""
+    named = (fault for fault in (errno.ENOSPC, errno.EROFS) if os.strerror(fault) in said)
+    return next(named, errno.ENOSPC if _is_full(folder, said) else None)
+
+
+def _is_full(folder: Path, said: str) -> bool:
+    places = (folder, Path(gettempdir()))  # the latter contains the index
+    return bool(WRITING.search(said)) and any(shutil.disk_usage(place).free < LITTLE for place in places)
+
+
+def head(folder: Path) -> str | None:
+    """Return the current commit, or None if there is none yet."""
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except InputMissingError:
+        return None
+
+
+def revision(folder: Path) -> str:
+    """Return the current commit, with `-dirty` if the tree differs from it; "unknown" without git."""
+    commit = head(folder)
+    try:
+        dirty = git(folder, "status", "--porcelain")
+    except InputMissingError:
+        return "unknown"
+    return f"{commit or 'uncommitted'}{'-dirty' if commit and dirty else ''}"
+
+
+def resolve(folder: Path, name: str) -> str:
+    """Return the commit that `name` refers to. Raises InputMissingError if there is none."""
+    try:
+        return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except InputMissingError:
+        raise InputMissingError(f"{folder} has no commit {name!r}: commit first") from None
+
+
+def snapshot(folder: Path) -> str:
+    """Commit the working tree, on no branch, with uncommitted and untracked files but without ignored ones.
+
+    Returns the commit.
+    """
+    index = folder / git(folder, "rev-parse", "--git-path", "index")
+    with TemporaryDirectory() as temporary:
+        env = {**AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        if index.exists():  # with the cached file states, git does not read unchanged files again
+            shutil.copy2(index, env["GIT_INDEX_FILE"])
+        git(folder, "add", "--all", env=env)
+        tree = git(folder, "write-tree", env=env)
+    commit = head(folder)
+    parent = ["-p", commit] if commit else []
+    return git(folder, "commit-tree", tree, *parent, "-m", "the tree as it stands", env=AUTHOR)
+
+
+def text_of(folder: Path, commit: str, name: str) -> str:
+    """Return the text of the file `name` at `commit`.
+
+    Raises InputMissingError if the file does not exist, DataError if it is too large or not UTF-8.
+    """
+    spec = f"{commit}:{name}"
+    if int(git(folder, "cat-file", "-s", spec)) <= LARGEST:
+        text = git(folder, "show", spec)
+        with suppress(UnicodeEncodeError):
+            text.encode()
+            return text
+    at = commit.removeprefix("refs/").partition("/")[2] or commit
+    raise DataError(f"{name} at {at} is no UTF-8 text of at most {LARGEST >> 20} MiB: reset it to the last good one")
+
+
+def check_out(folder: Path, workspace: Path, commit: str) -> None:
+    """Make `workspace` a worktree of `folder` at `commit`; in an existing worktree, ignored files are kept."""
+    if _belongs(folder, workspace):
+        git(workspace, "reset", "--quiet", "--hard", commit)
+        return
+    shutil.rmtree(workspace, ignore_errors=True)
+    git(folder, "worktree", "add", "--quiet", "--force", "--detach", str(workspace), commit)
+
+
+def _belongs(folder: Path, workspace: Path) -> bool:
+    """Return whether `workspace` is a worktree of `folder`, not of a repository that both were copied from."""
+    if not (workspace / ".git").exists() or not head(workspace):
+        return False
+    here, there = ((each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace))
+    return here == there

@@ -1,0 +1,188 @@
+"""Overrides of a run: checked before anything runs, and written into params.yaml, whose comments are kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from epigram.core.config_types import nearest, shown, typed
+from epigram.core.errors import ParameterError
+from epigram.core.files import atomic_file
+from epigram.core.settings import System, View, check_names, load, read_params
+from epigram.data.sources.source import load_source
+from epigram.runner.workspace.request import Request
+
+Params = MutableMapping[str, Any]
+
+VIEWS: dict[str, dict[str, Any]] = {
+    "token": {"tokenizer": "token"},
+    "spelled": {"tokenizer": "token", "characters": True},
+    "token_prompt": {"tokenizer": "token", "prompt": True},
+    "wordpiece": {"tokenizer": "wordpiece"},
+    "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
+}
+SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
+    "systems": "--systems textcnn chooses, --set systems.textcnn.train.epochs=2 changes",
+    "views": "--set views.wordpiece.pretrain={} changes one",
+}
+
+
+def check(request: Request) -> None:
+    """Raise ParameterError if the overrides cannot run: for an unknown data set, system or setting.
+
+    A run of another revision is checked by that revision's own code when it runs.
+    """
+    if request.revision:
+        return
+    params = request.root / "params.yaml"
+    settings = load(params)
+    if request.overrides:
+        with TemporaryDirectory() as folder:
+            changed = Path(shutil.copy(params, folder))
+            write(changed, request)
+            settings = load(changed)
+    _source(settings.dataset, request.root)
+
+
+def check_systems(params: Path) -> None:
+    """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
+    from epigram.training.preflight import check
+
+    settings = load(params)
+    source = load_source(settings.dataset, params.parent / "data" / "sources")
+    check(settings, multi=source.task == "multi", tokens=source.labels_tokens)
+
+
+def write(path: Path, request: Request) -> None:
+    """Apply the overrides of `request` to the params.yaml at `path`."""
+    if not request.overrides:
+        return
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    read_params(path)  # raises a clear error if the file cannot be read
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000
+    try:
+        params = yaml.load(path)
+    except YAMLError as error:  # for example a duplicate key
+        raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
+    apply(params, request)
+    check_names(params)
+    with atomic_file(path) as temporary:
+        yaml.dump(params, temporary)
+
+
+def apply(params: Params, request: Request) -> None:
+    """Change `params` in place: data set, seeds, systems, single keys, then the views that the systems read."""
+    if request.dataset:
+        params["dataset"] = request.dataset
+    if request.seeds:
+        params["seeds"] = list(request.seeds)
+    if request.systems:
+        _select_systems(params, request)
+    elif request.dataset:
+        for name in unsuited(params, request.root):
+            del params["systems"][name]
+    for key, value in request.changes.items():
+        _set(params, key, value)
+    for section, instead in SECTIONS.items():
+        if not isinstance(params[section], Mapping):
+            was = shown(repr(params[section]))
+            raise ParameterError(f"params.yaml: {section} was {was}, and it has a part for each name: {instead}")
+    _match_views(params, request.changes)
+
+
+def _source(name: str, root: Path) -> None:
+    known = [path.stem for path in (root / "data" / "sources").glob("*.yaml")]
+    if name not in known:
+        raise ParameterError(f"params.yaml: dataset was {name!r}: no such file in data/sources: {nearest(name, known)}")
+
+
+def _select_systems(params: Params, request: Request) -> None:
+    own, names = params["systems"], request.systems
+    if set(names) <= set(own):  # no registry needed: importing the recipes' parts takes a second
+        params["systems"] = {name: own[name] for name in names}
+        return
+    from epigram.models.registry import RECIPES
+
+    wanted = _every_system(params, request) if names == ("all",) else list(names)
+    for name in wanted:
+        if name not in own and name not in RECIPES:
+            known = sorted({*own, *RECIPES})
+            raise ParameterError(f"params.yaml: systems.{name}: there is no system {name!r}: {nearest(name, known)}")
+    params["systems"] = {name: own[name] if name in own else {"view": RECIPES[name].view} for name in wanted}
+
+
+def _every_system(params: Params, request: Request) -> list[str]:
+    """Return the registered systems that can be trained on the run's data set."""
+    from epigram.models.registry import RECIPES
+    from epigram.training.preflight import suits
+
+    source = load_source(params["dataset"], request.root / "data" / "sources")
+    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    return [name for name, recipe in RECIPES.items() if suits(recipe, View(**VIEWS[recipe.view]), **kind)]
+
+
+def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
+    """Return the systems of `params` that need other data than its data set has, such as token labels.
+
+    A system that fits no data set is not included: `check_systems` reports it. The list is empty if it would contain
+    all systems.
+    """
+    _source(params["dataset"], root)
+    source = load_source(params["dataset"], root / "data" / "sources")
+    if source.task != "multi" and source.labels_tokens:
+        return []
+    needs = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
+    left = [
+        name for name in systems if _fits(params, name, multi=False, tokens=True) and not _fits(params, name, **needs)
+    ]
+    return left if len(left) < len(systems) else []
+
+
+def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
+    """Return whether the system `name` of `params` can be trained on such data."""
+    from epigram.models.registry import recipe_of
+    from epigram.training.preflight import suits
+
+    try:
+        system = typed(System, params["systems"][name])
+        view = typed(View, {**VIEWS, **params["views"]}[system.view])
+        return suits(recipe_of(name, system), view, **kind)
+    except (ParameterError, LookupError, TypeError):
+        return False
+
+
+def _set(params: Params, key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    place: Any = params
+    for depth, part in enumerate(path, start=1):
+        place = place.setdefault(part, _usual(path[:depth]))
+        if not isinstance(place, MutableMapping):
+            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[:depth])} is a value, not a section")
+    place[last] = {**_usual([*path, last]), **value} if isinstance(value, Mapping) else value
+
+
+def _usual(path: list[str]) -> dict[str, Any]:
+    """Return the initial content of a section that params.yaml lacks: the view of that name, otherwise nothing."""
+    return dict(VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
+
+
+def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
+    """Keep the views that a system reads and add missing ones. Raises ParameterError for a change of another view."""
+    systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
+    used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
+    for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
+        if name not in used:
+            raise ParameterError(
+                f"params.yaml: {section}.{shown(name)} is read by no system of this run: {nearest(name, list(used))}"
+            )
+    known = {**VIEWS, **params["views"]}
+    # Unknown view names are reported when the settings are read.
+    params["views"] = {view: known[view] for view in used if view in known}

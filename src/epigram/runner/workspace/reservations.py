@@ -1,0 +1,114 @@
+"""Reservation of run names: no two runs work under one name, and no run replaces one that something points to."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
+from epigram.runner.retraining import champion
+from epigram.runner.workspace.run_names import check_run_name
+
+LONGEST = 70  # maximum length of the data set's part in a generated name
+TRIES = 1_000
+_held: dict[Path, IO[str]] = {}  # lock files of the names that this process has reserved
+
+
+def reserve(main: Path, name: str | None, dataset: str) -> str:
+    """Reserve `name`, or a name made of the data set and the time, until `release` or the end of this process.
+
+    Returns the name. Raises ParameterError if the name is invalid or something points to the run of that name,
+    TryAgainError if another run has reserved it.
+    """
+    if name is None:
+        base = f"{dataset[:LONGEST]}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        tries = (base, *(f"{base}-{number}" for number in range(2, TRIES)))
+        return next(each for each in tries if _reserve_new(main, each))
+    check_run_name(name)
+    if not _lock(_file(main, name)):
+        raise TryAgainError(
+            f"--name was {name!r}: another run has that name now: wait for its end, or take another name"
+        )
+    try:
+        refuse_pointed(main, [name])
+    except EpigramError:
+        release(main, name)
+        raise
+    return name
+
+
+def release(main: Path, name: str) -> None:
+    """Release the name; do nothing if this process has not reserved it."""
+    if lock := _held.pop(_file(main, name), None):
+        _file(main, name).unlink(missing_ok=True)
+        lock.close()
+
+
+@contextmanager
+def until_end(main: Path, name: str) -> Iterator[None]:
+    """Release the name at the end of the context."""
+    try:
+        yield
+    finally:
+        release(main, name)
+
+
+def refuse_pointed(main: Path, names: Sequence[str]) -> None:
+    """Raise ParameterError for the name of a run to which a link in runs/ or a champion in git points."""
+    pointers = _pointers(main) if names else {}
+    for name in names:
+        if name in pointers:
+            raise ParameterError(f"--name was {name!r}: {pointers[name]} is that run: take another name")
+
+
+def _pointers(main: Path) -> dict[str, str]:
+    """Return what points to runs, by the names of the runs."""
+    runs = (main / "runs").resolve()
+    links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
+    found: dict[str, str] = {}
+    with suppress(EpigramError):  # the user's own branch, or a broken one: no rollback can restore its runs
+        found = {each.run: f"champion {each.number}" for each in champion.history(main)}
+    for link in links:
+        target = link.resolve()
+        if target != runs and target.is_relative_to(runs):
+            found[target.relative_to(runs).parts[0]] = f"runs/{link.name}"
+    return found
+
+
+def _reserve_new(main: Path, name: str) -> bool:
+    """Reserve a name unless a run has it, or a run of a sweep has it as its prefix; return whether it is reserved."""
+    if not _lock(_file(main, name)):
+        return False
+    runs = main / "runs"
+    if os.path.lexists(runs / name) or any(runs.glob(f"{glob.escape(name)}-*")):
+        release(main, name)
+        return False
+    return True
+
+
+def _file(main: Path, name: str) -> Path:
+    return main.resolve() / ".epigram" / "names" / f"{name}.lock"
+
+
+def _lock(path: Path) -> bool:
+    """Lock a file that its owner deletes at the end; return False if another run holds the lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        file = path.open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                _held[path] = file
+                return True
+        except BlockingIOError:
+            file.close()
+            return False
+        except FileNotFoundError:
+            pass  # its owner removed it meanwhile
+        file.close()

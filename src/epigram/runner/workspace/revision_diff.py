@@ -1,0 +1,78 @@
+"""Comparison of the results of two git revisions: python -m epigram.runner.workspace.revision_diff REV [OTHER].
+
+The page runs/diff.html shows the output of `dvc metrics diff`, `dvc params diff` and `dvc plots diff`, and opens
+offline. Without OTHER, REV is compared with the working tree. The results come from DVC's cache, or else its remote.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from epigram.core.display import echo
+from epigram.core.errors import InputMissingError, guarded, started
+from epigram.core.files import write_text
+from epigram.report.difference import Change, render_difference
+from epigram.runner.workspace import git
+
+TREE = "workspace"  # DVC's name for the working tree
+PAGE = Path("runs/diff.html")
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+@guarded
+def main(
+    rev: Annotated[str, typer.Argument(help="A commit, branch or tag whose results are committed in dvc.lock.")],
+    other: Annotated[str, typer.Argument(help="Another one; the tree as it stands.")] = "",
+) -> None:
+    """Compare the results of two revisions on one page."""
+    root, new = Path.cwd(), other or TREE
+    revisions = [rev, other] if other else [rev]
+    for name in revisions:
+        git.resolve(root, name)
+    plots = _plots(root, [rev, new], _ask(root, "plots", revisions))
+    metrics, params = (_changes(_ask(root, what, revisions)) for what in ("metrics", "params"))
+    write_text(root / PAGE, render_difference(rev, new, metrics, params, plots))
+    echo(f"{len(metrics)} metrics and {len(params)} parameters differ: {PAGE}")
+
+
+def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
+    """Return the output of `dvc WHAT diff`. Raises InputMissingError with DVC's message."""
+    command = [sys.executable, "-m", "dvc", what, "diff", "--json", *revisions]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+        raise InputMissingError(f"dvc {what} diff failed: {said[0].removeprefix('ERROR: ')}")
+    return dict(json.loads(done.stdout))
+
+
+def _plots(root: Path, revisions: list[str], said: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the Vega-Lite specification of every plot. Raises InputMissingError for a revision without plots."""
+    plots = {name: plot for name, drawn in said.get("data", {}).items() for plot in drawn if plot["type"] == "vega"}
+    shown = {name for plot in plots.values() for label in plot["revisions"] for name in label.split(",")}
+    for name in revisions:
+        if name not in shown:
+            raise InputMissingError(
+                f"{root} has no results of {name}, nor has its DVC remote: run `dvc repro` there, commit dvc.lock "
+                "and `dvc push`"
+            )
+    return {name: {**plot["content"], "title": ""} for name, plot in plots.items()}
+
+
+def _changes(said: dict[str, Any]) -> list[Change]:
+    return [
+        Change(name=name, old=values.get("old"), new=values.get("new"), change=values.get("diff"))
+        for file in said.values()
+        for name, values in sorted(file.items())
+    ]
+
+
+if __name__ == "__main__":
+    started(app)

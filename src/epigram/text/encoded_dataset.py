@@ -1,0 +1,167 @@
+"""An encoded view as training reads it: memory-mapped arrays and view.json. Requires only NumPy."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.config_types import fits
+from epigram.core.errors import DataError
+from epigram.core.files import read_json, sha256
+from epigram.core.ragged import read_array
+
+
+@dataclass(frozen=True)
+class Split:
+    """The N rows of a split, with C labels."""
+
+    ids: NDArray[np.int32]  # (tokens,): text token ids of all rows, without prefix and suffix
+    offsets: NDArray[np.int64]  # (N + 1,): row n is ids[offsets[n] : offsets[n + 1]]
+    labels: NDArray[Any]  # (N,) int64, or (N, C) uint8 where rows have several labels
+    rows: NDArray[np.int64]  # (N,): row numbers in the whole corpus
+    in_train: NDArray[np.bool_] | None  # (N,): whether the text also occurs in train; None for train itself
+    token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 on the others
+    words: NDArray[np.int32] | None = None  # (tokens,): word number of the token in its row; set with token_labels
+    characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 is unknown
+    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); set if the view spells its tokens
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class View:
+    """Content of view.json, and the folder of the arrays."""
+
+    folder: Path
+    view: str
+    corpus: str
+    language: str  # zh or en
+    task: str  # single or multi
+    labels: list[str]
+    token_labels: list[str]  # default label first; empty if tokens are not labelled
+    tokens_only: bool  # text labels are inferred from token labels
+    tokenizer: str  # token or wordpiece
+    checkpoint: str | None  # source of the tokenizer; None if it is made from the training texts
+    weights: str | None  # digest of the files of a local checkpoint folder; None without one
+    vocabulary: int  # V
+    pad_id: int
+    unk_id: int
+    mask_id: int | None
+    cls_id: int | None
+    sep_id: int | None
+    prefix_ids: list[int]  # before every text: [CLS], prompt
+    suffix_ids: list[int]  # after every text: [SEP]
+    max_length: int  # maximum number of text tokens in a row
+    characters: str  # alphabet, most frequent first; character k has id k + 2; empty: not spelled
+    vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
+    truncated: dict[str, int]  # truncated rows per split
+    unknown: dict[str, float]  # share of unknown tokens per split
+
+    @classmethod
+    def load(cls, folder: Path) -> View:
+        """Read view.json. Raises InputMissingError if it is missing and DataError if it is invalid."""
+        about = read_json(folder / "view.json")
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
+        if not isinstance(about, dict) or set(about) != set(hints):
+            raise DataError(f"{folder / 'view.json'} is not an encoded view: delete {folder} and run dvc repro")
+        for name, hint in hints.items():
+            if not fits(about[name], hint):
+                raise DataError(f"{folder / 'view.json'}: {name} is not {hint}: delete {folder} and run dvc repro")
+        view = cls(folder=folder, **about)
+        view._check_ids()
+        return view
+
+    def _check_ids(self) -> None:
+        named = (self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id, *self.prefix_ids, *self.suffix_ids)
+        if not all(index is None or 0 <= index < self.vocabulary for index in named) or self.max_length < 1:
+            raise DataError(f"{self.folder / 'view.json'} has ids beyond its vocabulary: run dvc repro")
+
+    @property
+    def tokenizer_json(self) -> Path:
+        """Path of the tokenizer that produced the ids."""
+        return self.folder / "tokenizer.json"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex digest of all files in the folder; equal fingerprints mean equal data."""
+        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        lines = "".join(f"{path.name} {sha256(path)}\n" for path in files)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def pos_weight(self) -> NDArray[np.float32]:
+        """Return the part-of-speech weight of every vocabulary entry, (V,)."""
+        weights = self._array("pos_weight.npy", np.float32, (self.vocabulary,))
+        if not ((weights >= 0) & (weights <= 1)).all():
+            raise DataError(f"{self.folder / 'pos_weight.npy'} holds weights that are not from 0 to 1: run dvc repro")
+        return weights
+
+    def vectors_array(self) -> NDArray[np.float32]:
+        """Return the pretrained vector of every vocabulary entry, (V, E), NaN if it has none; requires `vectors`."""
+        assert self.vectors is not None
+        if not fits(self.vectors.get("width"), int):
+            raise DataError(f"{self.folder / 'view.json'}: vectors has no width: run dvc repro")
+        return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
+
+    def split(self, name: str) -> Split:
+        """Return the memory-mapped arrays of `train`, `dev` or `test`.
+
+        Raises InputMissingError for a missing file and DataError for arrays that do not match each other.
+        """
+        rows = self._array(f"{name}.rows.npy", np.int64)
+        count = len(rows)
+        single = self.task == "single"
+        offsets = self._places(f"{name}.offsets.npy", count)
+        shape = (count,) if single else (count, len(self.labels))
+        return Split(
+            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), 0, self.vocabulary),
+            offsets=offsets,
+            labels=self._array(
+                f"{name}.labels.npy",
+                np.int64 if single else np.uint8,
+                shape,
+                0,
+                len(self.labels) if single else 2,
+            ),
+            rows=rows,
+            in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
+            **self._of_tokens(name, int(offsets[-1])),
+        )
+
+    def _of_tokens(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
+        """Return the token arrays other than the ids: token labels and characters, if the view has them."""
+        found = {}
+        if self.token_labels:
+            bounds = (-1, len(self.token_labels))
+            found["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
+            found["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
+        if self.characters:
+            found["spelling"] = spelling = self._places(f"{split}.spelling.npy", tokens)
+            bounds = (1, len(self.characters) + 2)
+            found["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
+        return found
+
+    def _places(self, name: str, count: int) -> NDArray[np.int64]:
+        """Return an array of offsets, (count + 1,), checked to start at 0 and never decrease."""
+        offsets = self._array(name, np.int64, (count + 1,))
+        if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
+            raise DataError(f"{self.folder / name} holds offsets that are out of order: delete it, run dvc repro")
+        return offsets
+
+    def _array(
+        self, name: str, dtype: type, shape: tuple[int, ...] | None = None, lowest: int = 0, bound: int | None = None
+    ) -> NDArray[Any]:
+        """Return an array of the view, checked for `dtype`, `shape`, and values in [`lowest`, `bound`)."""
+        path = self.folder / name
+        array = read_array(path)
+        if array.dtype != dtype or shape not in {None, array.shape}:
+            raise DataError(f"{path} holds {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}: run dvc repro")
+        if bound is not None and array.size and not lowest <= int(array.min()) <= int(array.max()) < bound:
+            raise DataError(f"{path} holds values that are not from {lowest} to {bound - 1}: delete it, run dvc repro")
+        return array

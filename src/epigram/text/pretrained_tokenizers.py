@@ -1,0 +1,117 @@
+"""The tokenizer of a pretrained checkpoint, from a local folder or from the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenizers import Tokenizer
+
+from epigram.core.config_types import parsed_json
+from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
+from epigram.core.files import small_text
+from epigram.text.tokenizers import SPECIALS, by_piece, load
+
+CONFIGS = ("tokenizer_config.json", "config.json")
+BEHIND_PADDING = {  # families whose position ids start at the padding id + 1, so that the table's first rows are unused
+    "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+}  # fmt: skip
+
+
+class Checkpoint(NamedTuple):
+    """Tokenizer of a checkpoint, and the maximum number of tokens of its model (None if unknown)."""
+
+    tokenizer: Tokenizer
+    positions: int | None
+
+
+def read_checkpoint(name: str) -> Checkpoint:
+    """Load the tokenizer of `name` from tokenizer.json or vocab.txt; only small files are downloaded from the hub.
+
+    Raises InputMissingError if the folder or the tokenizer does not exist, SourceUnavailableError if the hub cannot be
+    reached, and DataError if a file cannot be read.
+    """
+    configs = {file: _config(name, file) for file in CONFIGS}
+    whole = _file(name, "tokenizer.json")
+    if whole is not None:
+        tokenizer = load(whole)
+    else:
+        words = _file(name, "vocab.txt")
+        if words is None:
+            raise InputMissingError(f"checkpoint {name!r} has neither tokenizer.json nor vocab.txt")
+        tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
+    limits = (configs["tokenizer_config.json"].get("model_max_length"), _places(configs["config.json"]))
+    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: no limit
+    return Checkpoint(tokenizer, min(known, default=None))
+
+
+def _places(config: dict[str, Any]) -> Any:
+    """Return the number of usable positions of the model with this `config`, None if `config` does not give it."""
+    rows, family = config.get("max_position_embeddings"), config.get("model_type")
+    if not isinstance(rows, int) or not isinstance(family, str) or family not in BEHIND_PADDING:
+        return rows
+    padding = config.get("pad_token_id")
+    return rows - 1 - (padding if isinstance(padding, int) else 1)
+
+
+def _from_words(path: Path, lowercase: bool) -> Tokenizer:
+    try:
+        vocabulary = small_text(path).splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not the vocabulary of a BERT") from None
+    missing = [special for special in SPECIALS if special not in vocabulary]
+    if missing:
+        raise DataError(f"{path} lacks {', '.join(missing)}: it is not the vocabulary of a BERT")
+    return by_piece(vocabulary, lowercase=lowercase)
+
+
+def _config(name: str, file: str) -> dict[str, Any]:
+    path = _file(name, file)
+    try:
+        values = {} if path is None else parsed_json(small_text(path))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path} is not a JSON object of settings")
+    return values
+
+
+def _file(name: str, file: str) -> Path | None:
+    """Return the path of a file of the checkpoint, or None if the checkpoint does not have it."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder / file if (folder / file).is_file() else None
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputMissingError(f"checkpoint {name!r} is not a folder: check the path")
+    return _download(name, file)
+
+
+def _download(name: str, file: str) -> Path | None:
+    import httpx
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+    from huggingface_hub.utils.logging import set_verbosity_error
+
+    set_verbosity_error()  # type: ignore[no-untyped-call]  # else each failed attempt logs a line
+    try:
+        return Path(hf_hub_download(name, file))
+    except LocalEntryNotFoundError as error:
+        raise SourceUnavailableError(_unreachable(name, error)) from None
+    except EntryNotFoundError:
+        return None
+    except (HFValidationError, RepositoryNotFoundError):
+        raise InputMissingError(f"checkpoint {name!r} is neither a folder nor a name of the hub") from None
+    except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
+        raise SourceUnavailableError(_unreachable(name, error)) from None
+
+
+def _unreachable(name: str, error: Exception) -> str:
+    reason = str(error).strip().splitlines()[:1]
+    return f"checkpoint {name!r} is not a folder here and cannot be fetched from the hub: {''.join(reason)}"

@@ -1,0 +1,92 @@
+"""Rows of a validated corpus, read in batches so that memory use does not depend on the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.core.config_types import fits
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import read_json
+from epigram.text.tagsets import Language, as_language
+
+SPLITS = ("train", "dev", "test")
+BATCH = 50_000
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a damaged file raises either
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Content of corpus.json, and the folder of the rows."""
+
+    folder: Path
+    name: str
+    language: Language
+    task: str  # single or multi
+    labels: list[str]
+    token_labels: list[str]  # default label first; empty if tokens are not labelled
+    tokens_only: bool  # text labels are inferred from token labels
+
+    @classmethod
+    def read(cls, folder: Path) -> Corpus:
+        """Read corpus.json. Raises InputMissingError or DataError."""
+        about = read_json(folder / "corpus.json")
+        hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
+        for name, hint in hints.items():
+            if not isinstance(about, dict) or not fits(about.get(name), str if name == "language" else hint):
+                raise DataError(f"{folder / 'corpus.json'} lacks {name}: delete {folder} and run dvc repro")
+        given = {name: about[name] for name in hints}
+        return cls(folder=folder, **given | {"language": as_language(about["language"])})
+
+    def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
+        """Yield frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
+        rows = self._scan(split).select(columns)
+        for start in range(0, self.count(split), size):
+            yield self._collected(rows.slice(start, size), split)
+
+    def texts(self, split: str) -> Iterator[Sequence[str]]:
+        """Return an iterator over the texts of a split, in batches."""
+        return (batch["text"].to_list() for batch in self.batches(split, "text"))
+
+    def count(self, split: str) -> int:
+        """Return the number of rows of a split."""
+        return int(self._collected(self._scan(split).select(pl.len()), split).item())
+
+    def label_ids(self, labels: pl.Series, names: list[str]) -> NDArray[np.int64]:
+        """Return the index of each label in `names`. Raises DataError for a label that is not in `names`."""
+        ids = labels.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
+        if ids.null_count():
+            strange = labels.filter(ids.is_null())[0]
+            raise DataError(f"{self.folder}: label {strange!r} is not in corpus.json: run dvc repro validate")
+        return ids.to_numpy()
+
+    def sample(self, split: str, texts: int, characters: int) -> list[str]:
+        """Return at most `texts` texts of a split, evenly spaced, with at most `characters` characters in total.
+
+        Texts longer than a tenth of `characters` are skipped.
+        """
+        step, size = max(1, -(-self.count(split) // texts)), pl.col("text").str.len_chars()
+        few = self._scan(split).select("text").gather_every(step).filter(size <= characters // 10)
+        short = few.filter(size.cum_sum() <= characters)
+        return self._collected(short, split)["text"].to_list()
+
+    def _collected(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:
+        try:
+            return rows.collect()
+        except UNREADABLE as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"{self.folder / split}.parquet cannot be read ({reason}): run dvc repro validate"
+            ) from None
+
+    def _scan(self, split: str) -> pl.LazyFrame:
+        path = self.folder / f"{split}.parquet"
+        if not path.is_file():
+            raise InputMissingError(f"{path} is missing: run dvc repro validate")
+        return pl.scan_parquet(path)

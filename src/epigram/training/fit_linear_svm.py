@@ -1,0 +1,126 @@
+"""Fit of the TF-IDF + linear SVM baseline."""
+
+from __future__ import annotations
+
+import warnings
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from epigram.core.errors import ParameterError
+from epigram.models.batches import TextBatches
+from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.models.predict import Predicted, predict
+from epigram.nn.layers.ngrams import ngram_keys
+
+BLAS = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
+
+
+def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
+    """Count n-grams, fit the SVM with liblinear, and fit the scale that turns margins into logits.
+
+    The scale minimises the negative log-likelihood of `dev`. Model and texts are on the CPU. Raises ParameterError for
+    settings that leave no n-gram.
+    """
+    _load_blas()
+    from scipy.sparse import csr_matrix
+
+    config = model.config
+    keys, idf = _features(model, train, config)
+    model.install(keys, idf, torch.zeros(len(keys), model.classes))
+    rows, columns, values = _matrix(model, train)
+    x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
+    weight, bias = _machines(x, _labels(train), model.classes, config.penalty, seed)
+    model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
+    scale = _scale(predict(model, dev), _labels(dev))
+    model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
+
+
+def _load_blas() -> None:
+    """Load SciPy's linear algebra; raise OSError if memory is too low, since OpenBLAS would retry without end."""
+    mmap(-1, BLAS).close()
+    import scipy.linalg  # noqa: F401
+
+
+def _labels(texts: TextBatches) -> NDArray[np.integer]:
+    return texts.targets(np.arange(len(texts))).cpu().numpy()
+
+
+def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the n-grams to keep, sorted, and their smoothed inverse document frequency."""
+    pieces = []
+    for batch in train.in_order(1024, 262_144):
+        keys, rows = ngram_keys(train.gather(batch), model.vocabulary, model.orders)
+        rows, order = torch.sort(rows, stable=True)  # two stable sorts: by key, and by row within a key
+        keys, within = torch.sort(keys[order], stable=True)
+        rows = rows[within]
+        first = torch.ones_like(keys, dtype=torch.bool)
+        first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once per row
+        pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
+    keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
+    counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
+    if not len(keys):
+        raise ParameterError(f"encoder.orders was {config.orders}: no text of train has {config.orders[0]} tokens")
+    kept = counts >= config.min_rows
+    if not kept.any():
+        raise ParameterError(f"encoder.min_rows was {config.min_rows}: no n-gram stands in so many texts of train")
+    keys, counts = keys[kept], counts[kept]
+    if len(keys) > config.features:
+        top = torch.argsort(counts, descending=True, stable=True)[: config.features].sort().values
+        keys, counts = keys[top], counts[top]
+    return keys, (torch.log((1 + len(train)) / (1 + counts.double())) + 1).float()
+
+
+def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    rows, columns, values = [], [], []
+    for batch in train.in_order(1024, 262_144):
+        row, column, value = model.features(train.gather(batch))
+        rows.append(batch[row.numpy()])
+        columns.append(column.numpy())
+        values.append(value.double().numpy())
+    return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+
+
+def _machines(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
+    """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C)."""
+    if labels.ndim == 1:
+        return _one_class_a_text(x, labels, classes, penalty, seed)
+    columns = [_machine(x, column, penalty, seed) for column in labels.T]
+    return np.hstack([weight for weight, _ in columns]), np.concatenate([bias for _, bias in columns])
+
+
+def _one_class_a_text(
+    x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weights (F, C) and biases (C,) for class indices (N,); a class without rows gets only a bias."""
+    present, codes = np.unique(labels, return_inverse=True)
+    weight, bias = _machine(x, codes, penalty, seed)
+    if len(present) == 2:  # liblinear returns one margin for two classes
+        weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
+    weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
+    weights[:, present], biases[present] = weight, bias if len(present) > 1 else 1.0
+    return weights, biases
+
+
+def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+    """Return weights (F, M) and biases (M,) of one liblinear fit; a label of all or no rows gets only a bias."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    if len(np.unique(labels)) == 1:
+        return np.zeros((x.shape[1], 1)), np.array([1.0 if labels[0] else -1.0])
+    machine = LinearSVC(C=penalty, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(x, labels)
+    return machine.coef_.T, machine.intercept_
+
+
+def _scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
+    """Return the scale of the margins with the lowest negative log-likelihood, by a search over a log grid."""
+    grid = np.geomspace(0.1, 30.0, 120)
+    losses = [Predicted(margins.logits * np.float32(scale), None, margins.multi).loss(labels) for scale in grid]
+    return float(grid[int(np.argmin(losses))])

@@ -1,0 +1,93 @@
+"""Check of every system of a run before anything runs: build each one with small placeholder sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from epigram.core.errors import ParameterError
+from epigram.core.settings import Settings, View
+from epigram.models.listing import labels_tokens
+from epigram.models.recipe import ENCODERS, Recipe, part, settings_of
+from epigram.models.registry import recipe_of
+from epigram.nn.layers.types import Context
+from epigram.training.config import configure
+
+VOCABULARY, LENGTH, MASK = 16, 16, 4
+PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
+FOLDER = Path("pretrained")  # never read: it only marks that there is one
+
+
+def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> None:
+    """Raise ParameterError for an unknown system, an unknown setting, and parts that do not fit together.
+
+    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked by
+    its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
+    """
+    for name, system in settings.systems.items():
+        recipe = recipe_of(name, system, settings.train)
+        config = configure(name, recipe, settings.train)
+        context = stand_in(settings.views[system.view], multi=multi, tokens=tokens)
+        model = assemble(recipe, context, f"systems.{name}")
+        if config.stop_on != "sentence" and recipe.fitting == "gradient" and not labels_tokens(model, context):
+            _refuse_stop_on(name, settings, recipe)
+        if system.head and recipe.fitting != "gradient":
+            kind = recipe.encoder["kind"]
+            raise ParameterError(f"params.yaml: systems.{name}.head: {kind} is encoder and head in one: leave head out")
+
+
+def _refuse_stop_on(name: str, settings: Settings, recipe: Recipe) -> None:
+    """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
+    own = f"systems.{name}.train.stop_on"
+    sections = {own: settings.systems[name].train, "train.stop_on": settings.train}
+    where = next((key for key, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
+    raise ParameterError(
+        f"params.yaml: {where} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "
+        f"labels no tokens: set {own} to sentence, or take a head that labels them, such as tagger"
+    )
+
+
+def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
+    """Return whether a system can be trained on such data, read by `view`."""
+    try:
+        assemble(recipe, stand_in(view, multi=multi, tokens=tokens), recipe.name)
+    except ParameterError:
+        return False
+    return True
+
+
+def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
+    """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
+
+    Data that the encoded texts may or may not have are assumed to exist.
+    """
+    return Context(
+        vocabulary=VOCABULARY,
+        classes=2,
+        max_length=LENGTH,
+        labels=("no", "yes"),
+        multi=multi,
+        token_labels=("O", "no", "yes") if tokens else (),
+        characters=4 if view.characters else 0,
+        mask_id=MASK if view.prompt else None,
+        prefix_ids=PREFIX if view.prompt else (),
+        pos_weight=torch.ones(VOCABULARY),
+        label_counts=torch.ones(2) if multi else None,
+        checkpoint=view.checkpoint,
+        pretrained=None if view.pretrain is None else FOLDER,
+    )
+
+
+def assemble(recipe: Recipe, context: Context, path: str) -> nn.Module:
+    """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
+    encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
+    if hasattr(encoder, "sketch"):
+        try:
+            sketch = encoder.sketch(context)
+        except ValueError as error:
+            raise ParameterError(f"params.yaml: {path}: {error}") from None
+        recipe = replace(recipe, encoder=settings_of(ENCODERS, sketch))
+    return recipe.build(context, path)

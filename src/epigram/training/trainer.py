@@ -1,0 +1,227 @@
+"""Training loop: arrays in, a trained model and its history out, with exact resume from checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from epigram.core.errors import ParameterError, TryAgainError, held_back, is_out_of_memory
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.precision import products
+from epigram.models.predict import dev_score
+from epigram.nn.torch_adapter import keep_memory
+from epigram.training import parallel
+from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.config import TrainingConfig
+from epigram.training.history import OFTEN, Place, Progress, Record, Report, pace
+from epigram.training.optimizers import optimizer, schedule, slow_down
+from epigram.training.state import State, capture, restore
+from epigram.training.step import descend
+
+STALE, DECAY = 3, 0.9  # schedule `plateau` (MHAL): stale evaluations before the rate decays, and its factor
+SLOWER = 0.5  # factor of the learning rate after a rollback
+SHOWN = 8  # rows in the first line of an error
+
+
+class DivergedError(ParameterError):
+    """Error for a NaN or infinite loss."""
+
+
+class Trainer:
+    """Trainer of `model` on `train` that selects the best weights on `dev` and stops early.
+
+    With `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. Several
+    processes that train together keep no checkpoints.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        train: TextBatches,
+        dev: TextBatches,
+        config: TrainingConfig,
+        *,
+        seed: int,
+        rate: float | None = None,
+        report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
+        keep_memory()
+        parallel.start(model, seed)
+        self.checkpoints = checkpoints if parallel.processes() == 1 else None
+        self.order = np.random.default_rng(seed)
+        self.per_epoch = len(train.epoch(np.random.default_rng(seed), config.batch_size, config.max_tokens))
+        self.steps = config.epochs * self.per_epoch
+        self.optimizer = optimizer(model, config, rate or config.learning_rate)
+        self.schedule = schedule(self.optimizer, config, self.steps)
+        self.record, self.place = Record(depth=model.depth), Place(order=dict(self.order.bit_generator.state))
+        self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
+        self.full = len(model.dropped)
+        # Mean of the last losses and first step with a NaN or infinite loss, kept on the device: reading them waits for
+        # the step.
+        self.running, self.diverged = (torch.tensor(value, device=train.device) for value in (torch.nan, -1))
+        self.started, self.first = time.monotonic(), 0
+
+    def run(self) -> Record:
+        """Train to the end and return the record; the model then has the best weights."""
+        self._go_on()
+        with held_back() as asked:
+            while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
+                for _ in self._epoch():
+                    pause(self.checkpoints, asked(), self.place.step, self.state)
+        self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self.record
+
+    def _epoch(self) -> Iterator[None]:
+        """Train on the remaining batches of the epoch; yield after each one, when its evaluation is done as well."""
+        place = self.place
+        batches = self.train.epoch(self.order, self.config.batch_size, self.config.max_tokens)
+        every = max(1, len(batches) // self.config.evaluations)
+        while place.done < len(batches) and self.record.stale < self.config.patience:
+            self._step(batches[place.done])
+            place.done += 1
+            last = place.done == len(batches)
+            judged = last or (place.done % every == 0 and len(batches) - place.done >= every)
+            if judged or place.done % OFTEN == 0:
+                self._look(batches)
+            if judged:
+                self._evaluate(batches, last)
+            elif place.done % OFTEN == 0:
+                self._say()
+            if not last:
+                yield
+        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        yield
+
+    def _step(self, rows: Rows) -> None:
+        """Train on `rows`; if out of memory, take this and all later batches in two halves, weighted by `shares`."""
+        loss = self._descend(rows)
+        if loss is None:
+            if self.place.pieces > 1 or len(rows) == 1:
+                raise TryAgainError(
+                    f"memory ran out at step {self.place.step + 1}, on {len(rows)} texts of up to "
+                    f"{self.train.lengths[rows].max()} tokens taken by halves: free some, or lower train.batch_size, "
+                    "train.max_tokens or train.max_length"
+                )
+            self.place.pieces = 2
+            if self.checkpoints:
+                self.checkpoints.halved = True
+            self._say("memory ran out: each batch is taken in two halves from here on")
+            return self._step(rows)
+        self.schedule.step()
+        self.place.step += 1
+        self._follow(loss)
+        return None
+
+    def _follow(self, loss: Tensor) -> None:
+        """Update the mean loss with a finite loss; store the step of the first loss that is NaN or infinite."""
+        finite, step = loss.isfinite(), self.place.step
+        mean = loss if step == self.place.fresh + 1 else torch.lerp(self.running, loss, 0.05)
+        self.running = torch.where(finite, mean, self.running)
+        self.diverged = torch.where(~finite & (self.diverged < 0), step, self.diverged)
+
+    def _descend(self, rows: Rows) -> Tensor | None:
+        """Return the loss of a step, or None if out of memory."""
+        self.model.train()
+        try:
+            return descend(self.model, self._losses(rows), self.optimizer, self.config.clip)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        return None  # not in the handler, whose error keeps the memory in use
+
+    def _losses(self, rows: Rows) -> Iterator[Tensor]:
+        for piece, weight in parallel.shares(rows, self.model, self.place.pieces):
+            with products(self.config.precision, self.train.device):
+                loss = self.model(self.train.gather(piece), self.train.targets(piece)).loss * weight
+            yield loss
+
+    def _look(self, batches: list[Rows]) -> None:
+        """Roll back, or raise DivergedError, if a loss since the last check was NaN or infinite."""
+        place, step = self.place, int(self.diverged)
+        if step < 0:
+            return None
+        rows = batches[place.done - 1 - (place.step - step)]
+        if place.back < self.config.rollbacks:
+            return self._go_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
+        shown = ", ".join(map(str, rows[:SHOWN])) + (" …" if len(rows) > SHOWN else "")
+        raise DivergedError(
+            f"the loss became no number at step {step} (epoch {place.epoch}), on rows {shown} of train: lower "
+            "train.learning_rate, or set train.rollbacks to go back and slow down so many times\n"
+            f"rows, from 0: {', '.join(map(str, rows))}"
+        )
+
+    def _go_back(self, why: str) -> None:
+        self.model.load_state_dict(self.best)
+        self.optimizer.state.clear()
+        slow_down(self.schedule, SLOWER)
+        self.diverged.fill_(-1)
+        self.place.back, self.place.fresh = self.place.back + 1, self.place.step
+        self._say(why)
+
+    def _evaluate(self, batches: list[Rows], last: bool) -> None:
+        """Score dev and store the best weights; after an epoch's `last` batch, a depth controller may drop a layer."""
+        record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
+        predicted = parallel.predicted(self.model, self.dev, self.config.precision)
+        if not np.isfinite(predicted.logits).all():  # treated as divergence: never the best weights
+            self.diverged.fill_(self.place.step)
+            return self._look(batches)
+        if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
+            predicted = parallel.predicted(self.model, self.dev, self.config.precision)
+        if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
+            record.depth, record.score, record.stale = self.model.depth, Record().score, 0
+        score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
+        line = {"epoch": self.place.epoch, "step": self.place.step, "loss": float(self.running)}
+        if np.isfinite(line["loss"]):  # NaN before the first finite loss
+            record.history.append({**line, "dev": score, "dev_loss": loss})
+        record.stale += 1
+        if (score, -loss) > record.score:
+            record.score, record.epoch, record.stale = (score, -loss), self.place.epoch, 0
+            record.accuracy, self.best = predicted.score(labels), copy.deepcopy(self.model.state_dict())
+        elif self.config.schedule == "plateau" and record.stale % STALE == 0:
+            slow_down(self.schedule, DECAY)
+        return self._say()
+
+    def _say(self, note: str = "") -> None:
+        if self.report is None:
+            return
+        place = self.place
+        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        rate = speed * len(self.train) / self.per_epoch
+        dev = max((line["dev"] for line in self.record.history), default=0.0)
+        loss = float(self.running)
+        self.report(Progress(place.epoch, self.config.epochs, place.step, self.steps, loss, dev, rate, left, note))
+
+    def state(self) -> State | None:
+        """Return all that the next step depends on; None if a loss since the last check was NaN or infinite."""
+        if int(self.diverged) >= 0:
+            return None
+        state = capture(self.model, self.optimizer, self.schedule)
+        best = {f"best.{name}": value for name, value in self.best.items()}
+        own = {"record": asdict(self.record), "place": asdict(self.place), "dropped": self.model.dropped[self.full :]}
+        return State({**state.tensors, **best, "running": self.running}, {**state.facts, **own})
+
+    def _go_on(self) -> None:
+        """Resume from the latest checkpoint, if there is one."""
+        state = self.checkpoints.latest() if self.checkpoints else None
+        if state is None:
+            return
+        facts, record = state.facts, state.facts["record"]
+        for layer in facts["dropped"]:
+            self.model.drop(layer)
+        restore(state, self.model, self.optimizer, self.schedule)
+        self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
+        self.record = Record(**{**record, "score": tuple(record["score"])})
+        self.place = Place(**facts["place"])
+        self.order.bit_generator.state = self.place.order
+        self.first = self.place.step
+        self._say(f"goes on from step {self.place.step:,} of {self.steps:,}")
