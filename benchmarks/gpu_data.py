@@ -17,7 +17,7 @@ from epigram.models.recipe import ENCODERS, HEADS
 from epigram.models.registry import RECIPES
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import Split
 
 VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # vocabulary size of the Chinese BERT
@@ -59,9 +59,9 @@ def texts_of(part: Split, length: int, kind: type[TextBatches] = TextBatches) ->
     )
 
 
-def context(length: int) -> Context:
+def context(length: int) -> DataSpec:
     """Return the model settings that the synthetic data determine."""
-    return Context(vocabulary=VOCABULARY, classes=CLASSES, max_length=length, pos_weight=torch.ones(VOCABULARY))
+    return DataSpec(vocabulary=VOCABULARY, classes=CLASSES, max_length=length, pos_weight=torch.ones(VOCABULARY))
 
 
 def bert_config(length: int, *, tiny: bool) -> dict[str, Any]:

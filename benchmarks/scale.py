@@ -20,7 +20,7 @@ import torch
 
 from epigram.models.batches import TextBatches
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training import fit_linear_svm
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
@@ -75,7 +75,7 @@ def measured(system: str, rows: int, classes: int, length: int) -> Point:
     recipe = RECIPES[system]
     torch.manual_seed(0)
     model: Any = recipe.build(
-        Context(vocabulary=VOCABULARY, classes=classes, max_length=length, pos_weight=torch.ones(VOCABULARY)), system
+        DataSpec(vocabulary=VOCABULARY, classes=classes, max_length=length, pos_weight=torch.ones(VOCABULARY)), system
     )
     if recipe.fitting != "gradient":
         train, dev = texts(rows, classes, length, 0), texts(max(DEV, classes), classes, length, 1)

@@ -18,7 +18,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, guarded, started
+from epigram.core.errors import InputMissingError, handle_errors, started
 from epigram.core.files import write_json
 from epigram.core.settings import load
 from epigram.monitoring.drift import MEASURES
@@ -67,7 +67,7 @@ def table(found: Drift) -> str:
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     file: Annotated[Path | None, typer.Option(help="Texts to measure, instead of those that wait.")] = None,
 ) -> None:

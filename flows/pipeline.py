@@ -17,7 +17,7 @@ import typer
 
 from epigram.core.config_types import parsed_yaml, shown
 from epigram.core.display import echo
-from epigram.core.errors import EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError, handle_errors, started
 from epigram.core.settings import read_params
 from epigram.data.sources.access import hidden
 from epigram.runner.dvc import dvc_output
@@ -39,7 +39,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",
     systems: Annotated[str, typer.Option(help="Names, with commas between; all for every one.")] = "",

@@ -21,7 +21,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.core.display import echo, escape_markdown
-from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, guarded, started
+from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, handle_errors, started
 from epigram.core.settings import load
 from epigram.runner.dvc import graph
 from epigram.runner.prefect.publish import Run, RunFailedError
@@ -130,7 +130,7 @@ def called(this: Any, root: Path, *arguments: Any) -> Any:
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     dataset: Annotated[str, typer.Option(help="A file of data/sources; that of params.yaml.")] = "",
     rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the champion before.")] = False,

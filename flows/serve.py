@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from epigram.core.display import echo
-from epigram.core.errors import guarded, started
+from epigram.core.errors import handle_errors, started
 from epigram.runner.prefect.ray_address import PORTS
 from epigram.runner.service import process_manager, service_lock
 
@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     port: Annotated[
         int, typer.Option(min=0, max=PORTS, help="Of the dashboard, on this machine only; 0 for any.")

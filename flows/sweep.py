@@ -22,7 +22,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from epigram.core.config_types import parsed_yaml, shown
 from epigram.core.display import echo
-from epigram.core.errors import ParameterError, guarded, started
+from epigram.core.errors import ParameterError, handle_errors, started
 from epigram.runner.prefect import markdown, ray_address, ray_cluster
 from epigram.runner.prefect.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
 from epigram.runner.service import server
@@ -47,7 +47,7 @@ def sweep(asked: list[Trial]) -> State[Any]:
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     over: Annotated[list[str], typer.Option(help="KEY=V1,V2: a key of params.yaml and its values; may repeat.")],
     dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from epigram.core.display import echo, json_text
-from epigram.core.errors import InputMissingError, ParameterError, guarded, through
+from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit
 from epigram.inference import signing
 from epigram.inference.texts import TABLES, decoded, lines_of
 
@@ -200,7 +200,7 @@ def add(
     echo(f"{path}: ready ({found}{encoding}{quote}); train on it with  make run DATASET={source.name}")
 
 
-@guarded
+@handle_errors
 def app() -> None:
     """Run the command line; an error of the user prints one line and sets its exit code."""
     try:
@@ -213,7 +213,7 @@ def app() -> None:
 
 def program() -> NoReturn:
     """Run `app` and end the process; entry point of the installed command."""
-    through(app)
+    run_and_exit(app)
 
 
 if __name__ == "__main__":

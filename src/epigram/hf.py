@@ -31,7 +31,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
 from epigram.models.manifest import unchanged, verify
-from epigram.models.serialization import Saved, TextFrame, load
+from epigram.models.serialization import Saved, TextTemplate, load
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 
@@ -77,7 +77,7 @@ class EpigramTokenizer(PreTrainedTokenizerFast):
         path = Path(pretrained_model_name_or_path)
         with unchanged(path):
             verify(path)
-            frame = TextFrame(**read_json(path / "config.json")["frame"])
+            frame = TextTemplate(**read_json(path / "config.json")["frame"])
             tokenizer = tokenizers.load(path / "tokenizer.json")
         tokenizer.normalizer = stripping(tokenizer)
         tokenizer.post_processor = framing(frame, tokenizer)
@@ -102,7 +102,7 @@ def stripping(tokenizer: Tokenizer) -> normalizers.Normalizer:
     return normalizers.Sequence([normalizers.Strip(), *own])
 
 
-def framing(frame: TextFrame, tokenizer: Tokenizer) -> TemplateProcessing:
+def framing(frame: TextTemplate, tokenizer: Tokenizer) -> TemplateProcessing:
     """Return a post-processor that adds the frame's prefix and suffix to a text."""
     around = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
     before, after = ([name] if ids else [] for name, ids in around.items())

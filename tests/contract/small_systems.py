@@ -10,8 +10,8 @@ import torch
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextFrame
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate
+from epigram.nn.layers.types import DataSpec
 
 VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24
 LABELS, TOKEN_LABELS, CHARACTERS = ["a", "b", "c"], ["O", "a", "b", "c"], "0123456789"
@@ -21,7 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "convolution": {"embedding": 16, "filters": 12},
     "bilstm": {"width": 32, "depth": 2, "dropout": 0.1},
     "projected_bilstm": {"embedding": 16, "width": 32},
-    "spelled_bilstm": {
+    "char_bilstm": {
         "embedding": 24,
         "width": 24,
         "character_embedding": 8,
@@ -37,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
     "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
     "linear_svm": {},
-    "chance": {},
+    "random_baseline": {},
 }
 SMALL_HEADS: dict[str, dict[str, Any]] = {
     "convolution": {"filters": 16},
@@ -53,9 +53,9 @@ def recipe_of(name: str) -> Recipe:
     return recipe.changed(encoder=SMALL[recipe.encoder["kind"]], head=head, train={})
 
 
-def frame_of(recipe: Recipe) -> TextFrame:
+def frame_of(recipe: Recipe) -> TextTemplate:
     prompted = recipe.view.endswith("prompt")
-    return TextFrame(
+    return TextTemplate(
         language="en",
         max_length=MAX_LENGTH,
         prefix_ids=[2, 10, MASK, 11, MASK] if prompted else [],
@@ -95,9 +95,9 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu"
     )
 
 
-def context_of(recipe: Recipe, *, multi: bool = False) -> Context:
+def context_of(recipe: Recipe, *, multi: bool = False) -> DataSpec:
     weight = torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
-    return Context(
+    return DataSpec(
         vocabulary=VOCABULARY,
         classes=CLASSES,
         max_length=MAX_LENGTH,

@@ -17,7 +17,7 @@ from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.train_system import FITS
 from epigram.training.trainer import Trainer
@@ -254,10 +254,10 @@ def test_a_word_that_train_lacks_speaks_for_no_class(name: str) -> None:
 def test_a_prompt_is_refused_where_no_token_keeps_a_state(name: str) -> None:
     recipe = replace(RECIPES[name], head={"kind": "prompt"})
     with pytest.raises(ParameterError, match="head: prompt reads the states of two tokens"):
-        recipe.build(Context(vocabulary=9, classes=2, max_length=8, mask_id=4))
+        recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8, mask_id=4))
 
 
 def test_a_wrong_part_is_refused_by_its_path() -> None:
     recipe = replace(RECIPES["textcnn"], encoder={"kind": "convolution", "filterss": 3})
     with pytest.raises(ParameterError, match=r"systems\.x\.encoder\.filterss is not a setting: did you mean 'filters'"):
-        recipe.build(Context(vocabulary=9, classes=2, max_length=8), "systems.x")
+        recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8), "systems.x")

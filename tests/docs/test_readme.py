@@ -11,7 +11,7 @@ import yaml
 from epigram.core.config_types import typed
 from epigram.core.settings import System
 from epigram.models.registry import recipe_of
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def blocks(language: str) -> list[str]:
 def test_the_recipe_builds() -> None:
     names: dict[str, object] = {}
     exec(blocks("python")[0], names)
-    names["RECIPE"].build(Context(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
+    names["RECIPE"].build(DataSpec(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
 
 
 def test_the_combination_builds() -> None:
@@ -32,7 +32,7 @@ def test_the_combination_builds() -> None:
     recipe = recipe_of(name, typed(System, values))
     import torch
 
-    recipe.build(Context(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))
+    recipe.build(DataSpec(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))
 
 
 @pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", README))

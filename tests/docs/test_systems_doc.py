@@ -20,8 +20,8 @@ from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS
 from epigram.models.registry import RECIPES, recipe_of
-from epigram.models.serialization import TextFrame, load, save
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate, load, save
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import configure
 from epigram.training.preflight import check
 from epigram.training.trainer import Trainer
@@ -60,7 +60,7 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
     for name in yaml.safe_load(block)["systems"]:
         system = settings.systems[name]
         view = settings.views[system.view]
-        context = Context(
+        context = DataSpec(
             vocabulary=50,
             classes=2,
             max_length=24,
@@ -105,13 +105,13 @@ def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -
         labels=labels,
     )  # fmt: skip
     recipe = RECIPES[example].changed(encoder={"embedding": 16, "filters": 12}, head={}, train={"batch_size": 16})
-    model: Any = recipe.build(Context(vocabulary=60, classes=3, max_length=16))
+    model: Any = recipe.build(DataSpec(vocabulary=60, classes=3, max_length=16))
     config = configure(example, recipe)
     assert config.epochs == 10
     Trainer(model, texts, texts, config, seed=0, rate=0.01).run()
     assert predict(model, texts).score(labels) > 0.9
 
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=16, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=60
     )
     (tmp_path / "tokenizer.json").write_text("{}")

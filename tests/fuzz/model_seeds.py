@@ -135,8 +135,8 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     import torch
 
     from epigram.models.recipe import Recipe
-    from epigram.models.serialization import TextFrame, save
-    from epigram.nn.layers.types import Context
+    from epigram.models.serialization import TextTemplate, save
+    from epigram.nn.layers.types import DataSpec
     from epigram.text.tokenizers import by_character
 
     tokenizer = folder.parent / "model-tokenizer.json"
@@ -148,10 +148,10 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
         view="",
         encoder={"kind": "convolution", "filters": 4, "embedding": 4, "sizes": [2]},
     )
-    frame = TextFrame(
+    frame = TextTemplate(
         language="zh", max_length=12, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=4, vocabulary=len(WORDS)
     )
-    context = Context(vocabulary=len(WORDS), classes=2, max_length=12, pos_weight=torch.ones(len(WORDS)))
+    context = DataSpec(vocabulary=len(WORDS), classes=2, max_length=12, pos_weight=torch.ones(len(WORDS)))
     model = recipe.build(context)
     save(
         folder, model, recipe=recipe, frame=frame, labels=["bad", "good"], tokenizer=tokenizer, facts={"seed": 0},

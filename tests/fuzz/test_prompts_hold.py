@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from epigram.core.settings import PosTableSettings
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.batches import TextBatches
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.text import pos_table
 from epigram.text.encoding import TextEncoder
 from epigram.text.prompts import prompt
@@ -48,7 +48,7 @@ def test_a_prompt_has_its_two_masks_whatever_the_labels(
     st.integers(1, 20),
 )
 def test_a_prompt_is_never_cut(texts: list[str], prefix: list[int], suffix: list[int], room: int) -> None:
-    frame = TextFrame(
+    frame = TextTemplate(
         language="zh",
         max_length=len(prefix) + len(suffix) + room,
         prefix_ids=prefix,

@@ -20,7 +20,7 @@ from epigram.nn.layers.convolution import Convolution
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.pooling import AttentionPool, halved, k_max
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity.reference import baselines as paper
 from tests.parity.reference.attention import dot_product
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
@@ -30,7 +30,7 @@ from tests.parity.reference.lstm import Lstm, bilstm
 WIDTH, VOCABULARY = 8, 13
 LENGTHS = [5, 1, 11, 8, 2]
 IDS = [[3, 4, 3, 4, 5], [7], [6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6], [3, 4, 9, 8, 3, 4, 1, 2], [12, 5]]
-CONTEXT = Context(vocabulary=VOCABULARY, classes=2, max_length=16)
+CONTEXT = DataSpec(vocabulary=VOCABULARY, classes=2, max_length=16)
 
 
 def array(parameter: torch.Tensor) -> Array:

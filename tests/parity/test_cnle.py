@@ -13,7 +13,7 @@ from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig, Projecte
 from epigram.nn.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention, Fusion
-from epigram.nn.layers.types import Context, Prediction
+from epigram.nn.layers.types import DataSpec, Prediction
 from tests.parity.reference import cnle as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, linear
@@ -65,7 +65,7 @@ def test_co_attention() -> None:
 
 
 def model_of(seed: int = 0, *, multi: bool = False, **head: Any) -> Classifier:
-    context = Context(
+    context = DataSpec(
         vocabulary=13, classes=CLASSES, max_length=16, multi=multi, label_counts=torch.tensor(COUNTS) if multi else None
     )
     encoder = ProjectedBiLstmConfig(embedding=5, width=WIDTH).build(context)

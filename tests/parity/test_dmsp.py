@@ -11,14 +11,14 @@ import torch
 
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
 from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array
 
 WIDTH = 8
 LENGTHS = [6, 1, 13, 2, 9]
-CONTEXT = Context(vocabulary=13, classes=4, max_length=16)
+CONTEXT = DataSpec(vocabulary=13, classes=4, max_length=16)
 IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4, 3, 7, 12], [12, 1, 6]]
 
 

@@ -17,7 +17,7 @@ from epigram.models.registry import RECIPES
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
 from epigram.nn.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
-from epigram.nn.layers.types import Context, Encoded
+from epigram.nn.layers.types import DataSpec, Encoded
 from epigram.pruning.depth import drop_layers
 from epigram.training.trainer import Trainer
 from tests.parity.reference import dmsp as paper
@@ -26,7 +26,7 @@ from tests.parity.reference.common import Array, softmax
 from tests.resume.runs import KilledError, trainer
 
 WIDTH = 8
-CONTEXT = Context(vocabulary=13, classes=4, max_length=16)
+CONTEXT = DataSpec(vocabulary=13, classes=4, max_length=16)
 IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4, 3, 7, 12], [12, 1, 6]]
 
 

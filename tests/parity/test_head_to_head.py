@@ -11,7 +11,7 @@ import torch
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.attention import DotProductAttention, spelled_out
 from epigram.nn.layers.head_to_head import HeadToHead, token_mean
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from tests.parity.reference import head_to_head as paper
 from tests.parity.reference.attention import scores
 from tests.parity.reference.batches import assert_rows, padded, pair, scattered, texts
@@ -144,4 +144,4 @@ def test_eq6_spelled_out_is_the_fused_attention() -> None:
 )
 def test_attention_of_one_head_is_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        TransformerConfig(head_to_head="paper", **changes).build(Context(vocabulary=9, classes=2, max_length=8))
+        TransformerConfig(head_to_head="paper", **changes).build(DataSpec(vocabulary=9, classes=2, max_length=8))

@@ -10,7 +10,7 @@ from epigram.nn.encoders.region import RegionConfig
 from epigram.nn.heads.interaction import InteractionConfig, InteractionHead
 from epigram.nn.heads.label_attention import LabelAttentionConfig, LabelAttentionHead
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import label_embedding as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, softmax
@@ -19,7 +19,7 @@ from tests.parity.reference.weights import array
 WIDTH, CLASSES = 8, 4
 LENGTHS = [5, 1, 9, 12, 2]
 GOLD = [0, 3, 1, 1, 2]
-CONTEXT = Context(vocabulary=13, classes=CLASSES, max_length=12)
+CONTEXT = DataSpec(vocabulary=13, classes=CLASSES, max_length=12)
 IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4, 3, 7, 12], [12, 1]]
 
 
@@ -66,7 +66,7 @@ def test_leam_eq8_to_10_answer_and_loss() -> None:
 
 
 def exam(length: int = 12) -> InteractionHead:
-    context = Context(vocabulary=13, classes=CLASSES, max_length=length)
+    context = DataSpec(vocabulary=13, classes=CLASSES, max_length=length)
     return scattered(InteractionConfig(hidden=7).build(context, encoder()))
 
 

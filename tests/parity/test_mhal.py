@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from epigram.models.classifier import Classifier
-from epigram.nn.encoders.char_bilstm import SpelledBiLstmConfig, SpelledBiLstmEncoder
+from epigram.nn.encoders.char_bilstm import CharBiLstmConfig, CharBiLstmEncoder
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
 from epigram.nn.layers.char_lstm import Speller
 from epigram.nn.layers.language_model import LanguageModel
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import mhal as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, cross_entropy, softmax
@@ -26,7 +26,7 @@ WIDTH, CHARACTERS = 8, 11
 LENGTHS = [5, 1, 9, 12, 2]
 GOLD = [0, 1, 1, 0, 1]
 IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4], [3, 7, 12, 12, 1, 6, 2, 2, 5, 9, 1, 1], [10, 4]]
-SAME = Context(
+SAME = DataSpec(
     vocabulary=13, classes=3, max_length=12, characters=CHARACTERS, labels=("N", "O", "P"), token_labels=("O", "N", "P")
 )
 SAME_HEADS = [[1], [0], [2]]
@@ -68,8 +68,8 @@ def test_eq6_where_no_token_gives_evidence_all_have_the_same_share() -> None:
     torch.testing.assert_close(scores[0], scores[1])
 
 
-def head_of(context: Context, **settings: Any) -> AttentionLabelerHead:
-    encoder = SpelledBiLstmConfig(embedding=4, width=WIDTH // 2).build(context)
+def head_of(context: DataSpec, **settings: Any) -> AttentionLabelerHead:
+    encoder = CharBiLstmConfig(embedding=4, width=WIDTH // 2).build(context)
     return scattered(AttentionLabelerConfig(hidden=10, text_hidden=5, **settings).build(context, encoder))
 
 
@@ -82,7 +82,7 @@ def encoded(rows: list[Array], labels: list[list[int]] | None = None) -> Encoded
 
 
 @pytest.mark.parametrize(("context", "groups"), RULES)
-def test_eq8_sentence_scores_by_the_heads_of_each_class(context: Context, groups: list[list[int]]) -> None:
+def test_eq8_sentence_scores_by_the_heads_of_each_class(context: DataSpec, groups: list[list[int]]) -> None:
     head, rows = head_of(context), texts(LENGTHS, WIDTH)
     read, got = heads_of(head.labeler), head(encoded(rows))
     z = [paper.dense(row, read.join) for row in rows]
@@ -98,7 +98,7 @@ def test_two_heads_need_no_maximum() -> None:
     torch.testing.assert_close(head_of(both)(rows).logits, head_of(named)(rows).logits)
 
 
-def token_labels(context: Context) -> list[list[int]]:
+def token_labels(context: DataSpec) -> list[list[int]]:
     generator = np.random.default_rng(3)
     return [generator.integers(-1, len(context.token_labels), length).tolist() for length in LENGTHS]
 
@@ -106,7 +106,7 @@ def token_labels(context: Context) -> list[list[int]]:
 @pytest.mark.parametrize(("context", "groups"), RULES)
 @pytest.mark.parametrize("absolute", [False, True])
 def test_eq9_to_13_losses_are_summed_by_their_weights(
-    context: Context, groups: list[list[int]], absolute: bool
+    context: DataSpec, groups: list[list[int]], absolute: bool
 ) -> None:
     weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
     head, rows, gold = head_of(context, **weights, absolute=absolute), texts(LENGTHS, WIDTH), token_labels(context)
@@ -226,12 +226,12 @@ def spelled_tokens() -> tuple[Tokens, list[list[list[int]]]]:
     return replace(tokens, characters=characters), spellings
 
 
-def encoder_of(context: Context, **settings: Any) -> SpelledBiLstmEncoder:
+def encoder_of(context: DataSpec, **settings: Any) -> CharBiLstmEncoder:
     sizes = {"embedding": 6, "width": 5, "character_embedding": 4, "character_width": 3, "spelling": 4}
-    return scattered(SpelledBiLstmConfig(**sizes, dropout=0.0, **settings).build(context))
+    return scattered(CharBiLstmConfig(**sizes, dropout=0.0, **settings).build(context))
 
 
-def states_reading(encoder: SpelledBiLstmEncoder, ids: list[int], spellings: list[list[int]]) -> Array:
+def states_reading(encoder: CharBiLstmEncoder, ids: list[int], spellings: list[list[int]]) -> Array:
     x = array(encoder.embedding.token.weight)[ids]
     if encoder.speller is not None:
         spelled = np.stack([spelling_reading(encoder.speller, word) for word in spellings])
@@ -249,7 +249,7 @@ def test_eq1_2_states_of_words_and_spellings(characters: int) -> None:
     assert got.cost is None and got.last.shape[-1] == encoder.width == 10
 
 
-def character_cost(encoder: SpelledBiLstmEncoder, word: list[int]) -> float:
+def character_cost(encoder: CharBiLstmEncoder, word: list[int]) -> float:
     assert encoder.speller is not None and encoder.speller.model is not None
     states, _, _ = bilstm(array(encoder.speller.embedding.weight)[word], *directions(encoder.speller.lstm))
     return cost_reading(encoder.speller.model, states, word)

@@ -10,7 +10,7 @@ import torch
 
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.prompt import PromptConfig, PromptHead
-from epigram.nn.layers.types import Context, Encoded
+from epigram.nn.layers.types import DataSpec, Encoded
 from tests.parity.reference import pta as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, linear, softmax
@@ -23,7 +23,7 @@ FIRST, SECOND = 2, 4  # where the two masks of the prompt stand
 
 
 def head(classes: int, **settings: Any) -> PromptHead:
-    context = Context(vocabulary=13, classes=classes, max_length=16, mask_id=MASK)
+    context = DataSpec(vocabulary=13, classes=classes, max_length=16, mask_id=MASK)
     encoder = TransformerConfig(width=WIDTH, hidden=12, depth=LAYERS, heads=1).build(context)
     return scattered(PromptConfig(**settings).build(context, encoder))
 

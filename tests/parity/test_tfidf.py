@@ -14,7 +14,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict
 from epigram.nn.layers.ngrams import ngram_keys
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.fit_linear_svm import fit
 from tests.parity.reference.batches import padded_ids
 
@@ -42,7 +42,7 @@ def key(gram: str) -> int:
 
 
 def machine(orders: tuple[int, int], min_rows: int = 1) -> LinearSvm:
-    context = Context(vocabulary=VOCABULARY, classes=2, max_length=32)
+    context = DataSpec(vocabulary=VOCABULARY, classes=2, max_length=32)
     return LinearSvmConfig(orders=list(range(orders[0], orders[1] + 1)), min_rows=min_rows).build(context)
 
 
@@ -104,7 +104,7 @@ def test_a_class_that_no_training_text_has_keeps_its_column(labels: list[int]) -
     ids, offsets = np.array([5, 6, 7, 8, 5, 6, 7, 8]), np.array([0, 2, 4, 6, 8])
     frame = {"prefix": [], "suffix": [], "max_length": 8, "pad_id": 0, "unk_id": 1}
     texts = TextBatches(ids, offsets, labels=np.array(labels), **frame)
-    model = LinearSvmConfig(min_rows=1).build(Context(vocabulary=VOCABULARY, classes=4, max_length=8))
+    model = LinearSvmConfig(min_rows=1).build(DataSpec(vocabulary=VOCABULARY, classes=4, max_length=8))
     fit(model, texts, texts, seed=0)
     logits = predict(model, texts).logits
     assert logits.shape == (4, 4)

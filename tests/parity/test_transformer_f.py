@@ -13,7 +13,7 @@ from epigram.nn.encoders.transformer import Block, TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.correlation import CorrelationAttention, row_norms, standardize
 from epigram.nn.layers.hook_fusion import fuse, hook_weights
-from epigram.nn.layers.types import Context, Encoded
+from epigram.nn.layers.types import DataSpec, Encoded
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import dot_product, sinusoids
 from tests.parity.reference.batches import (
@@ -177,7 +177,7 @@ POS = np.where(np.arange(13) % 3 == 0, 0.5, 1.0)  # part-of-speech weight of eac
 
 
 def model(encoder: dict[str, Any], fusion: str) -> Classifier:
-    context = Context(vocabulary=13, classes=3, max_length=16, pos_weight=torch.from_numpy(POS).float())
+    context = DataSpec(vocabulary=13, classes=3, max_length=16, pos_weight=torch.from_numpy(POS).float())
     sizes: dict[str, Any] = {"width": WIDTH, "hidden": 12, "depth": 3, "heads": 1}
     config = TransformerConfig(**sizes, positions="sinusoidal", embedding_norm=False, **encoder)
     built = config.build(context)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, part
 from epigram.nn.layers.correlation import CorrelationAttention
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity import test_baselines as baselines
 from tests.parity import test_cnle as cnle_readings
 from tests.parity import test_label_embedding as label_readings
@@ -39,7 +39,7 @@ IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4, 3, 7, 12], [12, 12, 6
 LABELS = [0, 2, 1, 1]
 PROMPT = [1, 9, MASK, 8, MASK]
 POS = np.where(np.arange(VOCABULARY) % 3 == 0, 0.25, 1.0)  # part-of-speech weight of each vocabulary entry
-CONTEXT = Context(
+CONTEXT = DataSpec(
     vocabulary=VOCABULARY,
     classes=CLASSES,
     max_length=20,
@@ -76,7 +76,7 @@ def mean_loss(logits: Array) -> float:
     return float(np.mean([cross_entropy(softmax(row), y) for row, y in zip(logits, LABELS, strict=True)]))
 
 
-def built(encoder: dict[str, Any], head: dict[str, Any], context: Context = CONTEXT, gain: float = 1.2) -> Classifier:
+def built(encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2) -> Classifier:
     """Encoder and head without dropout, in float64, with the same spread of sums at every width."""
     made = part(ENCODERS, encoder, "encoder").build(context)
     model = Classifier(made, part(HEADS, head, "head").build(context, made))
@@ -260,7 +260,7 @@ def mhal(width: int) -> Whole:
     sizes = {"embedding": width, "width": width // 2, "character_embedding": 4, "character_width": 3, "spelling": 4}
     weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
     model: Any = built(
-        {"kind": "spelled_bilstm", **sizes, "lm_weight": 0.4, "lm_hidden": width, "lm_vocabulary": 8},
+        {"kind": "char_bilstm", **sizes, "lm_weight": 0.4, "lm_hidden": width, "lm_vocabulary": 8},
         {"kind": "attention_labeler", "hidden": width, "text_hidden": 5, **weights},
         context,
     )

@@ -19,12 +19,12 @@ from epigram.models.classifier import Classifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
 WORDS = np.arange(8)
 CLASS = WORDS // 4
-CONTEXT = Context(vocabulary=FIRST + len(WORDS), classes=2, max_length=8)
+CONTEXT = DataSpec(vocabulary=FIRST + len(WORDS), classes=2, max_length=8)
 RIGHT = [0, 0, 0, 0, 1, 1, 1, 1]  # the class that each word's code speaks for
 OPPOSITE = [1, 1, 1, 1, 0, 0, 0, 0]
 ONE_WRONG = [0, 0, 0, 1, 1, 1, 1, 1]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epigram.core.settings import PruneSettings
-from epigram.models.serialization import Saved, TextFrame
+from epigram.models.serialization import Saved, TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import Pruned, layer_accuracies, prune, shallower
@@ -246,7 +246,7 @@ def test_a_shallower_copy_has_the_first_layers() -> None:
 def test_the_table_of_depths_counts_the_first_layers() -> None:
     """Idle weights are 1, 10 and 100 a layer, and the head has six."""
     model = model_of(SILENT, ONE_WRONG, RIGHT)
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
         vocabulary=CONTEXT.vocabulary,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.fit_linear_svm import fit
 
 ROWS = 20
@@ -39,7 +39,7 @@ def three_of_four() -> np.ndarray:
 
 def fitted(train: np.ndarray, dev: np.ndarray, *, multi: bool) -> tuple[Any, np.ndarray]:
     """The machine, and the probabilities of the two words."""
-    model: Any = RECIPES["tfidf_svm"].build(Context(vocabulary=9, classes=2, max_length=8, multi=multi))
+    model: Any = RECIPES["tfidf_svm"].build(DataSpec(vocabulary=9, classes=2, max_length=8, multi=multi))
     held = TextBatches(
         (5 + WORDS[: len(dev)]).astype(np.int32), np.arange(len(dev) + 1), prefix=[], suffix=[], max_length=8,
         pad_id=0, unk_id=1, labels=dev,

@@ -23,10 +23,10 @@ from epigram.inference.dataset_batches import batches_of, context_of, cut_short,
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
-from epigram.models.random_baseline import ChanceConfig
+from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
-from epigram.nn.layers.types import Context, Prediction, Tokens
+from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 from epigram.stages import train
 from epigram.text.encoded_dataset import View
 from epigram.text.pos_table import build, save
@@ -224,7 +224,7 @@ def words(labels: list[int], ids: list[int]) -> TextBatches:
     )  # fmt: skip
 
 
-CONTEXT = Context(vocabulary=9, classes=2, max_length=8)
+CONTEXT = DataSpec(vocabulary=9, classes=2, max_length=8)
 
 
 @pytest.mark.parametrize(("right", "probability"), [(6, 0.75), (7, 0.875), (5, 0.625)])
@@ -248,7 +248,7 @@ def test_n_grams_and_frequencies_come_from_train() -> None:
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
     fit_linear_svm.fit(model, train, dev, seed=0)
     assert len(model.keys) == 2
-    guess = ChanceConfig().build(CONTEXT)
+    guess = RandomBaselineConfig().build(CONTEXT)
     fit_random_baseline.fit(guess, train, dev, seed=4)
     assert guess.frequency.tolist() == [0.75, 0.25]
     assert guess.seed.item() == 4
@@ -257,7 +257,7 @@ def test_n_grams_and_frequencies_come_from_train() -> None:
 def test_the_share_of_texts_with_each_of_several_labels() -> None:
     train = words([0, 0, 0, 0], [5, 5, 6, 6])
     train.labels = torch.tensor([[1, 0], [1, 1], [1, 0], [0, 0]], dtype=torch.uint8)
-    guess = ChanceConfig().build(Context(vocabulary=9, classes=2, max_length=8, multi=True))
+    guess = RandomBaselineConfig().build(DataSpec(vocabulary=9, classes=2, max_length=8, multi=True))
     fit_random_baseline.fit(guess, train, train, seed=0)
     assert guess.frequency.tolist() == [0.75, 0.25]
 

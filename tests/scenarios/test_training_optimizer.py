@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.optimizers import optimizer
 from epigram.training.step import descend
@@ -82,7 +82,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_vectors(kind: str, matrix: flo
 
 def test_no_bias_and_no_norm_of_a_transformer_decays() -> None:
     recipe = RECIPES["transformer_f"].changed(encoder={"width": 8, "hidden": 12, "depth": 2}, head={}, train={})
-    model: Any = recipe.build(Context(vocabulary=9, classes=3, max_length=8, pos_weight=torch.ones(9)))
+    model: Any = recipe.build(DataSpec(vocabulary=9, classes=3, max_length=8, pos_weight=torch.ones(9)))
     used = optimizer(model, TrainingConfig(weight_decay=0.01), 1e-3)
     decay = {id(p): group["weight_decay"] for group in used.param_groups for p in group["params"]}
     found = {name: decay.get(id(p)) for name, p in model.named_parameters()}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.settings import PretrainSettings
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.training.masked_language import Pretrainer
 from epigram.training.shards import Shards, Texts
@@ -19,7 +19,7 @@ from epigram.training.word_masking import Masking
 
 VOCABULARY, MASK = 12, 4
 CPU = torch.device("cpu")
-FRAME = TextFrame(
+FRAME = TextTemplate(
     language="en", max_length=8, prefix_ids=[2], suffix_ids=[3], pad_id=0, unk_id=1, mask_id=MASK, vocabulary=12
 )
 

@@ -12,7 +12,7 @@ import numpy as np
 from epigram.core.settings import EvaluateSettings
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Cost, Evaluation, Task, write
-from epigram.evaluation.splits import Said, Split, Target
+from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.word_predictions import Words
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
@@ -91,8 +91,8 @@ def system(
         seeds=list(range(len(dev_wrong))),
         dev=dev,
         test=test,
-        dev_said=Said(probabilities=probabilities(dev, dev_wrong, count), words=said),
-        test_said=Said(probabilities=probabilities(test, test_wrong, count), words=said),
+        dev_said=SystemOutput(probabilities=probabilities(dev, dev_wrong, count), words=said),
+        test_said=SystemOutput(probabilities=probabilities(test, test_wrong, count), words=said),
         costs=[price or cost()] * len(dev_wrong),
         settings=SETTINGS,
     )

@@ -10,7 +10,7 @@ import torch
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import Recipe
 from epigram.nn.encoders.pretrained import PretrainedEncoder
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 
 VOCABULARY, PAD, MASK, DEPTH = 40, 1, 4, 3
 PREFIX = (2, 10, MASK, 11, MASK)
@@ -55,9 +55,9 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-def context(**changes: Any) -> Context:
+def context(**changes: Any) -> DataSpec:
     """What the data fix; a checkpoint or a prompt by `changes`."""
-    return Context(**{"vocabulary": VOCABULARY, "classes": 2, "max_length": 32, "mask_id": MASK, **changes})
+    return DataSpec(**{"vocabulary": VOCABULARY, "classes": 2, "max_length": 32, "mask_id": MASK, **changes})
 
 
 def checkpoint(family: str, folder: Path, sizes: dict[str, Any] | None = None) -> Path:

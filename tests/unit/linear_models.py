@@ -9,8 +9,8 @@ import numpy as np
 
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
-from epigram.models.serialization import TextFrame, save
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate, save
+from epigram.nn.layers.types import DataSpec
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, by_character, by_word
 from epigram.training.fit_linear_svm import fit
@@ -33,7 +33,7 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     tokenizer = (by_character if language == "zh" else by_word)([*SPECIALS, *sorted(words)])
     tokenizer.save(str(folder / "tokenizer.json"))
     recipe = Recipe(name="svm", about="", paper="", view="", encoder={"kind": "linear_svm"})
-    frame = TextFrame(
+    frame = TextTemplate(
         language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
         vocabulary=tokenizer.get_vocab_size(),
     )  # fmt: skip
@@ -41,7 +41,7 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
     labels = np.array(given) if multi else np.argmax(given, 1)
     batches = TextBatches.framed(frame, encoded.ids, encoded.offsets, labels=labels)
-    model: Any = recipe.build(Context(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
+    model: Any = recipe.build(DataSpec(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
     fit(model, batches, batches, seed=0)
     save(
         folder / "model", model, recipe=recipe, frame=frame, labels=LABELS, tokenizer=folder / "tokenizer.json",

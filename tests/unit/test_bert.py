@@ -17,7 +17,7 @@ from torch import Tensor
 
 from epigram.core.errors import DataError
 from epigram.models.precision import lowered, multiplies_bf16
-from epigram.models.serialization import TextFrame, load, save
+from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.bert import Bert, BertConfig, fresh
@@ -212,7 +212,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
     from epigram.text.tokenizers import SPECIALS, by_word
 
     by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tmp_path / "tokenizer.json"))
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=32, prefix_ids=[2], suffix_ids=[3], pad_id=PAD, unk_id=1, mask_id=MASK,
         vocabulary=VOCABULARY,
     )  # fmt: skip

@@ -6,16 +6,16 @@ import numpy as np
 import torch
 
 from epigram.models.batches import TextBatches
-from epigram.models.random_baseline import Chance, ChanceConfig
-from epigram.nn.layers.types import Context, Tokens
+from epigram.models.random_baseline import RandomBaseline, RandomBaselineConfig
+from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.fit_random_baseline import fit
 
 TEXTS = 20_000
 FREQUENCY = torch.tensor([0.6, 0.3, 0.1, 0.0])
 
 
-def model_of(seed: int = 0, *, multi: bool = False) -> Chance:
-    model = ChanceConfig().build(Context(vocabulary=5_000, classes=4, max_length=8, multi=multi))
+def model_of(seed: int = 0, *, multi: bool = False) -> RandomBaseline:
+    model = RandomBaselineConfig().build(DataSpec(vocabulary=5_000, classes=4, max_length=8, multi=multi))
     model.install(FREQUENCY, seed)
     return model
 
@@ -51,8 +51,8 @@ def test_another_seed_draws_by_itself() -> None:
 
 
 def test_token_labels_are_all_as_likely_and_a_hash_of_seed_text_and_place() -> None:
-    context = Context(vocabulary=5_000, classes=4, max_length=8, token_labels=("O", "A", "B"))
-    first, second = (ChanceConfig().build(context) for _ in range(2))
+    context = DataSpec(vocabulary=5_000, classes=4, max_length=8, token_labels=("O", "A", "B"))
+    first, second = (RandomBaselineConfig().build(context) for _ in range(2))
     for model, seed in ((first, 0), (second, 1)):
         model.install(FREQUENCY, seed)
     tokens = first(texts()).tokens.argmax(-1)
@@ -73,6 +73,6 @@ def test_of_several_labels_each_is_counted_as_a_share_of_the_texts() -> None:
     labels = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]])
     frame = {"prefix": [], "suffix": [], "max_length": 4, "pad_id": 0, "unk_id": 1}
     train = TextBatches(np.arange(2, 6), np.arange(5), labels=labels, **frame)  # type: ignore[arg-type]
-    model = ChanceConfig().build(Context(vocabulary=9, classes=3, max_length=4, multi=True))
+    model = RandomBaselineConfig().build(DataSpec(vocabulary=9, classes=3, max_length=4, multi=True))
     fit(model, train, train, seed=0)
     assert model.frequency.tolist() == [0.75, 0.5, 0.25]

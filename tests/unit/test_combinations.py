@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from epigram.models.predict import predict
-from epigram.models.serialization import TextFrame, load, save
+from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.hook_fusion import hook_weights
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.pruning.depth import layer_accuracies
 from tests.contract import small_systems as contract
 from tests.unit import families
@@ -112,7 +112,7 @@ def test_everything_at_once_learns_loses_layers_and_reloads(
     gates = [part for part in model.modules() if hasattr(part, "strength")]
     assert gates and all(part.strength.grad.abs() > 0 for part in gates)
     (tmp_path / "tokenizer.json").write_text("{}")
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=32, prefix_ids=list(PREFIX), suffix_ids=[], pad_id=PAD, unk_id=0, mask_id=MASK,
         vocabulary=VOCABULARY,
     )  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_small_encoder_without_a_checkpoint_takes_all_of_it() -> None:
 def test_every_layered_system_is_probed_and_cut_to_one_layer(name: str, tmp_path: Path) -> None:
     recipe, labels = contract.recipe_of(name), ["a", "b", "c"]
     texts, frame = contract.texts_of(recipe), replace(contract.frame_of(recipe), token_labels=labels)
-    context = Context(
+    context = DataSpec(
         vocabulary=frame.vocabulary, classes=3, max_length=frame.max_length, labels=tuple(labels),
         token_labels=tuple(labels), mask_id=frame.mask_id, prefix_ids=tuple(frame.prefix_ids),
         pos_weight=torch.ones(frame.vocabulary),

@@ -6,13 +6,13 @@ import pytest
 
 from epigram.models.complexity import flops
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextFrame
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate
+from epigram.nn.layers.types import DataSpec
 
-FRAME = TextFrame(
+FRAME = TextTemplate(
     language="en", max_length=64, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=100
 )
-CONTEXT = Context(vocabulary=100, classes=2, max_length=64)
+CONTEXT = DataSpec(vocabulary=100, classes=2, max_length=64)
 
 
 @pytest.mark.parametrize("length", [1, 30])

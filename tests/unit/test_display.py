@@ -61,7 +61,7 @@ def test_what_stands_around_a_text_is_printed_as_it_is(capsys: pytest.CaptureFix
 
 
 def test_an_error_names_a_file_without_its_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert errors.say(DataError("\x1b]0;owned\x07model\x1b[2K\r/labels.json is damaged")) == 65
+    assert errors.print_error(DataError("\x1b]0;owned\x07model\x1b[2K\r/labels.json is damaged")) == 65
     assert capsys.readouterr().err == "error: model/labels.json is damaged\n"
 
 

@@ -17,8 +17,8 @@ from epigram.core.errors import (
     SourceUnavailableError,
     Terminated,
     TryAgainError,
+    defer_signals,
     exit_code,
-    held_back,
     started,
 )
 
@@ -35,7 +35,7 @@ def test_a_signal_waits_for_the_end_of_the_block_and_is_raised_there(
     number: signal.Signals, kind: type[BaseException]
 ) -> None:
     seen = []
-    with pytest.raises(kind), held_back() as waits:
+    with pytest.raises(kind), defer_signals() as waits:
         seen.append(waits())
         os.kill(os.getpid(), number)
         seen.append(waits())

@@ -19,11 +19,11 @@ from epigram.inference.graph import _stable_sort, compare, stand_in
 from epigram.inference.ngram_graph import write_ngrams
 from epigram.inference.ngram_runtime import read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
-from epigram.models.serialization import Saved, TextFrame
-from epigram.nn.layers.types import Context, Prediction, Tokens
+from epigram.models.serialization import Saved, TextTemplate
+from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 Model = Callable[[Tokens], Prediction]
-FRAME = TextFrame(
+FRAME = TextTemplate(
     language="en", max_length=30, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=50,
 )  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_weights_leave_a_mebibyte_of_the_two_gibibytes_for_the_graph(
 
 
 def test_ngrams_are_written_with_their_token_ids_from_0_on(tmp_path: Path) -> None:
-    model = LinearSvmConfig(orders=[1, 2]).build(Context(vocabulary=9, classes=2, max_length=8))
+    model = LinearSvmConfig(orders=[1, 2]).build(DataSpec(vocabulary=9, classes=2, max_length=8))
     keys = torch.tensor([1, 3, 11, 23, 99])  # in base 10, a digit is a token id + 1
     model.install(keys, torch.ones(5), torch.zeros(5, 2))
     write_ngrams(model, tmp_path / "ngrams.json")

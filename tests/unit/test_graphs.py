@@ -14,7 +14,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, part
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import Steps
 from epigram.training.optimizers import optimizer, schedule
@@ -50,7 +50,7 @@ def texts() -> TextBatches:
 def model_of(name: str, **changes: Any) -> Classifier:
     """A registered system without dropout."""
     recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
-    context = Context(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
+    context = DataSpec(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
     torch.manual_seed(0)
     encoder = part(ENCODERS, recipe.encoder, "encoder").build(context)
     head = part(HEADS, recipe.head, "head")

@@ -18,8 +18,8 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextFrame, load, save
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate, load, save
+from epigram.nn.layers.types import DataSpec
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
@@ -58,12 +58,12 @@ def folder_of(
     """A saved model with random weights."""
     torch.manual_seed(0)
     kind = TOKENIZERS[tokenizer]
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=16, prefix_ids=prefix, suffix_ids=[3] if prefix else [], pad_id=0, unk_id=1,
         mask_id=4 if prefix == PROMPT else None, vocabulary=kind.get_vocab_size(),
         characters=characters,
     )  # fmt: skip
-    context = Context(
+    context = DataSpec(
         vocabulary=frame.vocabulary, classes=3, max_length=16, multi=multi, mask_id=frame.mask_id,
         prefix_ids=tuple(prefix), pos_weight=torch.ones(frame.vocabulary),
     )  # fmt: skip

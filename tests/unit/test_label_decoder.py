@@ -9,7 +9,7 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 
 ENCODERS: list[dict[str, Any]] = [
     {"kind": "transformer", "width": 32, "hidden": 32, "depth": 2},
@@ -31,7 +31,7 @@ def build(encoder: dict[str, Any], *, multi: bool, **head: Any) -> Any:
         head={"kind": "label_decoder", "embedding": 8, **head},
     )
     torch.manual_seed(0)
-    return recipe.build(Context(vocabulary=40, classes=5, max_length=16, multi=multi), "systems.x").eval()
+    return recipe.build(DataSpec(vocabulary=40, classes=5, max_length=16, multi=multi), "systems.x").eval()
 
 
 def batch() -> Tokens:

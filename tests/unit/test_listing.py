@@ -13,7 +13,7 @@ from epigram.models.classifier import parameters
 from epigram.models.listing import REFERENCE, Listed, compact, listed
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_tasks_are_those_that_the_system_does_not_refuse(
 
 @pytest.mark.parametrize("name", ["textcnn", "bert", "dmsp", "cnle"])
 def test_parameters_are_counted_for_the_sizes_that_the_caption_names(rows: dict[str, Listed], name: str) -> None:
-    context = Context(vocabulary=5_000, classes=2, max_length=128)
+    context = DataSpec(vocabulary=5_000, classes=2, max_length=128)
     assert rows[name].parameters == parameters(RECIPES[name].build(context))
     assert (REFERENCE.vocabulary, REFERENCE.classes, REFERENCE.max_length) == (5_000, 2, 128)
 

@@ -15,7 +15,7 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
 from epigram.evaluation.results import read, write
 from epigram.evaluation.scoring import Judged
-from epigram.evaluation.splits import Said, Target
+from epigram.evaluation.splits import SystemOutput, Target
 
 TWO = Target(task="single", labels=["neg", "pos"])
 
@@ -94,7 +94,7 @@ def test_surest_mistakes_come_first_with_their_texts():
     chances = probabilities(split(20, 2), [{3, 4}], 2)
     chances[0, 4] = [0.05, 0.95]
     truth = split(20, 2, first=50, text="ab")
-    said = Said(probabilities=chances)
+    said = SystemOutput(probabilities=chances)
     known = {"seeds": [0], "dev": truth, "test": truth, "dev_said": said, "test_said": said, "costs": [cost()]}
     evaluation = evaluate_system("demo", TWO, settings=SETTINGS, **known)
     first, second = evaluation.metrics.mistakes
@@ -148,8 +148,8 @@ def test_a_diverged_seed_is_named():
             seeds=[3, 7],
             dev=truth,
             test=truth,
-            dev_said=Said(probabilities=chances),
-            test_said=Said(probabilities=broken),
+            dev_said=SystemOutput(probabilities=chances),
+            test_said=SystemOutput(probabilities=broken),
             costs=[cost(), cost()],
             settings=SETTINGS,
         )

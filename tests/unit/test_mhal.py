@@ -12,11 +12,11 @@ import torch
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training import parallel
 from epigram.training.config import configure
 
-CONTEXT = Context(
+CONTEXT = DataSpec(
     vocabulary=40,
     classes=3,
     max_length=16,
@@ -45,9 +45,9 @@ def batch(count: int = 24, seed: int = 0) -> tuple[Tokens, torch.Tensor]:
     return Tokens(ids_, valid_, characters=characters_, labels=labels_), torch.from_numpy(kinds)
 
 
-def build(recipe: Recipe, context: Context = CONTEXT, **head: Any) -> Any:
+def build(recipe: Recipe, context: DataSpec = CONTEXT, **head: Any) -> Any:
     torch.manual_seed(0)
-    small = SMALL if recipe.encoder["kind"] == "spelled_bilstm" else {"width": 16}
+    small = SMALL if recipe.encoder["kind"] == "char_bilstm" else {"width": 16}
     return recipe.changed(encoder=small, head=head, train={}).build(context, "systems.x")
 
 
@@ -154,7 +154,7 @@ def test_the_training_settings_of_a_recipe_exist(name: str) -> None:
         ),
     ],
 )
-def test_labels_that_the_heads_cannot_stand_for_are_refused(context: Context, reason: str) -> None:
+def test_labels_that_the_heads_cannot_stand_for_are_refused(context: DataSpec, reason: str) -> None:
     with pytest.raises(ParameterError, match=r"systems\.x: head: attention_labeler .*" + reason):
         build(RECIPES["mhal_joint"], context)
 
@@ -171,7 +171,7 @@ def test_a_tagger_without_token_labels_is_refused() -> None:
         build(RECIPES["bilstm_tagger"], replace(CONTEXT, token_labels=()))
 
 
-@pytest.mark.parametrize("kind", ["transformer", "bilstm", "projected_bilstm", "pretrained", "spelled_bilstm"])
+@pytest.mark.parametrize("kind", ["transformer", "bilstm", "projected_bilstm", "pretrained", "char_bilstm"])
 @pytest.mark.parametrize("head", ["attention_labeler", "tagger"])
 def test_any_encoder_that_keeps_its_tokens_can_label_them(kind: str, head: str) -> None:
     sizes = {
@@ -179,7 +179,7 @@ def test_any_encoder_that_keeps_its_tokens_can_label_them(kind: str, head: str) 
         "bilstm": {"width": 16},
         "projected_bilstm": {"embedding": 8, "width": 16},
         "pretrained": {"small": {"width": 32, "hidden": 32, "depth": 2, "heads": 2}},
-        "spelled_bilstm": SMALL,
+        "char_bilstm": SMALL,
     }
     recipe = replace(RECIPES["mhal_joint"], encoder={"kind": kind, **sizes[kind]}, head={"kind": head})
     tokens, labels = batch()
@@ -188,7 +188,7 @@ def test_any_encoder_that_keeps_its_tokens_can_label_them(kind: str, head: str) 
     said.loss.backward()
 
 
-LM = {"kind": "spelled_bilstm", **SMALL, "dropout": 0.0, "lm_weight": 0.1}
+LM = {"kind": "char_bilstm", **SMALL, "dropout": 0.0, "lm_weight": 0.1}
 PONDER = {"kind": "universal_transformer", "width": 16, "heads": 2, "depth": 3, "dropout": 0.0, "ponder": 1.0}
 
 

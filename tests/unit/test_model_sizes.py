@@ -19,9 +19,9 @@ from epigram.core.files import read_json, write_json
 from epigram.models import sizes
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.recipe import Recipe
-from epigram.models.serialization import TextFrame, load, save
+from epigram.models.serialization import TextTemplate, load, save
 from epigram.models.sizes import check_numbers, check_sizes
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.text.tokenizers import by_character
 from tests.fuzz.model_seeds import WORDS, sealed
 
@@ -31,10 +31,10 @@ SMALL = {"width": 4, "depth": 1, "heads": 1, "hidden": 4}
 def saved(folder: Path, encoder: dict[str, Any]) -> Path:
     by_character(WORDS).save(str(folder / "tokenizer.json"))
     recipe = Recipe(name="toy", about="", paper="", view="", encoder=encoder)
-    frame = TextFrame(
+    frame = TextTemplate(
         language="zh", max_length=12, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=4, vocabulary=len(WORDS)
     )
-    model = recipe.build(Context(vocabulary=len(WORDS), classes=2, max_length=12))
+    model = recipe.build(DataSpec(vocabulary=len(WORDS), classes=2, max_length=12))
     tokenizer = folder / "tokenizer.json"
     save(folder / "model", model, recipe=recipe, frame=frame, labels=["a", "b"], tokenizer=tokenizer, facts={})
     return folder / "model"
@@ -147,7 +147,7 @@ def test_every_number_of_a_config_is_checked() -> None:
 
 
 def test_orders_are_checked_without_a_list_of_their_range() -> None:
-    context = Context(vocabulary=10, classes=2, max_length=8)
+    context = DataSpec(vocabulary=10, classes=2, max_length=8)
     assert LinearSvmConfig(orders=[2, 3]).build(context).orders == (2, 3)
     for orders in ([1, 10**12], [1, 3], [2, 1], []):
         with pytest.raises((ValueError, ParameterError), match="ascending neighbours"):

@@ -25,12 +25,12 @@ from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
 from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training import parallel
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
 
-CONTEXT = Context(
+CONTEXT = DataSpec(
     vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)
 )
 # ε above rounding: a gradient that is zero but for it (a key's bias) is no direction to step in

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from epigram.core.errors import ParameterError
-from epigram.models.serialization import TextFrame, load, save
+from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.transformers_attention import FAMILIES as TAKEN
 from tests.unit.families import DEPTH, FAMILIES, MASK, OTHERS, PAD, VOCABULARY, built, checkpoint, recipe_of, texts
@@ -133,7 +133,7 @@ def test_saved_cut_and_reloaded_without_the_checkpoint(
     model = stirred(built(tmp_path / "checkpoint", head_to_head=gate, site="context")[0])
     shutil.rmtree(tmp_path / "checkpoint")
     (tmp_path / "tokenizer.json").write_text("{}")
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=32, prefix_ids=[], suffix_ids=[], pad_id=PAD, unk_id=0, mask_id=MASK,
         vocabulary=VOCABULARY,
     )  # fmt: skip

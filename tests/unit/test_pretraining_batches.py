@@ -9,16 +9,16 @@ import numpy as np
 import torch
 
 from epigram.core.settings import PretrainSettings
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
 from epigram.training.shards import Shards, Texts
 from epigram.training.word_masking import Masking
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
-FRAME = TextFrame(
+FRAME = TextTemplate(
     language="en", max_length=6, prefix_ids=[2, 15], suffix_ids=[3], pad_id=0, unk_id=UNKNOWN, mask_id=MASK,
     vocabulary=VOCABULARY,
 )  # fmt: skip
@@ -52,7 +52,7 @@ def pretrainer(checkpoints: Checkpoints | None = None) -> Pretrainer:
     sizes = {"width": 8, "depth": 1, "heads": 1, "hidden": 8}
     draw = np.random.default_rng(0)
     texts = shards([draw.integers(5, 15, 3).tolist() for _ in range(24)])
-    encoder = PretrainedConfig(small=sizes).build(Context(vocabulary=VOCABULARY, classes=2, max_length=6))
+    encoder = PretrainedConfig(small=sizes).build(DataSpec(vocabulary=VOCABULARY, classes=2, max_length=6))
     masking = Masking(share=0.3, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
     settings = PretrainSettings(epochs=2, batch_size=4, learning_rate=0.01, seed=3)
     return Pretrainer(MaskedLanguageModel(encoder), texts, texts, masking, settings, checkpoints=checkpoints)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from epigram.models.serialization import TextFrame, load, save
-from epigram.nn.layers.types import Context, Tokens
+from epigram.models.serialization import TextTemplate, load, save
+from epigram.nn.layers.types import DataSpec, Tokens
 from tests.unit.families import recipe_of
 
 package = pytest.importorskip(
@@ -38,7 +38,7 @@ def texts(sentences: list[str]) -> Tokens:
 def model_of(**encoder: Any) -> Any:
     torch.manual_seed(0)
     weights = torch.ones(VOCABULARY)
-    context = Context(
+    context = DataSpec(
         vocabulary=VOCABULARY, classes=2, max_length=64, mask_id=MASK, pos_weight=weights, checkpoint=str(FOLDER)
     )
     return recipe_of(**encoder).build(context).eval()
@@ -76,7 +76,7 @@ def test_it_reloads_with_its_attention(tmp_path: Path) -> None:
             part.strength.fill_(0.5)
     model.encoder.pos_weight[tokens.ids[0, 2]] = 0.5
     model.drop(-1)
-    frame = TextFrame(
+    frame = TextTemplate(
         language="en", max_length=64, prefix_ids=[101], suffix_ids=[102], pad_id=0, unk_id=100, mask_id=MASK,
         vocabulary=VOCABULARY,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.fit_linear_svm import fit
 
 
@@ -23,7 +23,7 @@ def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:
 
 def fitted(rows: list[list[int]], labels: list[int], **config: Any) -> LinearSvm:
     """A linear SVM of two classes and single tokens."""
-    context, given = Context(vocabulary=20, classes=2, max_length=8), texts(rows, labels)
+    context, given = DataSpec(vocabulary=20, classes=2, max_length=8), texts(rows, labels)
     model = LinearSvmConfig(orders=[1], **config).build(context)
     fit(model, given, given, seed=0)
     return model

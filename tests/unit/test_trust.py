@@ -140,7 +140,7 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model_type", ["bert", "evil"])
 def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_type: str) -> None:
     from epigram.nn.encoders.pretrained import PretrainedConfig
-    from epigram.nn.layers.types import Context
+    from epigram.nn.layers.types import DataSpec
     from epigram.text.pretrained_tokenizers import read_checkpoint
 
     folder = tmp_path / "checkpoint"
@@ -148,7 +148,7 @@ def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_typ
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     assert read_checkpoint(str(folder)).tokenizer.encode("a").ids
     with pytest.raises(EpigramError):
-        PretrainedConfig().build(Context(vocabulary=6, classes=2, max_length=8, checkpoint=str(folder)))
+        PretrainedConfig().build(DataSpec(vocabulary=6, classes=2, max_length=8, checkpoint=str(folder)))
 
 
 def test_code_and_pickles_in_a_model_s_folder_are_refused(tmp_path: Path, canary: Path) -> None:

@@ -202,7 +202,7 @@ def interrupt(number: int, frame: FrameType | None = None) -> None:
 
 
 @contextmanager
-def held_back() -> Iterator[Callable[[], int]]:
+def defer_signals() -> Iterator[Callable[[], int]]:
     """Defer the first SIGTERM or Ctrl-C until the end of the block; a second one is raised at once.
 
     Yields a function that returns the number of the deferred signal, 0 if there is none, so that the block can save its
@@ -221,13 +221,13 @@ def held_back() -> Iterator[Callable[[], int]]:
         interrupt(came[0])
 
 
-def say(error: BaseException) -> int:
+def print_error(error: BaseException) -> int:
     """Print the message of `error` on stderr and return the exit code."""
     echo(f"error: {message(error)}", file=sys.stderr)
     return exit_code(error)
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """Exit without running exit handlers, which would end in a traceback when no memory is left."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # `guarded` has already reported it
@@ -235,7 +235,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def through(main: Callable[[], object]) -> NoReturn:
+def run_and_exit(main: Callable[[], object]) -> NoReturn:
     """Run a `guarded` program and end the process without Python's shutdown.
 
     With PyTorch loaded, the shutdown takes most of a second, and a signal during it would turn success into failure.
@@ -243,8 +243,8 @@ def through(main: Callable[[], object]) -> NoReturn:
     try:
         main()
     except SystemExit as end:
-        leave(_number(end))
-    leave(0)
+        exit_now(_number(end))
+    exit_now(0)
 
 
 def _number(end: SystemExit) -> int:
@@ -258,7 +258,7 @@ def started(app: Callable[[], object]) -> None:
     takes half a second, is skipped.
     """
     codes = [EpigramError.code]
-    atexit.register(lambda: leave(codes[-1]))  # registered first, it runs last
+    atexit.register(lambda: exit_now(codes[-1]))  # registered first, it runs last
     try:
         app()
         codes.append(0)
@@ -266,7 +266,7 @@ def started(app: Callable[[], object]) -> None:
         codes.append(ParameterError.code if end.code == 2 else _number(end))
 
 
-def guarded(main: Callable[P, None]) -> Callable[P, None]:
+def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
     """Decorate `main` so that an exception or SIGTERM becomes one error message on stderr and the right exit code."""
 
     @wraps(main)
@@ -280,9 +280,9 @@ def guarded(main: Callable[P, None]) -> Callable[P, None]:
         except BaseException as error:  # a panic of a Rust library is not an Exception
             if os.environ.get("EPIGRAM_DEBUG") == "1":
                 raise
-            code = say(error)
+            code = print_error(error)
             if is_out_of_memory(error):
-                leave(code)
+                exit_now(code)
             sys.exit(code)
 
     return run

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import Terminated, TryAgainError, exit_code, leave, message
+from epigram.core.errors import Terminated, TryAgainError, exit_code, exit_now, message
 from epigram.core.memory_limit import limited, used_up
 
 PARENT_DIES = 1  # PR_SET_PDEATHSIG of Linux's prctl
@@ -40,7 +40,7 @@ def stand_between() -> None:
         code, line = _said(*_wait(child))
         if line:
             echo(f"error: {line}", file=sys.stderr)
-        leave(code)
+        exit_now(code)
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints
     _when_parent_ends(signal.SIGKILL)

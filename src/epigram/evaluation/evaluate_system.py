@@ -26,7 +26,7 @@ from epigram.evaluation.results import (
 )
 from epigram.evaluation.scoring import SCORE, Judged, thresholds
 from epigram.evaluation.slices import slices
-from epigram.evaluation.splits import Beside, Said, Split, Target, beside
+from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, beside
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics
 
 
@@ -37,8 +37,8 @@ def evaluate_system(
     seeds: Sequence[int],
     dev: Split,
     test: Split,
-    dev_said: Said,
-    test_said: Said,
+    dev_said: SystemOutput,
+    test_said: SystemOutput,
     costs: Sequence[Cost],
     settings: EvaluateSettings,
     alone: Sequence[list[Alone]] | None = None,
@@ -70,7 +70,7 @@ def _check(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[
             )
 
 
-def _kept(split: str, truth: Split, said: Said) -> dict[str, Any]:
+def _kept(split: str, truth: Split, said: SystemOutput) -> dict[str, Any]:
     """Return the fields of `Predictions` for one split."""
     probabilities = np.ascontiguousarray(said.probabilities, dtype=np.float32)
     known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
@@ -85,8 +85,8 @@ def _per_seed(
     costs: Sequence[Cost],
     alone: Sequence[list[Alone]],
     cuts: Floats,
-    dev: Beside,
-    test: Beside,
+    dev: ScoredSplit,
+    test: ScoredSplit,
     settings: EvaluateSettings,
 ) -> list[SeedMetrics]:
     columns: dict[str, Sequence[Any]] = {
@@ -111,7 +111,7 @@ def _calibrations(dev: Judged, test: Judged, bins: int) -> list[Calibration]:
 
 
 def _metrics(
-    name: str, target: Target, dev: Beside, test: Beside, seeds: list[SeedMetrics], settings: EvaluateSettings
+    name: str, target: Target, dev: ScoredSplit, test: ScoredSplit, seeds: list[SeedMetrics], settings: EvaluateSettings
 ) -> Metrics:
     drawn: dict[str, Any] = {"resamples": settings.resamples, "confidence": settings.confidence}
     texts, truth = test.texts, test.truth

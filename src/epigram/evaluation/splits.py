@@ -38,7 +38,7 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class SystemOutput:
     """Predictions of a system: probabilities (K, N, C) and, if it labels words, their label numbers (K, T)."""
 
     probabilities: Floats
@@ -46,7 +46,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ScoredSplit:
     """Gold labels with a system's predictions; `ranked` is what each row adds to the score that ranks the systems."""
 
     truth: Split
@@ -59,12 +59,12 @@ class Beside:
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
-def beside(target: Target, truth: Split, said: Said, cuts: Floats) -> Beside:
+def beside(target: Target, truth: Split, said: SystemOutput, cuts: Floats) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
     texts = judge(target.task, truth.labels, said.probabilities, cuts)
     if truth.words is None:
-        return Beside(truth, texts, None, texts.outcomes())
+        return ScoredSplit(truth, texts, None, texts.outcomes())
     seeds, gold = len(texts.predicted), truth.words
     words = Labelled.of(gold.labels, said.words, gold.offsets, seeds=seeds, names=gold.names)
     ranked = words.words.outcomes() if target.tokens_only else texts.outcomes()
-    return Beside(truth, texts, None if said.words is None else words, ranked)
+    return ScoredSplit(truth, texts, None if said.words is None else words, ranked)

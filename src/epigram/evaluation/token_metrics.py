@@ -11,11 +11,11 @@ from epigram.evaluation.examples import examples
 from epigram.evaluation.intervals import score_interval
 from epigram.evaluation.metrics import class_scores, confusion, mean, per_class
 from epigram.evaluation.results import ClassScores, SeedMetrics, TokenMetrics
-from epigram.evaluation.splits import Beside, Target
+from epigram.evaluation.splits import ScoredSplit, Target
 from epigram.evaluation.tokens import Labelled
 
 
-def token_metrics(test: Beside, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
+def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
     """Return the metrics of the test words; None if the system labels no words. `drawn` are the interval settings."""
     truth, labelled = test.truth.words, test.words
     if truth is None or labelled is None:
@@ -32,7 +32,7 @@ def token_metrics(test: Beside, seeds: Sequence[SeedMetrics], **drawn: Any) -> T
     )
 
 
-def sentence_f1(target: Target, test: Beside, **drawn: Any) -> dict[str, Any]:
+def sentence_f1(target: Target, test: ScoredSplit, **drawn: Any) -> dict[str, Any]:
     """Return the micro-F1 of the text labels other than the plain one, and the name of the plain label.
 
     This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus labels no words or is multi-label.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.serialization import TextFrame, spelling_size
-from epigram.nn.layers.types import Context
+from epigram.models.serialization import TextTemplate, spelling_size
+from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import View
 
 
@@ -29,9 +29,9 @@ def length_of(view: View, max_length: int) -> int:
     return min(max_length, view.max_length + around)
 
 
-def frame_of(view: View, max_length: int) -> TextFrame:
+def frame_of(view: View, max_length: int) -> TextTemplate:
     """Return the input format of a view for a model that reads at most `max_length` tokens."""
-    return TextFrame(
+    return TextTemplate(
         language=view.language,
         max_length=length_of(view, max_length),
         prefix_ids=view.prefix_ids,
@@ -46,13 +46,13 @@ def frame_of(view: View, max_length: int) -> TextFrame:
     )
 
 
-def context_of(view: View, max_length: int, pretrained: Path | None = None) -> Context:
+def context_of(view: View, max_length: int, pretrained: Path | None = None) -> DataSpec:
     """Return what the view determines for every model on it; the context has a mask id only if the view has a prompt.
 
     `pretrained` is the folder of an encoder that was pretrained on the view.
     """
     prompted = view.prefix_ids.count(-1 if view.mask_id is None else view.mask_id) > 1
-    return Context(
+    return DataSpec(
         vocabulary=view.vocabulary,
         classes=len(view.labels),
         labels=tuple(view.labels),
@@ -92,7 +92,7 @@ def _plain_class(view: View) -> int:
 def batches_of(
     view: View,
     split: str,
-    frame: TextFrame,
+    frame: TextTemplate,
     device: torch.device | str = "cpu",
     *,
     shown: tuple[float, int] = (1.0, 0),
@@ -120,7 +120,7 @@ def _shown(token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: f
     return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
 
 
-def cut_short(view: View, frame: TextFrame, split: str) -> int:
+def cut_short(view: View, frame: TextTemplate, split: str) -> int:
     """Return the number of texts of a split that are longer than the model reads."""
     room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
     return int((np.diff(view.split(split).offsets) > room).sum())

@@ -25,7 +25,7 @@ from epigram.models.serialization import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 REFUSED = {  # kinds of encoder and head, with the reason why they cannot be exported
-    "chance": "it only guesses",
+    "random_baseline": "it only guesses",
     "label_decoder": "it searches for its labels, one after another",
 }
 LARGEST = 2**31 - 2**20  # maximum bytes of weights in one ONNX file

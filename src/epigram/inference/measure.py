@@ -14,7 +14,7 @@ import torch
 from epigram.core.files import read_json
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.results import Alone, Cost
-from epigram.evaluation.splits import Said
+from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, device_of
 from epigram.models.batches import TextBatches
@@ -77,11 +77,11 @@ def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]
     return [Alone(name=name, dev=on_dev, test=on_test) for name, on_dev, on_test in zip(names, dev, test, strict=True)]
 
 
-def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> Said:
+def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with word labels if corpus and system label words."""
     words = [_words(seed, part, truth) for seed in seeds]
     labelled = [each for each in words if each is not None]
-    return Said(
+    return SystemOutput(
         probabilities=np.stack([seed.probabilities for seed in seeds]), words=np.stack(labelled) if labelled else None
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from epigram.core.ragged import within
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 
 Rows = NDArray[np.int64]
@@ -84,7 +84,7 @@ class TextBatches:
         self.pad_id, self.device = pad_id, torch.device(device)
 
     @classmethod
-    def framed(cls, frame: TextFrame, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
+    def framed(cls, frame: TextTemplate, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
         """Return the texts in the input format `frame` of a model; `more` is passed to the constructor."""
         return cls(
             ids,

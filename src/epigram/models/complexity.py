@@ -12,14 +12,14 @@ import torch
 from torch import nn
 
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.nn.torch_adapter import keep_plain
 
 LETTERS = 5  # assumed characters per token, for models that read characters
 
 
-def flops(model: nn.Module, length: int, frame: TextFrame) -> int:
+def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
     """Return the floating-point operations of one text of `length` tokens, prompt and special tokens included.
 
     Matrix products and convolutions are counted. A multiply-add counts as two operations.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.ngrams import count_known, longest
-from epigram.nn.layers.types import Context, Prediction, Tokens
+from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class LinearSvmConfig(Strict):
     features: Positive = 1_000_000
     penalty: Annotated[float, Range(gt=0.0)] = 1.0
 
-    def build(self, context: Context) -> LinearSvm:
+    def build(self, context: DataSpec) -> LinearSvm:
         """Return the untrained model.
 
         Raises ValueError if the orders are not ascending and consecutive, or if the keys of their n-grams exceed 64
@@ -54,7 +54,7 @@ class LinearSvm(nn.Module):
 
     depth = 0
 
-    def __init__(self, config: LinearSvmConfig, context: Context) -> None:
+    def __init__(self, config: LinearSvmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config = config
         self.orders = (config.orders[0], config.orders[-1])

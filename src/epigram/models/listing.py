@@ -12,10 +12,10 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import parameters
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 
 MASK = 4
-REFERENCE = Context(
+REFERENCE = DataSpec(
     vocabulary=5_000,
     classes=2,
     max_length=128,
@@ -68,7 +68,7 @@ def listed() -> Iterator[Listed]:
         )
 
 
-def _built(recipe: Recipe, context: Context) -> nn.Module | None:
+def _built(recipe: Recipe, context: DataSpec) -> nn.Module | None:
     """Build the model on the meta device; return None if the recipe refuses the task."""
     try:
         with torch.device("meta"):
@@ -86,7 +86,7 @@ def _labels_tokens(recipe: Recipe) -> bool:
 
 
 @torch.inference_mode()
-def labels_tokens(model: nn.Module, context: Context) -> bool:
+def labels_tokens(model: nn.Module, context: DataSpec) -> bool:
     """Return whether the model predicts token labels, by running it on one short text."""
     ids = torch.tensor([[*context.prefix_ids, 5, 6, 7]])
     spelling = torch.full((*ids.shape, 3), 2)

@@ -11,21 +11,21 @@ from torch import Tensor, nn
 from epigram.core.config_types import Strict
 from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.types import Context, Prediction, Tokens
+from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChanceConfig(Strict):
+class RandomBaselineConfig(Strict):
     """Configuration of the random baseline, which has no settings."""
 
     fitting: ClassVar[str] = "counting"
 
-    def build(self, context: Context) -> Chance:
+    def build(self, context: DataSpec) -> RandomBaseline:
         """Return the model before its frequencies are set."""
-        return Chance(self, context)
+        return RandomBaseline(self, context)
 
 
-class Chance(nn.Module):
+class RandomBaseline(nn.Module):
     """Random baseline: the logits are the log frequency of each class plus Gumbel noise.
 
     The class with the highest logit is therefore a draw by frequency. With several labels per text, the logits are the
@@ -36,7 +36,7 @@ class Chance(nn.Module):
 
     depth = 0
 
-    def __init__(self, config: ChanceConfig, context: Context) -> None:
+    def __init__(self, config: RandomBaselineConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         self.token_classes = len(context.token_labels)

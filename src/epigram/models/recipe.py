@@ -13,9 +13,9 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.pretrained_vectors import start_from
-from epigram.models.random_baseline import ChanceConfig
+from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.nn.encoders.bilstm import BiLstmConfig
-from epigram.nn.encoders.char_bilstm import SpelledBiLstmConfig
+from epigram.nn.encoders.char_bilstm import CharBiLstmConfig
 from epigram.nn.encoders.convolution import ConvolutionConfig
 from epigram.nn.encoders.dpcnn import DpcnnConfig
 from epigram.nn.encoders.embedding import EmbeddingConfig
@@ -37,7 +37,7 @@ from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.heads.prompt import PromptConfig
 from epigram.nn.heads.tagger import TaggerConfig
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 Fitting = Literal["gradient", "solver", "counting"]
 
@@ -45,14 +45,14 @@ Fitting = Literal["gradient", "solver", "counting"]
 class EncoderConfig(Protocol):
     """Settings that build an encoder."""
 
-    def build(self, context: Context) -> Encoder:
+    def build(self, context: DataSpec) -> Encoder:
         """Return the encoder for the data that `context` describes."""
 
 
 class HeadConfig(Protocol):
     """Settings that build a head on an encoder."""
 
-    def build(self, context: Context, encoder: Encoder) -> nn.Module:
+    def build(self, context: DataSpec, encoder: Encoder) -> nn.Module:
         """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
@@ -62,7 +62,7 @@ ENCODERS: dict[str, type] = {
     "convolution": ConvolutionConfig,
     "bilstm": BiLstmConfig,
     "projected_bilstm": ProjectedBiLstmConfig,
-    "spelled_bilstm": SpelledBiLstmConfig,
+    "char_bilstm": CharBiLstmConfig,
     "embedding": EmbeddingConfig,
     "region": RegionConfig,
     "pretrained": PretrainedConfig,
@@ -71,7 +71,7 @@ ENCODERS: dict[str, type] = {
     "vdcnn": VdcnnConfig,
     "universal_transformer": UniversalTransformerConfig,
     "linear_svm": LinearSvmConfig,
-    "chance": ChanceConfig,
+    "chance": RandomBaselineConfig,
 }
 HEADS: dict[str, type] = {
     "linear": LinearConfig,
@@ -112,7 +112,7 @@ class Recipe:
         values = {**vars(self), "encoder": _over(self.encoder, encoder), "head": _over(self.head, head)}
         return Recipe(**{**values, "train": {**self.train, **train}})
 
-    def build(self, context: Context, path: str = "") -> nn.Module:
+    def build(self, context: DataSpec, path: str = "") -> nn.Module:
         """Return the model with initial weights; `path` is the system's key in params.yaml, for error messages.
 
         Raises ParameterError for unknown settings and for parts that do not fit together.

@@ -26,7 +26,7 @@ from epigram.models import manifest, provenance
 from epigram.models.classifier import Classifier, parameters
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, settings_of
 from epigram.models.sizes import check_numbers, check_sizes
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 FORMAT = 1
 CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
@@ -49,7 +49,7 @@ UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Ru
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextFrame:
+class TextTemplate:
     """Input format of a model: the tokens around each text, the maximum length and the vocabulary."""
 
     language: str
@@ -78,7 +78,7 @@ class Saved:
     system: str
     model: Any
     labels: list[str]
-    frame: TextFrame
+    frame: TextTemplate
     thresholds: list[float]  # (C,): a multi-label text gets the labels with p > threshold
 
 
@@ -87,7 +87,7 @@ def save(
     model: nn.Module,
     *,
     recipe: Recipe,
-    frame: TextFrame,
+    frame: TextTemplate,
     labels: list[str],
     tokenizer: Path,
     facts: dict[str, Any],
@@ -183,12 +183,12 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
         raise DataError(f"{folder} does not fit this version of epigram ({reason}): train the model again") from None
 
 
-def _frame(values: Any) -> TextFrame:
+def _frame(values: Any) -> TextTemplate:
     """Return the frame in config.json. Raises TypeError or ValueError for one that no model can have."""
-    for name, hint in get_type_hints(TextFrame).items():
+    for name, hint in get_type_hints(TextTemplate).items():
         if name in values and not fits(values[name], hint):
             raise TypeError(f"frame.{name} is not {hint}")
-    frame = TextFrame(**values)
+    frame = TextTemplate(**values)
     check_numbers([frame.max_length, frame.vocabulary])
     ids = [frame.pad_id, frame.unk_id, frame.mask_id or 0, *frame.prefix_ids, *frame.suffix_ids]
     if min(ids) < 0 or max(ids) >= frame.vocabulary:
@@ -206,10 +206,10 @@ def _check(folder: Path) -> set[str]:
     return names
 
 
-def _built(folder: Path, config: dict[str, Any], frame: TextFrame, labels: list[str]) -> nn.Module:
+def _built(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: list[str]) -> nn.Module:
     """Return the model that `config` describes, with its weights."""
     recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
-    context = Context(
+    context = DataSpec(
         vocabulary=frame.vocabulary,
         classes=len(labels),
         max_length=frame.max_length,
@@ -248,7 +248,7 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
     return weights
 
 
-def card(recipe: Recipe, model: nn.Module, frame: TextFrame, labels: list[str], facts: dict[str, Any]) -> str:
+def card(recipe: Recipe, model: nn.Module, frame: TextTemplate, labels: list[str], facts: dict[str, Any]) -> str:
     """Return the model card: what the model is, what it was trained on and how to use it."""
     score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
     named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}

@@ -12,7 +12,7 @@ RECIPES = [
         about="a draw by the classes' frequencies: what any system has to beat",
         paper="-",
         view="token",
-        encoder={"kind": "chance"},
+        encoder={"kind": "random_baseline"},
     ),
     Recipe(
         name="fast_text",

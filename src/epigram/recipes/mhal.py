@@ -24,7 +24,7 @@ TRAIN = {
 def _regime(name: str, about: str, *, sentence: float, token: float, bridges: bool, stop_on: str) -> Recipe:
     """Return the recipe of a regime; `bridges` adds the attention, query similarity and language model losses."""
     head: dict[str, Any] = {"kind": "attention_labeler", "sentence_weight": sentence, "token_weight": token}
-    encoder: dict[str, Any] = {"kind": "spelled_bilstm"}
+    encoder: dict[str, Any] = {"kind": "char_bilstm"}
     if bridges:
         head |= {"attention_weight": 0.01, "query_weight": 0.5}
         encoder |= {"lm_weight": 0.1}

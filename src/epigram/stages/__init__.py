@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-from epigram.core.errors import leave, say
+from epigram.core.errors import exit_now, print_error
 from epigram.core.memory_limit import used_up
 
 
@@ -17,7 +17,7 @@ def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | 
         sys.__excepthook__(kind, error, at)
         return
     try:
-        leave(say(error))
+        exit_now(print_error(error))
     except MemoryError:  # no memory for the line either; the parent process prints it
         os._exit(1)
 

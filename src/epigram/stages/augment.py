@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, write_json, write_text
 from epigram.core.settings import AugmentSettings, select
 from epigram.text.prompts import prompt
@@ -30,7 +30,7 @@ def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     echo(f"prompt: {made['prefix']}")
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and write the prompt."""
     validated, out = map(Path, arguments("VALIDATED", "OUT"))
@@ -38,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, ParameterError, arguments, guarded, through
+from epigram.core.errors import InputMissingError, ParameterError, arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, write_text
 from epigram.core.settings import Settings, select
 from epigram.evaluation.comparison import compare
@@ -54,7 +54,7 @@ def _copy_model(folder: Path, to: Path) -> None:
     shutil.copytree(folder, to)
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and write the comparison."""
     validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
@@ -62,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

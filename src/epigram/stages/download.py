@@ -16,7 +16,7 @@ PARAMS = ("download",)
 ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
 
 
-@errors.guarded
+@errors.handle_errors
 def main() -> None:
     """Write the verified files, and source.json with the source's description, to OUT_DIR."""
     from epigram.data.sources.fetch import Fetcher
@@ -33,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.through(main)
+    errors.run_and_exit(main)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder
 from epigram.core.settings import EncodeSettings, View, select
 from epigram.text.pos_table import load
@@ -42,7 +42,7 @@ def run(
         )
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and encode one view."""
     name, validated, augmented, pos, out = arguments("VIEW", "VALIDATED", "AUGMENTED", "POS", "OUT")
@@ -51,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from epigram.core.display import echo
-from epigram.core.errors import DataError, InputMissingError, arguments, guarded, through
+from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors, run_and_exit
 from epigram.core.files import sha256, write_json
 from epigram.core.settings import select
 from epigram.evaluation.evaluate_system import evaluate_system
@@ -75,7 +75,7 @@ def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
     )
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings, predict dev and test with the model of every seed, and write the scores."""
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
@@ -109,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder
 from epigram.core.settings import PosTableSettings, select
 from epigram.text.coverage import coverage
@@ -43,7 +43,7 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     echo(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and write the table."""
     validated, out = map(Path, arguments("VALIDATED", "OUT"))
@@ -51,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

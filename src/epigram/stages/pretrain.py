@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, sha256, write_json
 from epigram.core.settings import PretrainSettings, select
 
@@ -56,7 +56,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     printer.close(f"{name} pretrain: {said}, {right}; {len(train):,} texts, {len(train.ids):,} tokens")
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and pretrain, or record that the view has no pretraining."""
     name, encoded, out = arguments("VIEW", "ENCODED", "OUT")
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, read_json, write_json
 from epigram.core.settings import PruneSettings, select
 from epigram.inference.dataset_batches import batches_of, device_of
@@ -71,7 +71,7 @@ def _write(
     save_again(out, saved, pruned.model, facts, thresholds)
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and prune the model of every seed."""
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
@@ -90,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, guarded, through
+from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, sha256
 from epigram.core.settings import select
 from epigram.inference.dataset_batches import cut_short, frame_of
@@ -84,7 +84,7 @@ def train_seed(
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
 
-@guarded
+@handle_errors
 def main() -> None:
     """Read the settings and train every seed."""
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
@@ -109,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    through(main)
+    run_and_exit(main)

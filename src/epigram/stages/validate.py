@@ -15,7 +15,7 @@ from epigram.core.files import atomic_folder, write_json
 PARAMS = ("validate",)
 
 
-@errors.guarded
+@errors.handle_errors
 def main() -> None:
     """Write the three splits, corpus.json and the report to OUT_DIR."""
     from epigram.data.readers import spool_corpus
@@ -40,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.through(main)
+    errors.run_and_exit(main)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from epigram.core.errors import ParameterError, held_back
+from epigram.core.errors import ParameterError, defer_signals
 from epigram.core.settings import PretrainSettings
 from epigram.inference.dataset_batches import context_of, device_of, frame_of
 from epigram.models.batches import Rows, TextBatches
@@ -99,7 +99,7 @@ class Pretrainer:
     def run(self) -> Quality:
         """Train to the end and return the quality of the last weights."""
         self._go_on()
-        with held_back() as asked:
+        with defer_signals() as asked:
             while self.place.epoch <= self.settings.epochs:
                 for _ in self._epoch():
                     pause(self.checkpoints, asked(), self.place.step, self.state)

@@ -7,7 +7,7 @@ order of batches. Gradients are summed, with each share weighted by its number o
 one process on the whole batch if the loss is a mean or a sum over texts. The same is true for the halves of a batch.
 
 The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
-the statistics of the share; and for the token part of `tagger` and the language model of `spelled_bilstm`, which are
+the statistics of the share; and for the token part of `tagger` and the language model of `char_bilstm`, which are
 means over the tokens of a share. Without a launcher, the functions of this module change nothing.
 """
 

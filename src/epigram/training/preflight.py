@@ -13,7 +13,7 @@ from epigram.core.settings import Settings, View
 from epigram.models.listing import labels_tokens
 from epigram.models.recipe import ENCODERS, Recipe, part, settings_of
 from epigram.models.registry import recipe_of
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import configure
 
 VOCABULARY, LENGTH, MASK = 16, 16, 4
@@ -59,12 +59,12 @@ def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
     return True
 
 
-def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
+def stand_in(view: View, *, multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
     Data that the encoded texts may or may not have are assumed to exist.
     """
-    return Context(
+    return DataSpec(
         vocabulary=VOCABULARY,
         classes=2,
         max_length=LENGTH,
@@ -81,7 +81,7 @@ def stand_in(view: View, *, multi: bool, tokens: bool) -> Context:
     )
 
 
-def assemble(recipe: Recipe, context: Context, path: str) -> nn.Module:
+def assemble(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
     """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
     encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epigram.core.ragged import within
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 
 SHARD = 4_000_000  # tokens read into memory at once
 
@@ -43,7 +43,7 @@ class Shards:
     """Pieces of `texts` that fit `frame`, loaded in shards of some million tokens on `device`."""
 
     texts: Texts
-    frame: TextFrame
+    frame: TextTemplate
     device: torch.device
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epigram.core.errors import ParameterError, TryAgainError, held_back, is_out_of_memory
+from epigram.core.errors import ParameterError, TryAgainError, defer_signals, is_out_of_memory
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import products
 from epigram.models.predict import dev_score
@@ -73,7 +73,7 @@ class Trainer:
     def run(self) -> Record:
         """Train to the end and return the record; the model then has the best weights."""
         self._go_on()
-        with held_back() as asked:
+        with defer_signals() as asked:
             while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
                 for _ in self._epoch():
                     pause(self.checkpoints, asked(), self.place.step, self.state)

@@ -8,11 +8,11 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of, device_of
 from epigram.models.precision import Precision
 from epigram.models.predict import predict
-from epigram.models.serialization import TextFrame
+from epigram.models.serialization import TextTemplate
 from epigram.text.encoded_dataset import View
 
 
-def thresholds_of(model: Any, view: View, frame: TextFrame, precision: Precision) -> list[float] | None:
+def thresholds_of(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
     """Return the threshold of every label (C,) with the best micro-F1 on dev; None if a text has one label."""
     if view.task != "multi":
         return None

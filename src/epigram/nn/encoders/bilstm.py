@@ -11,7 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class BiLstmConfig(Strict):
     depth: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
-    def build(self, context: Context) -> BiLstmEncoder:
+    def build(self, context: DataSpec) -> BiLstmEncoder:
         """Build the encoder for the data's vocabulary."""
         return BiLstmEncoder(self, context)
 
@@ -30,7 +30,7 @@ class BiLstmConfig(Strict):
 class BiLstmEncoder(Encoder):
     """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' states (Eq. 8)."""
 
-    def __init__(self, config: BiLstmConfig, context: Context) -> None:
+    def __init__(self, config: BiLstmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)

@@ -16,11 +16,11 @@ from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpelledBiLstmConfig(Strict):
+class CharBiLstmConfig(Strict):
     """Settings of the encoder, with the sizes of the paper's Table 6.
 
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
@@ -37,9 +37,9 @@ class SpelledBiLstmConfig(Strict):
     lm_hidden: Positive = 50
     lm_vocabulary: Positive = 7_500
 
-    def build(self, context: Context) -> SpelledBiLstmEncoder:
+    def build(self, context: DataSpec) -> CharBiLstmEncoder:
         """Build the encoder for the data's vocabulary and characters."""
-        return SpelledBiLstmEncoder(self, context)
+        return CharBiLstmEncoder(self, context)
 
     def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
         """Return a language model over states of `width`, both directions together; None if `lm_weight` is 0."""
@@ -48,7 +48,7 @@ class SpelledBiLstmConfig(Strict):
         return LanguageModel(width=width, hidden=self.lm_hidden, vocabulary=vocabulary, most=self.lm_vocabulary)
 
 
-class SpelledBiLstmEncoder(Encoder):
+class CharBiLstmEncoder(Encoder):
     """Encoder z_i = BiLSTM([w_i; c_i]) with word vector w_i and character vector c_i; only w_i without characters.
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
@@ -56,7 +56,7 @@ class SpelledBiLstmEncoder(Encoder):
     would dominate the loss of the text labels (docs/log.md).
     """
 
-    def __init__(self, config: SpelledBiLstmConfig, context: Context) -> None:
+    def __init__(self, config: CharBiLstmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, 2 * config.width
         self.embedding = TokenEmbedding(context, width=config.embedding)

@@ -11,7 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class ConvolutionConfig(Strict):
     sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
-    def build(self, context: Context) -> ConvolutionEncoder:
+    def build(self, context: DataSpec) -> ConvolutionEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
         if not self.sizes:
             raise ValueError("encoder.sizes was []: one size or more is needed, such as [2, 3, 4]")
@@ -33,7 +33,7 @@ class ConvolutionConfig(Strict):
 class ConvolutionEncoder(Encoder):
     """One layer of zero-padded convolutions of several sizes, concatenated, so that D = filters × sizes."""
 
-    def __init__(self, config: ConvolutionConfig, context: Context) -> None:
+    def __init__(self, config: ConvolutionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)

@@ -12,7 +12,7 @@ from epigram.nn.layers.convolution import Convolution, convolved
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.pooling import halved
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class DpcnnConfig(Strict):
     levels: Positive = 5
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
-    def build(self, context: Context) -> DpcnnEncoder:
+    def build(self, context: DataSpec) -> DpcnnEncoder:
         """Build the encoder for the data's vocabulary."""
         return DpcnnEncoder(self, context)
 
@@ -57,7 +57,7 @@ class DpcnnEncoder(Encoder):
 
     keeps_tokens = False
 
-    def __init__(self, config: DpcnnConfig, context: Context) -> None:
+    def __init__(self, config: DpcnnConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)

@@ -10,7 +10,7 @@ from torch import nn
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class EmbeddingConfig(Strict):
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: Context) -> EmbeddingEncoder:
+    def build(self, context: DataSpec) -> EmbeddingEncoder:
         """Build the encoder for the data's vocabulary."""
         return EmbeddingEncoder(self, context)
 
@@ -28,7 +28,7 @@ class EmbeddingConfig(Strict):
 class EmbeddingEncoder(Encoder):
     """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
 
-    def __init__(self, config: EmbeddingConfig, context: Context) -> None:
+    def __init__(self, config: EmbeddingConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)

@@ -11,7 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.ngrams import ngram_buckets
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class FastTextConfig(Strict):
     orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
 
-    def build(self, context: Context) -> FastTextEncoder:
+    def build(self, context: DataSpec) -> FastTextEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise ValueError(f"encoder.orders was {self.orders}: one or more are needed, each once, such as [2, 3]")
@@ -36,7 +36,7 @@ class FastTextEncoder(Encoder):
     vectors are initialized to zero, so an n-gram that training never saw changes only F.
     """
 
-    def __init__(self, config: FastTextConfig, context: Context) -> None:
+    def __init__(self, config: FastTextConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width, self.vocabulary = config, config.width, context.vocabulary
         self.embedding = TokenEmbedding(context, width=config.width)

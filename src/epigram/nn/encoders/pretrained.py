@@ -16,7 +16,7 @@ from epigram.nn.layers.dropout import Dropout, replaced
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head_to_head import Site
 from epigram.nn.layers.pos_weighting import pos_table
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.bert import Bert
 from epigram.nn.pretrained.checkpoint_info import Outline, outlined
 from epigram.nn.pretrained.families import SMALL, Family, Small, sized, small_config
@@ -46,7 +46,7 @@ class PretrainedConfig(Strict):
     pos_weight: Literal["none", "after", "inside", "log"] = "none"
     backbone: dict[str, Any] | None = None
 
-    def build(self, context: Context) -> Encoder:
+    def build(self, context: DataSpec) -> Encoder:
         """Build a saved model's encoder without its weights, the checkpoint's encoder with weights, or the small one.
 
         Raises ValueError or DataError if the settings, the checkpoint and the view do not fit together.
@@ -65,7 +65,7 @@ class PretrainedConfig(Strict):
             return small.build(context)
         return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
 
-    def sketch(self, context: Context) -> TransformerConfig:
+    def sketch(self, context: DataSpec) -> TransformerConfig:
         """Return the config of a Transformer of this encoder's width, so a head can be checked without loading weights.
 
         Raises the errors of `build` that the checkpoint's folder alone reveals.
@@ -126,7 +126,7 @@ class PretrainedEncoder(Encoder):
     replaced as the settings require.
     """
 
-    def __init__(self, own: PretrainedConfig, backbone: Any, context: Context) -> None:
+    def __init__(self, own: PretrainedConfig, backbone: Any, context: DataSpec) -> None:
         super().__init__()
         config = backbone.config
         if config.vocab_size < context.vocabulary:

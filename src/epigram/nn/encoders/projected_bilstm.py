@@ -11,7 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class ProjectedBiLstmConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
     state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
 
-    def build(self, context: Context) -> ProjectedBiLstmEncoder:
+    def build(self, context: DataSpec) -> ProjectedBiLstmEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
         if self.width % 2:
             raise ValueError(f"encoder.width was {self.width}: an even number is needed, half of it a direction")
@@ -33,7 +33,7 @@ class ProjectedBiLstmConfig(Strict):
 class ProjectedBiLstmEncoder(Encoder):
     """X = BiLSTM(proj(emb(text))); a head may encode the labels by the same `bilstm`."""
 
-    def __init__(self, config: ProjectedBiLstmConfig, context: Context) -> None:
+    def __init__(self, config: ProjectedBiLstmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)

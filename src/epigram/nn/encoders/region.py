@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from epigram.core.config_types import Count, Positive, Range, Strict
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class RegionConfig(Strict):
     radius: Count = 3
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: Context) -> RegionEncoder:
+    def build(self, context: DataSpec) -> RegionEncoder:
         """Build the encoder for the data's vocabulary."""
         return RegionEncoder(self, context)
 
@@ -39,7 +39,7 @@ class RegionEncoder(Encoder):
     never be trained.
     """
 
-    def __init__(self, config: RegionConfig, context: Context) -> None:
+    def __init__(self, config: RegionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)

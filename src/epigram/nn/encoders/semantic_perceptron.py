@@ -11,7 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.semantic_perceptron import Order, SemanticPerceptron
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class SemanticPerceptronConfig(Strict):
     order: Order = "random"
     average: Positive = 1  # number of random orders averaged at inference
 
-    def build(self, context: Context) -> SemanticPerceptronEncoder:
+    def build(self, context: DataSpec) -> SemanticPerceptronEncoder:
         """Build the encoder for the data's vocabulary."""
         return SemanticPerceptronEncoder(self, context)
 
@@ -36,7 +36,7 @@ class SemanticPerceptronConfig(Strict):
 class SemanticPerceptronEncoder(Encoder):
     """Embeddings x⁰ without positions, then N semantic perceptrons."""
 
-    def __init__(self, config: SemanticPerceptronConfig, context: Context) -> None:
+    def __init__(self, config: SemanticPerceptronConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.average = config.average if config.order == "random" else 1

@@ -15,7 +15,7 @@ from epigram.nn.layers.embedding import Positions, TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head_to_head import HeadToHead, Site
 from epigram.nn.layers.pos_weighting import Placement, pos_table
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class TransformerConfig(Strict):
     head_to_head: Literal["none", "paper", "residual"] = "none"
     site: Site = "scores"  # head_to_head: what is averaged and scaled
 
-    def build(self, context: Context) -> TransformerEncoder:
+    def build(self, context: DataSpec) -> TransformerEncoder:
         """Build the encoder for the data's vocabulary and lengths. Raises ValueError if settings conflict."""
         self.check()
         return TransformerEncoder(self, context)
@@ -99,7 +99,7 @@ class Block(nn.Module):
 class TransformerEncoder(Encoder):
     """Embeddings and N post-LN blocks; part-of-speech weights are looked up by token id."""
 
-    def __init__(self, config: TransformerConfig, context: Context) -> None:
+    def __init__(self, config: TransformerConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(

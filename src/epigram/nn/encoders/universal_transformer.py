@@ -12,7 +12,7 @@ from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncode
 from epigram.nn.layers.adaptive_computation import Halting
 from epigram.nn.layers.embedding import Positions, sinusoids
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class UniversalTransformerConfig(TransformerConfig):
     ponder: Annotated[float, Range(ge=0.0)] = 0.01  # τ
     epsilon: Annotated[float, Range(gt=0.0, lt=1.0)] = 0.01
 
-    def build(self, context: Context) -> UniversalTransformerEncoder:  # type: ignore[override]
+    def build(self, context: DataSpec) -> UniversalTransformerEncoder:  # type: ignore[override]
         """Build the encoder for the data's vocabulary and lengths. Raises ValueError for other `positions`."""
         if self.positions != "sinusoidal":
             raise ValueError("encoder.positions must be sinusoidal: place and step are one sum of sinusoids")
@@ -41,7 +41,7 @@ class UniversalTransformerEncoder(Encoder):
     State t is the output for a limit of t steps, so a smaller limit gives a shallower model.
     """
 
-    def __init__(self, config: UniversalTransformerConfig, context: Context) -> None:
+    def __init__(self, config: UniversalTransformerConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width, self.steps = config, config.width, config.depth
         values: dict[str, Any] = {field.name: getattr(config, field.name) for field in fields(TransformerConfig)}

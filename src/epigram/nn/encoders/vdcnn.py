@@ -14,7 +14,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.pooling import halved, k_max
-from epigram.nn.layers.types import Context, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
 
@@ -35,7 +35,7 @@ class VdcnnConfig(Strict):
     hidden: Positive = 512
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
 
-    def build(self, context: Context) -> VdcnnEncoder:
+    def build(self, context: DataSpec) -> VdcnnEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
         if len(self.filters) != 4:
             raise ValueError(f"encoder.filters was {self.filters}: four widths are needed, one a halving")
@@ -67,7 +67,7 @@ class VdcnnEncoder(Encoder):
 
     keeps_tokens = False
 
-    def __init__(self, config: VdcnnConfig, context: Context) -> None:
+    def __init__(self, config: VdcnnConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.hidden
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)

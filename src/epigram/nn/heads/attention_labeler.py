@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Context, Encoded, Prediction, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 Weight = Annotated[float, Range(ge=0.0)]
 
@@ -34,7 +34,7 @@ class AttentionLabelerConfig(Strict):
     hidden: Positive = 200
     text_hidden: Positive = 50
 
-    def build(self, context: Context, encoder: Encoder) -> AttentionLabelerHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> AttentionLabelerHead:
         """Build the head for the data's labels on `encoder`.
 
         Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
@@ -44,7 +44,7 @@ class AttentionLabelerConfig(Strict):
         return AttentionLabelerHead(self, context, encoder.width)
 
 
-def heads_of_classes(context: Context) -> Tensor:
+def heads_of_classes(context: DataSpec) -> Tensor:
     """Return the attention heads (token labels) of each text class: (C, H) bool.
 
     If every class is also a token label, each class has the head of that label; there may be more token labels. With
@@ -83,7 +83,7 @@ class AttentionLabelerHead(nn.Module):
 
     summed = True
 
-    def __init__(self, config: AttentionLabelerConfig, context: Context, width: int) -> None:
+    def __init__(self, config: AttentionLabelerConfig, context: DataSpec, width: int) -> None:
         super().__init__()
         self.config = config
         self.register_buffer("groups", heads_of_classes(context))

@@ -14,7 +14,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class ConvolutionHeadConfig(Strict):
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: Context, encoder: Encoder) -> ConvolutionHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> ConvolutionHead:
         """Build the head for the data's classes on `encoder`.
 
         Raises ValueError if `sizes` is empty or there are no layers to fuse.
@@ -40,7 +40,7 @@ class ConvolutionHeadConfig(Strict):
 class ConvolutionHead(nn.Module):
     """Convolutions of the states, maximum over the text, one linear layer: (B, L, D) → (B, C)."""
 
-    def __init__(self, config: ConvolutionHeadConfig, context: Context, width: int) -> None:
+    def __init__(self, config: ConvolutionHeadConfig, context: DataSpec, width: int) -> None:
         super().__init__()
         self.config, self.fusion = config, config.fusion
         self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)

@@ -13,7 +13,7 @@ from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class InteractionConfig(Strict):
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: Context, encoder: Encoder) -> InteractionHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> InteractionHead:
         """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
         check_fusion(self.fusion, encoder)
         return InteractionHead(self, context, encoder.width)
@@ -37,7 +37,7 @@ class InteractionHead(nn.Module):
     batch's length are not needed, and padding does not affect the result.
     """
 
-    def __init__(self, config: InteractionConfig, context: Context, width: int) -> None:
+    def __init__(self, config: InteractionConfig, context: DataSpec, width: int) -> None:
         super().__init__()
         self.config = config
         self.dropout = Dropout(config.dropout)

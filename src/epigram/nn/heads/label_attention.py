@@ -14,7 +14,7 @@ from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class LabelAttentionConfig(Strict):
     anchor: Annotated[float, Range(ge=0.0)] = 1.0
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
 
-    def build(self, context: Context, encoder: Encoder) -> LabelAttentionHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> LabelAttentionHead:
         """Build the head for the data's labels on `encoder`. Raises ValueError if there are no layers to fuse."""
         check_fusion(self.fusion, encoder)
         return LabelAttentionHead(self, context, encoder.width)
@@ -43,7 +43,7 @@ class LabelAttentionHead(nn.Module):
     The loss also asks f₂ to classify each label vector as its own label (the anchors of Eq. 10).
     """
 
-    def __init__(self, config: LabelAttentionConfig, context: Context, width: int) -> None:
+    def __init__(self, config: LabelAttentionConfig, context: DataSpec, width: int) -> None:
         super().__init__()
         self.config, self.multi = config, context.multi
         self.labels = nn.Parameter(nn.init.normal_(torch.empty(context.classes, width), std=0.1))  # C

@@ -15,7 +15,7 @@ from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.label_decoder import LabelDecoder, Scene, search
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class LabelDecoderConfig(Strict):
     beam: Positive = 1  # 1 is greedy
     max_labels: Annotated[int | None, Range(ge=1)] = None  # per text; default: the number of classes
 
-    def build(self, context: Context, encoder: Encoder) -> LabelDecoderHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> LabelDecoderHead:
         """Build the head for the data's labels on `encoder`.
 
         Raises ValueError if the encoder's width is odd or not a multiple of `heads`.
@@ -53,7 +53,7 @@ class LabelDecoderHead(nn.Module):
     so the sigmoid of a logit is above 0.5 exactly for the labels that the decoder chose.
     """
 
-    def __init__(self, config: LabelDecoderConfig, context: Context, encoder: Encoder) -> None:
+    def __init__(self, config: LabelDecoderConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         width = encoder.width

@@ -15,7 +15,7 @@ from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class LayerEnsembleConfig(Strict):
     rule: PaperRule = "equation"
     drop: Drop = "last"
 
-    def build(self, context: Context, encoder: Encoder) -> LayerEnsembleHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> LayerEnsembleHead:
         """Build the head for the data's classes on `encoder`. Raises ValueError if the encoder has no layers."""
         if encoder.depth == 0:
             raise ValueError(
@@ -61,7 +61,7 @@ class BaseClassifier(nn.Module):
 class LayerEnsembleHead(nn.Module):
     """Weighted vote p = Σ_j β^j p^j of the layers' base classifiers; the depth controller sets β.  Eq. 7."""
 
-    def __init__(self, config: LayerEnsembleConfig, context: Context, encoder: Encoder) -> None:
+    def __init__(self, config: LayerEnsembleConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.multi = config, context.multi
         self.control = DepthControl(

@@ -14,7 +14,7 @@ from epigram.nn.layers.hook_fusion import fuse
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max, masked_mean
 from epigram.nn.layers.pooling import AttentionPool
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 Fusion = Literal["last", "hook"]
 
@@ -41,7 +41,7 @@ class LinearConfig(Strict):
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: Context, encoder: Encoder) -> LinearHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> LinearHead:
         """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
         check_fusion(self.fusion, encoder)
         return LinearHead(self, context, encoder.width)
@@ -50,7 +50,7 @@ class LinearConfig(Strict):
 class LinearHead(nn.Module):
     """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
 
-    def __init__(self, config: LinearConfig, context: Context, width: int) -> None:
+    def __init__(self, config: LinearConfig, context: DataSpec, width: int) -> None:
         super().__init__()
         self.config, self.pool, self.fusion = config, config.pool, config.fusion
         self.attention = AttentionPool(width=width) if config.pool == "attention" else None

@@ -14,7 +14,7 @@ from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.soft_prompt import SoftPrompt
-from epigram.nn.layers.types import Context, Encoded, Prediction, Tokens
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class PromptConfig(Strict):
     fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
-    def build(self, context: Context, encoder: Encoder) -> PromptHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> PromptHead:
         """Build the head for the data's classes on `encoder`.
 
         Raises ValueError if texts have several labels, the view has no prompt with masks, the encoder does not keep one
@@ -60,7 +60,7 @@ class PromptHead(nn.Module):
 
     alone = ("the label is", "the label is not")  # the two classifiers, also evaluated separately
 
-    def __init__(self, config: PromptConfig, context: Context, encoder: Encoder) -> None:
+    def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         assert context.mask_id is not None
         self.config, self.gamma, self.fusion = config, config.gamma, config.fusion

@@ -10,14 +10,14 @@ from epigram.nn.heads.attention_labeler import token_loss
 from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fused
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.types import Context, Encoded, Prediction
+from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(LinearConfig):
     """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""
 
-    def build(self, context: Context, encoder: Encoder) -> TaggerHead:
+    def build(self, context: DataSpec, encoder: Encoder) -> TaggerHead:
         """Build the head for the data's labels on `encoder`.
 
         Raises ValueError if the data have no token labels, the encoder does not keep one state per token, or there are
@@ -37,7 +37,7 @@ class TaggerHead(LinearHead):
     The loss is the mean loss per text plus the mean loss per labelled token.
     """
 
-    def __init__(self, config: TaggerConfig, context: Context, width: int) -> None:
+    def __init__(self, config: TaggerConfig, context: DataSpec, width: int) -> None:
         super().__init__(config, context, width)
         self.token = nn.Linear(width, len(context.token_labels))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.types import Context, Tokens
+from epigram.nn.layers.types import DataSpec, Tokens
 
 Positions = Literal["none", "sinusoidal", "learned"]
 
@@ -35,7 +35,7 @@ class TokenEmbedding(nn.Module):
 
     def __init__(
         self,
-        context: Context,
+        context: DataSpec,
         *,
         width: int,
         dropout: float = 0.0,

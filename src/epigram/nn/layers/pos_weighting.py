@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 Placement = Literal["after", "inside", "log"]
 
 
-def pos_table(setting: Placement | Literal["none"], context: Context) -> Tensor | None:
+def pos_table(setting: Placement | Literal["none"], context: DataSpec) -> Tensor | None:
     """Return the weight of every token of the vocabulary (V,), or None if `setting` is `none`.
 
     Raises ValueError if the view has no part-of-speech table.

@@ -64,7 +64,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class DataSpec:
     """Properties of a model that the data determine: sizes, special tokens, part-of-speech and pretrained weights."""
 
     vocabulary: int

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from epigram.core.config_types import Positive, Range, Strict, typed
 from epigram.core.errors import ParameterError
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def sized(kind: type[T], small: Mapping[str, Any]) -> T:
         raise ValueError(str(error).replace("params.yaml: ", "")) from None
 
 
-def small_config(family: Family, small: Mapping[str, Any], context: Context) -> dict[str, Any]:
+def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) -> dict[str, Any]:
     """Return the transformers config of a small encoder of `family`, for the data's vocabulary and maximum length.
 
     Raises ValueError if `small` has an unknown or invalid size.

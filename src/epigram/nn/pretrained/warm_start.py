@@ -15,7 +15,7 @@ from epigram.core.config_types import fits, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256, write_json, write_tensors
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
-from epigram.nn.layers.types import Context
+from epigram.nn.layers.types import DataSpec
 
 FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
 CHECKED = ("encoder.json", "encoder.safetensors")
@@ -57,7 +57,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
     return dict(read_json(folder / "encoder.json"))
 
 
-def start(config: TransformerConfig, folder: Path, context: Context) -> TransformerEncoder:
+def start(config: TransformerConfig, folder: Path, context: DataSpec) -> TransformerEncoder:
     """Build the encoder of `config` with the weights in `folder`; missing weights (gates, later positions) are new.
 
     Raises ValueError if a setting differs from the pretrained encoder's, unless it is in FREE; DataError if the weights

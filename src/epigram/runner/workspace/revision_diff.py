@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, guarded, started
+from epigram.core.errors import InputMissingError, handle_errors, started
 from epigram.core.files import write_text
 from epigram.report.difference import Change, render_difference
 from epigram.runner.workspace import git
@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @app.command()
-@guarded
+@handle_errors
 def main(
     rev: Annotated[str, typer.Argument(help="A commit, branch or tag whose results are committed in dvc.lock.")],
     other: Annotated[str, typer.Argument(help="Another one; the tree as it stands.")] = "",
