@@ -23,6 +23,7 @@ class LinearSvmConfig(Strict):
     `features` limits their number, and the most frequent ones are kept. `penalty` is C of liblinear.
     """
 
+    kind: ClassVar[str] = "linear_svm"
     fitting: ClassVar[str] = "solver"
 
     orders: list[Positive] = field(default_factory=lambda: [1, 2])

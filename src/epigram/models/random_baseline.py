@@ -18,6 +18,7 @@ from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 class RandomBaselineConfig(Strict):
     """Configuration of the random baseline, which has no settings."""
 
+    kind: ClassVar[str] = "random_baseline"
     fitting: ClassVar[str] = "counting"
 
     def build(self, context: DataSpec) -> RandomBaseline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, cast
@@ -14,28 +15,7 @@ from epigram.models.classifier import Classifier
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.pretrained_vectors import start_from
 from epigram.models.random_baseline import RandomBaselineConfig
-from epigram.nn.encoders.bilstm import BiLstmConfig
-from epigram.nn.encoders.char_bilstm import CharBiLstmConfig
-from epigram.nn.encoders.convolution import ConvolutionConfig
-from epigram.nn.encoders.dpcnn import DpcnnConfig
-from epigram.nn.encoders.embedding import EmbeddingConfig
-from epigram.nn.encoders.fast_text import FastTextConfig
-from epigram.nn.encoders.pretrained import PretrainedConfig
-from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig
-from epigram.nn.encoders.region import RegionConfig
-from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
-from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
-from epigram.nn.encoders.vdcnn import VdcnnConfig
-from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
-from epigram.nn.heads.convolution import ConvolutionHeadConfig
-from epigram.nn.heads.interaction import InteractionConfig
-from epigram.nn.heads.label_attention import LabelAttentionConfig
-from epigram.nn.heads.label_decoder import LabelDecoderConfig
-from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
-from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.heads.prompt import PromptConfig
-from epigram.nn.heads.tagger import TaggerConfig
+from epigram.nn import encoders, heads
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec
 
@@ -56,34 +36,10 @@ class HeadConfig(Protocol):
         """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
-ENCODERS: dict[str, type] = {
-    "transformer": TransformerConfig,
-    "semantic_perceptron": SemanticPerceptronConfig,
-    "convolution": ConvolutionConfig,
-    "bilstm": BiLstmConfig,
-    "projected_bilstm": ProjectedBiLstmConfig,
-    "char_bilstm": CharBiLstmConfig,
-    "embedding": EmbeddingConfig,
-    "region": RegionConfig,
-    "pretrained": PretrainedConfig,
-    "fast_text": FastTextConfig,
-    "dpcnn": DpcnnConfig,
-    "vdcnn": VdcnnConfig,
-    "universal_transformer": UniversalTransformerConfig,
-    "linear_svm": LinearSvmConfig,
-    "chance": RandomBaselineConfig,
-}
-HEADS: dict[str, type] = {
-    "linear": LinearConfig,
-    "convolution": ConvolutionHeadConfig,
-    "prompt": PromptConfig,
-    "layer_ensemble": LayerEnsembleConfig,
-    "label_decoder": LabelDecoderConfig,
-    "label_attention": LabelAttentionConfig,
-    "interaction": InteractionConfig,
-    "attention_labeler": AttentionLabelerConfig,
-    "tagger": TaggerConfig,
-}
+# a model that is encoder and head in one
+WHOLE: dict[str, type] = {"linear_svm": LinearSvmConfig, "random_baseline": RandomBaselineConfig}
+ENCODERS: Mapping[str, type] = ChainMap(WHOLE, encoders.KINDS)  # type: ignore[arg-type]
+HEADS: Mapping[str, type] = heads.KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +92,7 @@ def _over(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, **change}
 
 
-def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
+def part(kinds: Mapping[str, type], values: Mapping[str, Any], path: str) -> Any:
     """Return the typed settings of the encoder or head that `kind` names.
 
     Raises ParameterError for an unknown kind or setting.
@@ -148,7 +104,6 @@ def part(kinds: dict[str, type], values: Mapping[str, Any], path: str) -> Any:
     return typed(kinds[kind], settings, path)
 
 
-def settings_of(kinds: dict[str, type], config: Any) -> dict[str, Any]:
-    """Return all settings of a part with its kind; the inverse of `part`."""
-    names = {cls: kind for kind, cls in kinds.items()}
-    return {"kind": names[type(config)], **asdict(config)}
+def settings_of(config: Any) -> dict[str, Any]:
+    """Return every setting of a part, with its kind: the reverse of `part`."""
+    return {"kind": config.kind, **asdict(config)}

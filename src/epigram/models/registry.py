@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
+from epigram.core.registry import modules_of
 from epigram.core.settings import System
 from epigram.models.recipe import Recipe
-from epigram.recipes import (
-    baselines,
-    bert,
-    best,
-    cnle,
-    dmsp,
-    head_to_head,
-    label_embedding,
-    mhal,
-    tagger,
-    text_cnn,
-    transformer_f,
-)
 
-SVM = Recipe(
-    name="tfidf_svm",
-    about="TF-IDF over token n-grams and a linear SVM: strong, tiny, and the score to beat",
-    paper="Joachims (1998)",
-    view="token",
-    encoder={"kind": "linear_svm"},
-    train={"max_length": 512},
-)
-
+PACKAGE = "epigram.recipes"  # each module has a list RECIPES
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in [
-        SVM,
-        *baselines.RECIPES,
-        *text_cnn.RECIPES,
-        *transformer_f.RECIPES,
-        *dmsp.RECIPES,
-        *bert.RECIPES,
-        *cnle.RECIPES,
-        *label_embedding.RECIPES,
-        *head_to_head.RECIPES,
-        *mhal.RECIPES,
-        *tagger.RECIPES,
-        *best.RECIPES,
-    ]
+    recipe.name: recipe for module in modules_of(PACKAGE) for recipe in import_module(f"{PACKAGE}.{module}").RECIPES
 }
 
 

@@ -24,7 +24,7 @@ from epigram.core.files import atomic_folder, read_json, write_json, write_tenso
 from epigram.core.memory_limit import used_up
 from epigram.models import manifest, provenance
 from epigram.models.classifier import Classifier, parameters
-from epigram.models.recipe import ENCODERS, HEADS, Recipe, settings_of
+from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.nn.layers.types import DataSpec
 
@@ -142,10 +142,10 @@ def save_again(
 
 def _parts(model: nn.Module) -> dict[str, Any]:
     if not isinstance(model, Classifier):  # one module is encoder and head
-        return {"encoder": settings_of(ENCODERS, model.config), "head": {"kind": "linear"}}
+        return {"encoder": settings_of(model.config), "head": {"kind": "linear"}}
     return {
-        "encoder": settings_of(ENCODERS, model.encoder.settings),
-        "head": settings_of(HEADS, model.head.config),
+        "encoder": settings_of(model.encoder.settings),
+        "head": settings_of(model.head.config),
     }
 
 

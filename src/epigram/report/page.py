@@ -110,7 +110,7 @@ def _fill(template: str, summary: Summary, **values: Any) -> str:
 
 
 def _template(name: str) -> str:
-    return files("epigram.evaluation").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("epigram.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _scale(summary: Summary) -> Scale:

@@ -89,5 +89,5 @@ def assemble(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
             sketch = encoder.sketch(context)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path}: {error}") from None
-        recipe = replace(recipe, encoder=settings_of(ENCODERS, sketch))
+        recipe = replace(recipe, encoder=settings_of(sketch))
     return recipe.build(context, path)

@@ -1,0 +1,8 @@
+"""Encoders by kind. Each module of this package defines one encoder and registers its settings under its own name."""
+
+from __future__ import annotations
+
+from epigram.core.registry import Registry
+
+KINDS = Registry(__name__)
+register = KINDS.register

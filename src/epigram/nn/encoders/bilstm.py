@@ -8,12 +8,14 @@ from typing import Annotated
 from torch import nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("bilstm")
 @dataclass(frozen=True, kw_only=True)
 class BiLstmConfig(Strict):
     """Settings of the encoder; `width` is the width of the token vectors and of each direction."""

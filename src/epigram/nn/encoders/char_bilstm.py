@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.char_lstm import Speller
 from epigram.nn.layers.dropout import Dropout
@@ -19,6 +20,7 @@ from epigram.nn.layers.language_model import LanguageModel
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("char_bilstm")
 @dataclass(frozen=True, kw_only=True)
 class CharBiLstmConfig(Strict):
     """Settings of the encoder, with the sizes of the paper's Table 6.

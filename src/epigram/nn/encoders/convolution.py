@@ -8,12 +8,14 @@ from typing import Annotated
 from torch import nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("convolution")
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionConfig(Strict):
     """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""

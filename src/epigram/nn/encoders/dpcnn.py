@@ -8,6 +8,7 @@ from typing import Annotated
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolution, convolved
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
@@ -15,6 +16,7 @@ from epigram.nn.layers.pooling import halved
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("dpcnn")
 @dataclass(frozen=True, kw_only=True)
 class DpcnnConfig(Strict):
     """Settings of the encoder.

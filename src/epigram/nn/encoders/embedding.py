@@ -8,11 +8,13 @@ from typing import Annotated
 from torch import nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("embedding")
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig(Strict):
     """Settings of the encoder; `width` is the width of a token vector."""

@@ -8,12 +8,14 @@ from typing import Annotated
 from torch import nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("fast_text")
 @dataclass(frozen=True, kw_only=True)
 class FastTextConfig(Strict):
     """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
+from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.dropout import Dropout, replaced
 from epigram.nn.layers.encoder import Encoder
@@ -25,6 +26,7 @@ from epigram.nn.pretrained.warm_start import settings_of, start
 from epigram.nn.transformers_adapter import from_checkpoint, from_config
 
 
+@encoders.register("pretrained")
 @dataclass(frozen=True, kw_only=True)
 class PretrainedConfig(Strict):
     """Settings of the encoder.

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from epigram.core.config_types import Count, Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("region")
 @dataclass(frozen=True, kw_only=True)
 class RegionConfig(Strict):
     """Settings of the encoder.

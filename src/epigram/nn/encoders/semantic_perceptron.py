@@ -8,12 +8,14 @@ from typing import Annotated
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.semantic_perceptron import Order, SemanticPerceptron
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("semantic_perceptron")
 @dataclass(frozen=True, kw_only=True)
 class SemanticPerceptronConfig(Strict):
     """Settings of the encoder.

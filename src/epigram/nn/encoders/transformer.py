@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.attention import DotProductAttention
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.dropout import Dropout
@@ -18,6 +19,7 @@ from epigram.nn.layers.pos_weighting import Placement, pos_table
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("transformer")
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Strict):
     """Settings of the encoder: sizes and the kind of attention."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from epigram.core.config_types import Range
+from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
 from epigram.nn.layers.adaptive_computation import Halting
 from epigram.nn.layers.embedding import Positions, sinusoids
@@ -15,6 +16,7 @@ from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
+@encoders.register("universal_transformer")
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(TransformerConfig):
     """Settings of the shared block.

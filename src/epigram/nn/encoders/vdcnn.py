@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import encoders
 from epigram.nn.layers.batch_norm import MaskedBatchNorm
 from epigram.nn.layers.convolution import Convolution, convolved
 from epigram.nn.layers.dropout import Dropout
@@ -19,6 +20,7 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
 
 
+@encoders.register("vdcnn")
 @dataclass(frozen=True, kw_only=True)
 class VdcnnConfig(Strict):
     """Settings of the encoder.

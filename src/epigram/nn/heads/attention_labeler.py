@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import heads
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
@@ -17,6 +18,7 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 Weight = Annotated[float, Range(ge=0.0)]
 
 
+@heads.register("attention_labeler")
 @dataclass(frozen=True, kw_only=True)
 class AttentionLabelerConfig(Strict):
     """Settings of the head: the weights λ of the losses, and sizes.

@@ -8,6 +8,7 @@ from typing import Annotated
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.dropout import Dropout
@@ -17,6 +18,7 @@ from epigram.nn.layers.masking import masked_max
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("convolution")
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionHeadConfig(Strict):
     """Settings of the head: filters per window size, window sizes in tokens, and fusion of the layers."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from epigram.core.config_types import Range, Strict
+from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -16,6 +17,7 @@ from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("interaction")
 @dataclass(frozen=True, kw_only=True)
 class InteractionConfig(Strict):
     """Settings of the head; `hidden` is the number of units of the aggregation, by default 2 · `max_length`."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, normalize
 
 from epigram.core.config_types import Count, Positive, Range, Strict
+from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -17,6 +18,7 @@ from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("label_attention")
 @dataclass(frozen=True, kw_only=True)
 class LabelAttentionConfig(Strict):
     """Settings of the head.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from epigram.core.config_types import Positive, Range, Strict
+from epigram.nn import heads
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
@@ -18,6 +19,7 @@ from epigram.nn.layers.label_decoder import LabelDecoder, Scene, search
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("label_decoder")
 @dataclass(frozen=True, kw_only=True)
 class LabelDecoderConfig(Strict):
     """Settings of the head: the paper's sizes, and training and search for several labels per text."""

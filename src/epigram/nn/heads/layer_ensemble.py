@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from epigram.core.config_types import Positive, Share, Strict
+from epigram.nn import heads
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
@@ -18,6 +19,7 @@ from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("layer_ensemble")
 @dataclass(frozen=True, kw_only=True)
 class LayerEnsembleConfig(Strict):
     """Settings of the head.

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 from torch import Tensor, nn
 
 from epigram.core.config_types import Range, Strict
+from epigram.nn import heads
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.hook_fusion import fuse
@@ -33,6 +34,7 @@ def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
         )
 
 
+@heads.register("linear")
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(Strict):
     """Settings of the head: `pool` combines tokens, `fusion` combines layers."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Range, Share, Strict
+from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -17,6 +18,7 @@ from epigram.nn.layers.soft_prompt import SoftPrompt
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 
+@heads.register("prompt")
 @dataclass(frozen=True, kw_only=True)
 class PromptConfig(Strict):
     """Settings of the head.

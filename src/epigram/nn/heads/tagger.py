@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
 from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fused
 from epigram.nn.layers.encoder import Encoder
@@ -13,6 +14,7 @@ from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
+@heads.register("tagger")
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(LinearConfig):
     """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""

@@ -1,0 +1,53 @@
+"""Registry: the modules of a package by name, each of which registers one class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+
+class Registry(Mapping[str, type]):
+    """Mapping from the name of a module of `package` to the class that the module registers under that name.
+
+    A module is imported when its class is asked for, so one part does not load the dependencies of the others.
+    """
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self._found: dict[str, type] = {}
+
+    def register(self, kind: str) -> Callable[[T], T]:
+        """Return a decorator that registers a class as `kind`, its module's name, and sets its attribute `kind`."""
+
+        def add(cls: T) -> T:
+            if cls.__module__ != f"{self.package}.{kind}":
+                raise ValueError(f"{cls.__module__} registers {kind!r}: expected the name of its module")
+            cls.kind = kind  # type: ignore[attr-defined]
+            self._found[kind] = cls
+            return cls
+
+        return add
+
+    def __getitem__(self, kind: str) -> type:
+        if kind not in set(self):
+            raise KeyError(kind)
+        import_module(f"{self.package}.{kind}")
+        return self._found[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(modules_of(self.package))
+
+    def __len__(self) -> int:
+        return len(modules_of(self.package))
+
+
+def modules_of(package: str) -> list[str]:
+    """Return the sorted names of the modules of a package; none of them is imported."""
+    spec = find_spec(package)
+    places = (spec and spec.submodule_search_locations) or []
+    return sorted(module.name for module in iter_modules(places))
