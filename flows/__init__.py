@@ -1,3 +1,3 @@
-"""Prefect flows. `tasks` is imported first, because it sets Prefect's settings."""
+"""Prefect flows. Importing `epigram.runner` first sets the defaults of Prefect's settings."""
 
-import tasks as tasks
+import epigram.runner  # noqa: F401

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toy import DVC_YAML, PARAMS, STEP, Toy, command_env, copied
 
-import tasks  # noqa: F401  gives Prefect its settings before it is imported
+import epigram.runner  # noqa: F401  gives Prefect its settings before it is imported
 
 
 @pytest.fixture

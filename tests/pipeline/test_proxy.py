@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ASK = "import sys; from epigram.runner.service import server; print(server.healthy(sys.argv[1]))"
-SHOW = "import os, tasks; print(os.environ['NO_PROXY'], os.environ['no_proxy'])"
+SHOW = "import os, epigram.runner; print(os.environ['NO_PROXY'], os.environ['no_proxy'])"
 
 
 class Healthy(BaseHTTPRequestHandler):

@@ -29,7 +29,7 @@ from epigram.runner.prefect.status_table import RETRYING, Board
 RETRIED = RETRYABLE | {KILLED}
 DELAYS = (5.0, 20.0)  # seconds before the second and the third try
 PROGRESS_EVERY = 5.0  # seconds between two progress lines in the Prefect log and dashboard
-DVC = Path(__file__).with_name("dvc_repro.py")
+DVC = Path(__file__).parents[1] / "dvc" / "repro.py"
 LONGEST_LINE = 2_000  # characters
 
 Log = logging.Logger | logging.LoggerAdapter[Any]

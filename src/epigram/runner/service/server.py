@@ -117,7 +117,7 @@ def healthy(url: str) -> bool:
 
 def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "uvicorn", "--factory", "epigram.runner.service.server_app:create_app"]
-    command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
+    command += ["--app-dir", str(Path(__file__).resolve().parents[3])]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
     command += ["--timeout-graceful-shutdown", "2"]  # otherwise open event streams keep it running
     own = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local(port)}  # Prefect's default allows every site
