@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.fuzz.counting import pytest_terminal_summary  # noqa: F401  a hook
+from tests.support.counting import pytest_terminal_summary  # noqa: F401  a hook
 
 # Tests run side by side, and threads that outnumber the cores wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

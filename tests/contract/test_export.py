@@ -25,8 +25,8 @@ from epigram.models.predict import predict
 from epigram.models.serialization import load, save
 from epigram.text.tokenizers import SPECIALS, by_word
 from epigram.training.fit_linear_svm import fit
-from tests.contract.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
-from tests.fuzz.model_seeds import sealed
+from tests.support.model_seeds import sealed
+from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")

@@ -21,7 +21,7 @@ from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.train_system import FITS
 from epigram.training.trainer import Trainer
-from tests.contract.small_systems import (
+from tests.support.small_systems import (
     CLASSES,
     LABELS,
     MAX_LENGTH,

@@ -23,7 +23,7 @@ from tests.pipeline import test_retrain as retraining
 from tests.pipeline.conftest import finished, pristine  # noqa: F401  fixtures
 from tests.pipeline.test_real_pipeline import tree
 from tests.pipeline.test_retrain import bare  # noqa: F401
-from tests.pipeline.toy import Toy, command_env, copied
+from tests.support.toy import Toy, command_env, copied
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SHOTS = os.environ.get("EPIGRAM_SCREENSHOTS") == "1"  # the pictures of the documentation are made anew

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dashboard.conftest import PIXELS, Server, Shot, until
-from tests.pipeline.toy import NEEDS, Toy
+from tests.support.toy import NEEDS, Toy
 
 pytestmark = pytest.mark.slow
 

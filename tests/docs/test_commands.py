@@ -22,8 +22,8 @@ from typer.main import get_command
 from epigram import cli
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
-from tests.unit.families import checkpoint
-from tests.unit.linear_models import TRAIN, svm
+from tests.support.families import checkpoint
+from tests.support.linear_models import TRAIN, svm
 
 pytest.importorskip("onnxruntime", reason="an export needs pip install 'epigram[onnx]'")
 

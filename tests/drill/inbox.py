@@ -17,7 +17,7 @@ from tests.drill.faults import Injection, shop_fault
 from tests.drill.shop import CROWNED, TAKING
 from tests.drill.shop_bench import INBOX, ShopBench
 from tests.drill.standing import lost, settled
-from tests.pipeline.shop import reviews
+from tests.support.shop import reviews
 
 NAME = "batch.csv"
 # A file that changes while it is read may be left for the next retraining.

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.pipeline.toy import PARTS
+from tests.support.toy import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("data/pocket", "data/local")  # dependencies that are empty here

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.drill.reference import ROOT, environment
-from tests.pipeline.shop import SOURCE, lay_out
+from tests.support.shop import SOURCE, lay_out
 
 CROWNED = "crowned"  # a first champion, and no new rows
 CHALLENGED = "challenged"  # new rows are ingested and the pipeline has run on them, but its model is not promoted yet

@@ -21,7 +21,7 @@ from tests.drill.shop import (
 )
 from tests.drill.shop_bench import ShopBench
 from tests.drill.standing import model_hash
-from tests.pipeline.shop import reviews
+from tests.support.shop import reviews
 
 BATCH = "monday.csv"
 

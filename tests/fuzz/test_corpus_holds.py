@@ -21,7 +21,7 @@ from epigram.data.validation import splits
 from epigram.data.validation.row_index import OUT, TRAIN, Values, names_of, split_codes
 from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
 from epigram.data.validation.validate import validate
-from tests.fuzz.budget import cases, texts
+from tests.support.budget import cases, texts
 
 ROWS = st.lists(st.tuples(texts, st.sampled_from("xyz")), min_size=1, max_size=40)
 NAMES = st.lists(

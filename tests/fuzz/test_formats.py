@@ -9,9 +9,10 @@ from hypothesis import is_hypothesis_test
 
 from epigram.core.errors import InputMissingError
 from epigram.core.files import read_json
-from tests.fuzz import formats, test_corpus_holds, test_prompts_hold, test_readers_hold, test_settings_hold
+from tests.fuzz import test_corpus_holds, test_prompts_hold, test_readers_hold, test_settings_hold
 from tests.fuzz import test_tokenizers_hold as tokenizers
-from tests.fuzz.budget import SCALE
+from tests.support import formats
+from tests.support.budget import SCALE
 
 ROUNDS = 36
 

@@ -19,8 +19,8 @@ from epigram.text.encoding import TextEncoder
 from epigram.text.prompts import prompt
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
 from epigram.text.vocabulary import prompt_ids
-from tests.fuzz.budget import cases
-from tests.fuzz.budget import texts as nasty
+from tests.support.budget import cases
+from tests.support.budget import texts as nasty
 
 LABELS = st.lists(
     nasty.filter(str.strip) | st.sampled_from(["[MASK]", "正面", "neg", "Positive"]), min_size=1, max_size=5

@@ -18,7 +18,7 @@ from epigram.data.readers import READERS
 from epigram.data.readers.spans import label_tokens
 from epigram.data.sources.source import FETCHED
 from epigram.text.unlabelled import lines_of
-from tests.fuzz.budget import cases, texts
+from tests.support.budget import cases, texts
 
 PLAIN = texts.map(lambda text: text.replace("\0", ""))
 ROWS = st.lists(st.tuples(PLAIN, PLAIN), min_size=1, max_size=6)

@@ -21,7 +21,7 @@ from epigram.data.sources.source import Source, read_source
 from epigram.runner.workspace.overrides import apply
 from epigram.runner.workspace.request import Request
 from flows.pipeline import change
-from tests.fuzz.budget import cases, texts
+from tests.support.budget import cases, texts
 
 ROOT = Path(__file__).parents[2]
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | texts

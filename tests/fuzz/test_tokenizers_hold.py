@@ -16,8 +16,8 @@ from epigram.text.alignment import misaligned, words_of
 from epigram.text.encoding import TextEncoder
 from epigram.text.token_characters import Speller
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, split_words, vocabulary_of
-from tests.fuzz.budget import cases
-from tests.fuzz.budget import texts as nasty
+from tests.support.budget import cases
+from tests.support.budget import texts as nasty
 
 VOCABULARY = [*SPECIALS, *"好差店a9 ,😀\n'", "good", "n't", "##d", "film", "don", "3.5", "é", "ﬁ"]
 MANY = st.lists(nasty, max_size=4)

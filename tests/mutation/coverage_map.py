@@ -26,12 +26,12 @@ LEFT_OUT = {
     "tests/pipeline/test_postgres.py",
     "tests/pipeline/test_serve.py",
     "tests/pipeline/test_sweep.py",
-    "tests/unit/test_drill.py",
-    "tests/unit/test_drill_faults.py",
-    "tests/unit/test_drill_plan.py",
-    "tests/unit/test_drill_shop.py",
-    "tests/unit/test_gpu_benchmark.py",
-    "tests/unit/test_mutation.py",
+    "tests/unit/tools/test_drill.py",
+    "tests/unit/tools/test_drill_faults.py",
+    "tests/unit/tools/test_drill_plan.py",
+    "tests/unit/tools/test_drill_shop.py",
+    "tests/unit/tools/test_gpu_benchmark.py",
+    "tests/unit/tools/test_mutation.py",
 }
 LIMIT = 3600.0  # seconds for a test file
 

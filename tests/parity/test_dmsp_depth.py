@@ -23,7 +23,7 @@ from epigram.training.trainer import Trainer
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax
-from tests.resume.runs import KilledError, trainer
+from tests.support.runs import KilledError, trainer
 
 WIDTH = 8
 CONTEXT = DataSpec(vocabulary=13, classes=4, max_length=16)

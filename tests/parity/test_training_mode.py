@@ -17,7 +17,7 @@ from epigram.nn.pretrained.bert import BertConfig, BertSelfAttention
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, padded_weights, pair, scattered, texts
 from tests.parity.reference.common import linear
 from tests.parity.reference.dropout import captured, of_text
-from tests.parity.whole_models import (
+from tests.support.whole_models import (
     CONTEXT,
     CORRELATION,
     IDS,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toy import DVC_YAML, PARAMS, STEP, Toy, command_env, copied
 
 import epigram.runner  # noqa: F401  gives Prefect its settings before it is imported
+from tests.support.toy import DVC_YAML, PARAMS, STEP, Toy, command_env, copied
 
 
 @pytest.fixture

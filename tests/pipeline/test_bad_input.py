@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input import PARAMS, ROWS, STAGES, Workshop, built, csv
+
+from tests.support.bad_input import PARAMS, ROWS, STAGES, Workshop, built, csv
 
 TRAIN = ("train", "mlp", "data/encoded/token", "data/pretrained/token")
 GBK = csv(ROWS).encode("gbk")

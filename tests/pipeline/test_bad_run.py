@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_input import Ended, Workshop, built, changed, csv, flipped
 
 from epigram.core import errors
 from epigram.core.files import atomic_folder
-from tests.unit.families import FAMILIES, checkpoint
+from tests.support.bad_input import Ended, Workshop, built, changed, csv, flipped
+from tests.support.families import FAMILIES, checkpoint
 
 ROOT = Path(__file__).parents[2]
 MODEL = "data/models/mlp/seed-0"

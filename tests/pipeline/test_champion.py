@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from steps import ENTRY, disturbed
-from toy import Toy, copied
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.prefect import publish
@@ -23,6 +21,8 @@ from epigram.runner.service import server
 from epigram.runner.workspace.git import AUTHOR, git
 from epigram.runner.workspace.request import Request
 from flows.pipeline import execute
+from tests.support.steps import ENTRY, disturbed
+from tests.support.toy import Toy, copied
 
 
 def model_files(number: int) -> dict[str, str]:

@@ -7,7 +7,8 @@ import signal
 import psutil
 import pytest
 from test_command import gone, until
-from toy import Toy
+
+from tests.support.toy import Toy
 
 pytest.importorskip("prefect_ray", reason="Ray is not installed")
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from toy import Toy
+
+from tests.support.toy import Toy
 
 
 def until(true: Callable[[], object], seconds: float = 120.0) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from test_remotes import commit
-from toy import Toy
+
+from tests.support.toy import Toy
 
 ROOT = Path(__file__).parents[2]
 DRAWN = ("metrics", "plots")

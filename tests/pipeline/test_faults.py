@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from toy import Toy
 
 from epigram.runner.dvc import graph, repair
 from tests.drill import damage, kills, sources  # noqa: F401  they register their faults
@@ -13,6 +12,7 @@ from tests.drill.bench import Bench
 from tests.drill.faults import FAULTS
 from tests.drill.reference import NEURAL, prepare
 from tests.drill.trial import run
+from tests.support.toy import Toy
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy import NEEDS, Toy
 
 from epigram.core.errors import DataError, ParameterError, TryAgainError
 from epigram.runner.dvc.graph import Graph, Stage
@@ -17,6 +16,7 @@ from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.prefect.publish import comparison as comparison_of
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Place
+from tests.support.toy import NEEDS, Toy
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from toy import Toy
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc import graph
+from tests.support.toy import Toy
 
 
 def dvc_edges(toy: Toy) -> set[tuple[str, str]]:

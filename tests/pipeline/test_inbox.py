@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from steps import APPENDED, disturbed
 from test_retrain import PARAMS, SOURCE, Shop, reviews
 
 import flows.retrain
@@ -18,6 +17,7 @@ from epigram.data import incoming_rows
 from epigram.runner.retraining import inbox
 from epigram.runner.retraining.ingest import Arrival
 from flows.retrain import Retraining
+from tests.support.steps import APPENDED, disturbed
 
 BASE = 40  # rows
 

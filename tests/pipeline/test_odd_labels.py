@@ -8,12 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from bad_input import Workshop
 from markupsafe import escape
 
 from epigram.evaluation.results import Metrics, from_json
 from epigram.report import charts
 from epigram.runner.prefect import markdown
+from tests.support.bad_input import Workshop
 
 NAMES_OF_JAVASCRIPT = [
     *("constructor", "toString", "valueOf", "__proto__", "hasOwnProperty", "prototype", "isPrototypeOf", "undefined"),

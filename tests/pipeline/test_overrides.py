@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
-from toy import Toy
 
 from epigram.core.errors import ParameterError
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from tests.support.toy import Toy
 
 
 def written(toy: Toy, **wanted: Any) -> dict[str, Any]:

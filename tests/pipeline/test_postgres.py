@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import DEPLOYMENTS, Serving, gone, refused, until, written
-from toy import Toy
+
+from tests.support.serving import DEPLOYMENTS, Serving, gone, refused, until, written
+from tests.support.toy import Toy
 
 PASSWORD = "x9s3cret"
 

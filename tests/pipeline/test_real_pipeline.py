@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.pipeline.toy import PARTS, command_env
+from tests.support.toy import PARTS, command_env
 
 ROOT = Path(__file__).parents[2]
 

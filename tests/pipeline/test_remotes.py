@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toy import Toy
 
 from epigram.runner.prefect.publish import Run
 from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
+from tests.support.toy import Toy
 
 SECRET = "not-a-real-secret-0451"
 KEYS = {"AWS_ACCESS_KEY_ID": "not-a-real-key", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}

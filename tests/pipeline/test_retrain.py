@@ -12,14 +12,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from shop import PARAMS, SOURCE, lay_out, reviews
-from toy import command_env
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import write_text
 from epigram.core.settings import DriftSettings, load
 from epigram.runner.dvc import graph
 from epigram.runner.retraining import champion, drift, ingest
+from tests.support.shop import PARAMS, SOURCE, lay_out, reviews
+from tests.support.toy import command_env
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from toy import Toy
 
 import flows.drift
 import flows.retrain
@@ -17,6 +16,7 @@ from epigram.runner.dvc import force_rerun
 from epigram.runner.retraining import champion, drift, ingest
 from epigram.runner.retraining.drift import Drift, Texts
 from flows.retrain import Retraining
+from tests.support.toy import Toy
 
 LOG = logging.getLogger(__name__)
 PARAMS = """\

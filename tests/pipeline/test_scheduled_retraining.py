@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from serving import FINAL, Serving, until
 from test_retrain import Shop, bare, copied, reviews  # noqa: F401  a fixture among them
-from toy import Toy
+
+from tests.support.serving import FINAL, Serving, until
+from tests.support.toy import Toy
 
 pytestmark = pytest.mark.slow
 

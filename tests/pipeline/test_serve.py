@@ -14,8 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import DEPLOYMENTS, Serving, gone, listening, refused, until, written
-from toy import HERE, Toy, copied
+
+from tests.support.serving import DEPLOYMENTS, Serving, gone, listening, refused, until, written
+from tests.support.toy import HERE, Toy, copied
 
 SECRET = "T0/B0/x9s3cret"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bad_input import ROWS, Workshop
 
 from epigram.core.files import sha256
 from epigram.evaluation.results import read
@@ -16,6 +15,7 @@ from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.serialization import load
 from epigram.text.encoded_dataset import View
+from tests.support.bad_input import ROWS, Workshop
 
 FOOD = ("饭店", "味道", "早餐", "菜单")
 SYSTEMS = {

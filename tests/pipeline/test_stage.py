@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from toy import HERE, Toy
 
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.dvc_output import PROGRESS
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Outcome, Runner
 from epigram.runner.prefect.status_table import Board
+from tests.support.toy import HERE, Toy
 
 LOG = logging.getLogger("test")
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 from test_command import gone, until
-from toy import Toy
 
 from epigram.core.errors import ParameterError
 from epigram.runner.prefect.sweep import Result, best, ranked, trials
 from epigram.runner.workspace.request import Request
 from tests.pipeline.test_real_pipeline import tree
-from tests.pipeline.toy import command_env
+from tests.support.toy import Toy, command_env
 
 
 def test_every_combination_is_a_run(tmp_path: Path) -> None:

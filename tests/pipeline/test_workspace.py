@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from dvc.repo import Repo
-from toy import Toy, copied
 
 from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_file, atomic_folder
@@ -19,6 +18,7 @@ from epigram.runner.dvc import graph
 from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Place
+from tests.support.toy import Toy, copied
 
 
 def opened(toy: Toy, **wanted: Any) -> Place:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from epigram.training.checkpoint import Checkpoints
-from tests.resume.runs import BATCHES, GRADIENT, KilledError, ended, trainer
+from tests.support.runs import BATCHES, GRADIENT, KilledError, ended, trainer
 
 # Where each one dies: at a batch of train, in the middle of a step, or at a batch of dev.
 CASES: dict[str, dict[str, int]] = {
@@ -41,7 +41,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name in GRADIENT:
         for case in CASES:
             killed(name, case, folder / name / case)
-    command = [sys.executable, "-m", "tests.resume.runs", str(folder)]
+    command = [sys.executable, "-m", "tests.support.runs", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

@@ -14,7 +14,7 @@ from epigram.core.errors import ParameterError, TryAgainError
 from epigram.training.checkpoint import finish, finished, kept
 from epigram.training.history import Progress
 from epigram.training.trainer import Trainer
-from tests.resume.runs import BATCHES, KilledError, ended, trainer
+from tests.support.runs import BATCHES, KilledError, ended, trainer
 
 BAD = 5  # the step, from 1, whose loss is no number
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epigram.models.batches import TextBatches
-from tests.scenarios.scripted import Dev, prepared, texts
+from tests.support.scripted import Dev, prepared, texts
 
 
 def of_lengths(lengths: list[int]) -> TextBatches:

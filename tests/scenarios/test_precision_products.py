@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from epigram.models import precision
 from epigram.models.precision import Precision, lowered, products
 from epigram.nn.layers.types import Tokens
-from tests.scenarios.scripted import Dev, prepared
+from tests.support.scripted import Dev, prepared
 
 CPU = torch.device("cpu")
 packs = pytest.mark.skipif(not precision.multiplies_bf16("cpu"), reason="this processor answers in float32")

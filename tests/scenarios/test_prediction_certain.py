@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from epigram.inference.predictor import Answer, Predictor
-from tests.pipeline.bad_input import Workshop
-from tests.scenarios.certain import (
+from tests.support.bad_input import Workshop
+from tests.support.certain import (
     LABELS,
     compare,
     evaluate,

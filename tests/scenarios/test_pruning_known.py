@@ -17,7 +17,7 @@ from epigram.pruning.probe import probe
 from epigram.pruning.tradeoff import record_of
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
-from tests.scenarios.layered import (
+from tests.support.layered import (
     CONTEXT,
     ONE_WRONG,
     OPPOSITE,

@@ -21,8 +21,8 @@ from epigram.models.batches import TextBatches
 from epigram.report.terminal import comparison_table
 from epigram.runner.prefect import markdown
 from epigram.text.encoded_dataset import View
-from tests.pipeline.bad_input import Workshop
-from tests.scenarios.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
+from tests.support.bad_input import Workshop
+from tests.support.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
 
 DEEP = {
     "view": "token",

@@ -13,7 +13,7 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
-from tests.unit.evaluation_samples import corpus, cost, system
+from tests.support.evaluation_samples import corpus, cost, system
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 TWO = Target(task="single", labels=["neg", "pos"])

@@ -14,8 +14,8 @@ import pytest
 
 from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
-from tests.pipeline.bad_input import Workshop
-from tests.scenarios.certain import (
+from tests.support.bad_input import Workshop
+from tests.support.certain import (
     LABELS,
     compare,
     evaluate,

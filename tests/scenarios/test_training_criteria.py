@@ -11,7 +11,7 @@ from torch import Tensor
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
-from tests.scenarios.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
+from tests.support.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
 # Right texts and right tokens of ten each. The token score of k right tokens is 2k / (k + 10).
 BOTH = [(9, 1), (2, 9), (8, 7), (0, 0)]

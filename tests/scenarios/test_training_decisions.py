@@ -6,7 +6,7 @@ import pytest
 
 from epigram.training.history import pace
 from epigram.training.trainer import DivergedError
-from tests.scenarios.scripted import Dev, Run, prepared, trained
+from tests.support.scripted import Dev, Run, prepared, trained
 
 WORSE = Dev(3)
 

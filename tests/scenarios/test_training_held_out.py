@@ -33,7 +33,7 @@ from epigram.text.pos_table import build, save
 from epigram.training import fit_linear_svm, fit_random_baseline, train_system
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.tuning import thresholds_of
-from tests.unit.text_samples import encoded_in
+from tests.support.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
 EPOCHS, PATIENCE = 6, 3

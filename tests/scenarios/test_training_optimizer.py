@@ -15,7 +15,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.optimizers import optimizer
 from epigram.training.step import descend
-from tests.scenarios.scripted import Dev, prepared
+from tests.support.scripted import Dev, prepared
 
 GRADIENTS = [1.0, -0.5, 2.0, 0.25]
 

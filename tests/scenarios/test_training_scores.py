@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted, dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
-from tests.scenarios.scripted import texts
+from tests.support.scripted import texts
 
 ONE = Predicted(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 0.0], [1.0, 0.0, 0.0]], np.float32), None)
 SEVERAL = Predicted(np.array([[1.0, -1.0], [2.0, 3.0], [-1.0, -2.0]], np.float32), None, multi=True)

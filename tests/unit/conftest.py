@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_samples import encoded_in
 
 from epigram.core.settings import PosTableSettings
 from epigram.text.pos_table import build, save
+from tests.support.text_samples import encoded_in
 
 
 @pytest.fixture(scope="session")

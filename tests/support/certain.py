@@ -1,0 +1,133 @@
+"""Corpora in which one word decides the label, so that the right answer to every text is known, and their stages.
+
+The labels stand in an order of their own, which is neither the alphabet's nor that of their first rows nor that of
+their frequencies: an answer whose names are taken in another order is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.support.bad_input import Workshop
+
+LABELS = ["money", "arts", "sport"]
+WORD = {"money": "coin", "arts": "canvas", "sport": "goal"}  # what makes a text one of its label
+ROUND = ["sport", "arts", "arts", "money", "arts", "sport", "arts"]  # arts 4, sport 2, money 1 of seven rows
+FILLERS = ["today", "again", "about", "some", "people", "under", "their", "city", "with", "many"]
+SIZES = {"train": 168, "dev": 21, "test": 42}
+SYSTEMS: dict[str, Any] = {
+    "textcnn": {
+        "view": "token",
+        "encoder": {"embedding": 16, "filters": 16, "dropout": 0.0},
+        "head": {"dropout": 0.0},
+        "train": {"epochs": 12, "learning_rate": 0.02, "batch_size": 16},
+    },
+    "bilstm_tagger": {
+        "view": "token",
+        "encoder": {"width": 16, "dropout": 0.0},
+        "head": {"dropout": 0.0},
+        "train": {"epochs": 8, "learning_rate": 0.03, "batch_size": 16},
+    },
+    "transformer": {
+        "view": "token",
+        "encoder": {"width": 16, "hidden": 16, "depth": 3, "heads": 2, "dropout": 0.0},
+        "head": {"dropout": 0.0, "pool": "max"},
+        "train": {"epochs": 15, "learning_rate": 0.01, "batch_size": 16},
+    },
+    "tfidf_svm": {"view": "token", "encoder": {"orders": [1]}},
+    "random": {"view": "token"},
+}
+
+
+def text_of(words: Iterable[str], draw: np.random.Generator) -> str:
+    """Five filler words with `words` among them."""
+    texts = [str(word) for word in draw.choice(FILLERS, 5)]
+    for word in words:
+        texts.insert(int(draw.integers(0, len(texts) + 1)), word)
+    return " ".join(texts)
+
+
+def one_label(split: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Texts with the word of their one label, which is marked."""
+    draw = np.random.default_rng(seed)
+    for n in range(SIZES[split]):
+        label = ROUND[n % len(ROUND)]
+        text = text_of([WORD[label]], draw)
+        yield {"text": text, "label": label, "split": split, "spans": [WORD[label]]}
+
+
+def several_labels(split: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Texts with the words of their one or two labels."""
+    draw = np.random.default_rng(seed)
+    for n in range(SIZES[split]):
+        labels = [["sport", "arts"], ["money"], ["sport"], ["arts", "money"]][n % 4]
+        yield {"text": text_of([WORD[label] for label in labels], draw), "label": labels, "split": split}
+
+
+def lines(rows: Any) -> str:
+    """The three splits of a corpus as JSON lines."""
+    found = [row for seed, split in enumerate(SIZES) for row in rows(split, seed)]
+    return "".join(json.dumps(row) + "\n" for row in found)
+
+
+def prepared(
+    shop: Workshop,
+    content: str,
+    systems: Sequence[str],
+    *,
+    spans: bool = False,
+    prune: dict[str, Any] | None = None,
+    **source: Any,
+) -> Workshop:
+    """`shop` after all stages before train; `source` is what data/sources says of the file besides its columns."""
+    chosen = {name: SYSTEMS[name] for name in systems}
+    shop.params(systems=chosen, views={"token": {"tokenizer": "token"}}, prune=prune or {})
+    read = {"reader": "jsonl", "split": "split", **({"spans": "spans"} if spans else {})}
+    shop.source(content, suffix="jsonl", language="en", read=read, **{"labels": LABELS, **source})
+    run_to_train(shop)
+    return shop
+
+
+def run_to_train(shop: Workshop) -> None:
+    """Run all stages before train, on the source `reviews` and the view `token`."""
+    run(
+        shop,
+        ("download", "data/sources/reviews.yaml", "data/raw"),
+        ("validate", "data/raw", "data/validated"),
+        ("pos_table", "data/validated", "data/pos"),
+        ("augment", "data/validated", "data/augmented"),
+        ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
+        ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),
+    )
+
+
+def train(shop: Workshop, name: str) -> None:
+    """Train the system `name`."""
+    run(shop, ("train", name, "data/encoded/token", "data/pretrained/token", f"data/models/{name}"))
+
+
+def prune(shop: Workshop, name: str) -> None:
+    """Prune the trained system `name`."""
+    run(shop, ("prune", name, "data/encoded/token", f"data/models/{name}", f"data/pruned/{name}"))
+
+
+def evaluate(shop: Workshop, name: str) -> None:
+    """Evaluate the pruned system `name`."""
+    pruned, out = f"data/pruned/{name}", f"data/evaluated/{name}"
+    run(shop, ("evaluate", name, "data/validated", "data/encoded/token", pruned, out))
+
+
+def compare(shop: Workshop) -> None:
+    """Compare the evaluated systems; the report is in `data/report`."""
+    run(shop, ("compare", "data/validated", "data/evaluated", "data/pruned", "data/report"))
+
+
+def run(shop: Workshop, *steps: tuple[str, ...]) -> None:
+    """Run stages, each by its name and arguments; none fails."""
+    for step in steps:
+        ended = shop.stage(*step)
+        assert ended.code == 0, ended.err or ended.out

@@ -1,0 +1,205 @@
+"""Small valid files of what models are made of: tokenizers, vectors, encoded views, tables, saved models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.support.mutations import blind, in_json
+from tests.support.seeds import Format, in_array, in_header, in_npz
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "好", "差", "店", "a", "##b"]
+
+
+def of_tokenizers(folder: Path) -> list[Format]:
+    from epigram.text.encoding import TextEncoder
+    from epigram.text.pretrained_tokenizers import read_checkpoint
+    from epigram.text.tokenizers import by_character, by_piece, by_word, load
+
+    def encode(at: Path) -> None:
+        encoder = TextEncoder(load(at / "tokenizer.json"))
+        texts = ["这店好ab", "", "[MASK] 差"]
+        assert encoder.encode(texts, 8).ids.tolist() == encoder.locate(texts, 8).ids.tolist()
+
+    formats = []
+    for make in (by_character, by_word, by_piece):
+        here = folder / make.__name__
+        here.mkdir()
+        make(WORDS).save(str(here / "tokenizer.json"))
+        formats.append(Format(f"tokenizer.json {make.__name__}", here, "tokenizer.json", encode, (blind, in_json)))
+    here = folder / "checkpoint"
+    here.mkdir()
+    (here / "vocab.txt").write_text("\n".join(WORDS))
+    (here / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 512}')
+    (here / "config.json").write_text('{"max_position_embeddings": 512, "model_type": "bert"}')
+
+    def checkpoint(at: Path) -> None:
+        assert read_checkpoint(str(at)).tokenizer.encode("好").ids
+
+    mutations = {"vocab.txt": (blind,), "tokenizer_config.json": (blind, in_json), "config.json": (blind, in_json)}
+    return formats + [Format(f"checkpoint {name}", here, name, checkpoint, how) for name, how in mutations.items()]
+
+
+def of_vectors(folder: Path) -> list[Format]:
+    from safetensors.numpy import save_file
+
+    from epigram.text.vectors import coverage, read_vectors
+
+    here = folder / "vectors"
+    here.mkdir()
+    table = np.linspace(-1, 1, 3 * len(WORDS), dtype=np.float32).reshape(-1, 3)
+    lines = [" ".join([word, *map(str, row)]) for word, row in zip(WORDS, table.tolist(), strict=True)]
+    (here / "x.vec").write_text("\n".join([f"{len(WORDS)} 3", *lines]))
+    (here / "x.txt").write_text("\n".join(lines))
+    np.savez(here / "x.npz", vectors=table, words=np.array(WORDS))
+    save_file({"vectors": table}, here / "x.safetensors", {"words": json.dumps(WORDS)})
+    (here / "beside").mkdir()
+    save_file({"vectors": table}, here / "beside" / "x.safetensors")
+    (here / "beside" / "x.json").write_text(json.dumps(WORDS))
+
+    def read(name: str) -> Any:
+        def vectors(at: Path) -> None:
+            assert coverage(read_vectors(at / name, WORDS), np.arange(len(WORDS)))["width"] >= 1
+
+        return vectors
+
+    kinds = {"x.vec": (blind,), "x.txt": (blind,), "x.npz": (blind, in_npz), "x.safetensors": (blind, in_header)}
+    beside = Format("words beside vectors", here / "beside", "x.json", read("x.safetensors"), (blind, in_json))
+    return [
+        *(Format(name.replace("x.", "vectors ."), here, name, read(name), how) for name, how in kinds.items()),
+        beside,
+    ]
+
+
+def table_and_view(folder: Path) -> tuple[Path, Path]:
+    """A part-of-speech table, and a spelled view with token labels that was encoded with it."""
+    from epigram.core.settings import PosTableSettings, View
+    from epigram.text.pos_table import PosTable, build, save
+    from tests.support.text_samples import encoded_in
+
+    pos, here = folder / "pos", folder / "encoded"
+    pos.mkdir()
+    table = build(PosTableSettings())
+    save(PosTable(table.frame.head(50), table.settings), pos, {})
+    rows = [("好 店", "pos", ["好", "店"], ["O", "X"]), ("差 店", "neg", ["差", "店"], ["O", "O"])]
+    splits = dict.fromkeys(("train", "dev", "test"), rows)
+    encoded_in(here, pos, splits, "en", View(characters=True, prompt=True), token_labels=("O", "X"))
+    return pos, here
+
+
+def of_stages(folder: Path) -> list[Format]:
+    from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+    from epigram.text import pos_table
+    from epigram.text.encoded_dataset import View
+    from epigram.text.prompts import read_prompt
+    from epigram.text.validated_corpus import SPLITS, Corpus
+
+    pos, encoded = table_and_view(folder)
+
+    def view(at: Path) -> None:
+        read = View.load(at)
+        context_of(read, 30)
+        frame = frame_of(read, 30)
+        for split in SPLITS:
+            batches_of(read, split, frame).gather(np.arange(2))
+
+    def table(at: Path) -> None:
+        weights = pos_table.weights_for(WORDS, pos_table.load(at), "zh")
+        assert ((weights >= 0) & (weights <= 1)).all()
+
+    def corpus(at: Path) -> None:
+        read = Corpus.read(at)
+        for split in SPLITS:
+            for batch in read.batches(split, "row", "text", "label", "tokens", "token_labels"):
+                read.label_ids(batch["label"], read.labels)
+        assert len(read.sample("train", 1, 10)) <= 1
+
+    arrays = ["ids", "offsets", "labels", "rows", "token_labels", "words", "spelling", "characters"]
+    return [
+        Format("pos about.json", pos, "about.json", table, (blind, in_json)),
+        Format("pos table.parquet", pos, "table.parquet", table),
+        Format("corpus.json", encoded / "validated", "corpus.json", corpus, (blind, in_json)),
+        Format("validated parquet", encoded / "validated", "train.parquet", corpus),
+        Format("prompt.json", encoded / "augmented", "prompt.json", read_prompt, (in_json, blind)),
+        Format("view.json", encoded / "out", "view.json", view, (blind, in_json)),
+        *(Format(f"view {name}.npy", encoded / "out", f"train.{name}.npy", view, (in_array, blind)) for name in arrays),
+        Format("view pos_weight.npy", encoded / "out", "pos_weight.npy", view, (in_array, blind)),
+    ]
+
+
+def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> None:
+    """A model of three kinds of weights with labels of words, as training saves one."""
+    import torch
+
+    from epigram.models.recipe import Recipe
+    from epigram.models.serialization import TextTemplate, save
+    from epigram.nn.layers.types import DataSpec
+    from epigram.text.tokenizers import by_character
+
+    tokenizer = folder.parent / "model-tokenizer.json"
+    by_character(WORDS).save(str(tokenizer))
+    recipe = Recipe(
+        name="cnn",
+        about="",
+        paper="",
+        view="",
+        encoder={"kind": "convolution", "filters": 4, "embedding": 4, "sizes": [2]},
+    )
+    frame = TextTemplate(
+        language="zh", max_length=12, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=4, vocabulary=len(WORDS)
+    )
+    context = DataSpec(vocabulary=len(WORDS), classes=2, max_length=12, pos_weight=torch.ones(len(WORDS)))
+    model = recipe.build(context)
+    save(
+        folder, model, recipe=recipe, frame=frame, labels=["bad", "good"], tokenizer=tokenizer, facts={"seed": 0},
+        history=history,
+    )  # fmt: skip
+
+
+def sealed(folder: Path) -> None:
+    """Write the checksums of the files as they stand, as who made a hostile folder would."""
+    from epigram.core.files import sha256
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sha256"] = {name: sha256(folder / name) for name in manifest["sha256"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def answer(folder: Path) -> None:
+    """Let the model of `folder` answer."""
+    from epigram.inference.predictor import Predictor
+
+    for one in Predictor(folder).answer(["这店好", "", "差" * 40]):
+        assert one.label in one.probabilities
+
+
+def of_models(folder: Path) -> list[Format]:
+    here = folder / "model"
+    saved_model(here)
+    kinds = {
+        "config.json": (in_json, blind),
+        "labels.json": (in_json, blind),
+        "tokenizer.json": (in_json, blind),
+        "model.safetensors": (in_header, blind),
+    }
+    return [
+        *(Format(f"model {name}", here, name, answer, how, sealed) for name, how in kinds.items()),
+        *(Format(f"model {name}, old checksum", here, name, answer, how) for name, how in kinds.items()),
+        Format("model manifest.json", here, "manifest.json", answer, (in_json, blind)),
+    ]
+
+
+def of_graphs(folder: Path) -> list[Format]:
+    """A model's graph. No two exports give the same bytes, so that a case here cannot be had again by its number."""
+    from epigram.inference.export import export
+
+    here = folder / "graph"
+    saved_model(folder / "graphed")
+    export(folder / "graphed", here)
+    return [
+        Format("model.onnx", here, "model.onnx", answer, (blind,), sealed),
+        Format("model.onnx, old checksum", here, "model.onnx", answer),
+    ]

@@ -1,0 +1,68 @@
+"""Small valid files of what stages hand on to each other: evaluations, prunings, summaries, pretrained encoders."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tests.support.model_seeds import WORDS
+from tests.support.mutations import blind, in_json
+from tests.support.seeds import Format, in_header
+
+
+def of_results(folder: Path) -> list[Format]:
+    from epigram.core.files import write_json
+    from epigram.evaluation.comparison import compare
+    from epigram.evaluation.results import read, write
+    from epigram.evaluation.summary import Corpus, read_summary, write_summary
+    from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning, read_pruning
+    from tests.support.evaluation_samples import system
+
+    sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])
+    corpus = Corpus(name="toy", language="zh", task="single", labels=["neg", "pos"], rows={}, notes=[])
+    here = folder / "evaluated"
+    write(here, system("toy", [{1}], [{2, 4}], rows=12, labelled=True, words_wrong=[{5}]))
+    write_summary(folder / "summary" / "summary.json", compare(corpus, [sound], 0.05))
+
+    point = Point(depth=1, classifier_score=0.5, parameters=10, flops=10)
+    pruning = SeedPruning(seed=0, layered=True, reason="cut", accepted=True, depth_full=2, depth=1, tradeoff=[point])
+    write_json(folder / "pruned" / "pruning.json", asdict(Pruning(seeds=[pruning])))
+
+    both = (in_json, blind)
+
+    def compared(at: Path) -> None:
+        compare(corpus, [sound, read(at)], 0.05)
+
+    return [
+        Format("metrics.json", here, "metrics.json", compared, both),
+        Format("predictions.safetensors", here, "predictions.safetensors", compared, (in_header, blind)),
+        Format("summary.json", folder / "summary", "summary.json", lambda at: read_summary(at / "summary.json"), both),
+        Format("pruning.json", folder / "pruned", "pruning.json", lambda at: read_pruning(at / "pruning.json"), both),
+    ]
+
+
+def of_pretrained(folder: Path) -> list[Format]:
+    from epigram.models.registry import RECIPES
+    from epigram.nn.encoders.pretrained import PretrainedConfig
+    from epigram.nn.layers.types import DataSpec
+    from epigram.nn.pretrained.warm_start import found, write
+    from epigram.text.tokenizers import by_character
+
+    folder.mkdir(exist_ok=True)
+    tokenizer, here = folder / "vocabulary.json", folder / "pretrained"
+    by_character(WORDS).save(str(tokenizer))
+    context = DataSpec(vocabulary=len(WORDS), classes=2, max_length=12)
+    here.mkdir()
+    encoder = PretrainedConfig(small={"width": 8, "depth": 1, "heads": 2, "hidden": 8}).build(context)
+    write(here, encoder, tokenizer, {"steps": 1})
+
+    def started(at: Path) -> None:
+        if there := found(at, tokenizer):
+            RECIPES["bert"].build(replace(context, pretrained=there), "toy")
+
+    kinds = {
+        "about.json": (in_json, blind),
+        "encoder.json": (in_json, blind),
+        "encoder.safetensors": (in_header, blind),
+    }
+    return [Format(f"pretrained {name}", here, name, started, how) for name, how in kinds.items()]

@@ -1,0 +1,99 @@
+"""Small trainings of every system, killed at any moment, and taken up again.
+
+python -m tests.support.runs FOLDER   takes up what lies in FOLDER/SYSTEM/CASE and prints how each ended
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from epigram.models.batches import Rows, TextBatches
+from epigram.models.registry import RECIPES
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.config import TrainingConfig
+from epigram.training.trainer import Trainer
+from tests.support.small_systems import build, recipe_of, texts_of
+
+GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.fitting == "gradient")
+BATCHES = 4  # an epoch
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+class Fatal(TextBatches):
+    """Texts at whose batch number `last`, from 0, the process dies."""
+
+    last = -1
+
+    def gather(self, rows: Rows) -> Any:
+        """The batch, or death."""
+        if self.last == 0:
+            raise KilledError
+        self.last -= 1
+        return super().gather(rows)
+
+
+class Always(Checkpoints):
+    """A checkpoint after every step, on the disk before the next."""
+
+    @property
+    def due(self) -> bool:
+        """Yes."""
+        return True
+
+
+def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, device: str = "cpu", **dies: int) -> Trainer:
+    """Two epochs of 32 texts with two evaluations each, in float32, with the recipe's optimizer and schedule.
+
+    `train` and `dev` say at which batch of which texts the process dies.
+    """
+    recipe = recipe_of(name)
+    own = {key: value for key, value in RECIPES[name].train.items() if key in {"optimizer", "schedule", "stop_on"}}
+    config = TrainingConfig(
+        epochs=2,
+        batch_size=32 // BATCHES,
+        evaluations=2,
+        patience=9,
+        clip=1.0,
+        rollbacks=rollbacks,
+        precision="fp32",
+        **own,
+    )
+    texts = {part: texts_of(recipe, seed=seed, device=device) for seed, part in enumerate(("train", "dev"))}
+    for part, batch in dies.items():
+        texts[part].__class__ = Fatal
+        texts[part].last = batch  # type: ignore[attr-defined]
+    checkpoints = Always(folder) if folder else None
+    return Trainer(build(recipe).to(device), texts["train"], texts["dev"], config, seed=3, checkpoints=checkpoints)
+
+
+def ended(made: Trainer) -> dict[str, Any]:
+    """Run to the end: a digest of the weights to the last bit, the history, and the step that it began with."""
+    record = made.run()
+    digest = hashlib.sha256()
+    for key, value in made.model.state_dict().items():
+        digest.update(key.encode() + np.ascontiguousarray(value.numpy()).tobytes())
+    for index, moment in sorted(made.optimizer.state_dict()["state"].items()):
+        for key, value in sorted(moment.items()):
+            digest.update(f"{index} {key}".encode() + np.ascontiguousarray(value.numpy()).tobytes())
+    return {"digest": digest.hexdigest(), "history": record.history, "epoch": record.epoch, "first": made.first}
+
+
+def main(folder: Path) -> None:
+    """Take up every training of `folder`."""
+    torch.set_num_threads(1)
+    found = sorted(path for path in folder.glob("*/*") if path.is_dir())
+    print(json.dumps({f"{path.parent.name}/{path.name}": ended(trainer(path.parent.name, path)) for path in found}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

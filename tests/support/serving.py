@@ -1,0 +1,172 @@
+"""A served toy repository, and an address that hears its notices."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.support.toy import Toy
+
+QUICK = {
+    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2",
+    "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "00:00:01",
+}
+
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+DEPLOYMENTS = """\
+name: toy
+pull: []
+definitions:
+  alone: &alone {limit: 1, collision_strategy: CANCEL_NEW}
+deployments:
+  - name: pipeline
+    entrypoint: flows.dag.pipeline
+    parameters: {request: {root: "{{ $PWD }}", revision: HEAD}}
+    schedules: [{interval: 10}]
+    concurrency_limit: *alone
+    work_pool: {name: epigram}
+  - name: refresh
+    entrypoint: flows.refresh_pos.refresh_pos
+    parameters: {root: "{{ $PWD }}", stage: gather}
+    concurrency_limit: *alone
+    work_pool: {name: epigram}
+"""
+
+
+def until(true: Callable[[], Any], seconds: float = 120.0, otherwise: Callable[[], Any] = str) -> Any:
+    """Wait for a condition and return its value; fail with what `otherwise` returns if it stays false."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, f"the condition stayed false for {seconds:g} s: {otherwise()}"
+        time.sleep(0.2)
+    return found
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+class Serving:
+    """`flows.serve` at work in a toy repository."""
+
+    def __init__(self, toy: Toy, **environment: str) -> None:
+        self.toy = toy
+        self.env = toy.env | QUICK | environment
+        self.command = toy.command("--port", "0", module="flows.serve", env=self.env)
+        assert self.command.stdout is not None
+        line = self.command.stdout.readline()
+        assert line.startswith("dashboard: http://127.0.0.1:"), self.command.communicate(timeout=60)[1]
+        self.url = line.split()[1]
+        assert self.command.stdout.readline().startswith("scheduled: "), self.command.communicate(timeout=60)[1]
+
+    def ask(self, path: str, **content: Any) -> Any:
+        """What the server's API answers to a POST; SQLite may be busy for a moment."""
+        for _ in range(10):
+            answer = httpx.post(f"{self.url}/api/{path}", json=content, timeout=60)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(1)
+        return answer.raise_for_status().json() if answer.content else None
+
+    def start(self, flow: str, name: str, **state: Any) -> str:
+        """Start a deployment's run, now where `state` says nothing else; its id."""
+        path = f"deployments/{self._id(flow, name)}/create_flow_run"
+        return str(self.ask(path, state={"type": "SCHEDULED", **state})["id"])
+
+    def settle(self) -> None:
+        """Switch the schedule off, which would work where other runs want to, and let what runs end."""
+        self.ask(f"deployments/{self._id('pipeline', 'pipeline')}/pause_deployment")
+        until(lambda: all(run["state_type"] in FINAL for run in self.runs()))
+
+    def _id(self, flow: str, name: str) -> str:
+        answer = httpx.get(f"{self.url}/api/deployments/name/{flow}/{name}", timeout=60)
+        return str(answer.raise_for_status().json()["id"])
+
+    def runs(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The flow runs whose fields have these values, the oldest first."""
+        found = self.ask("flow_runs/filter", sort="EXPECTED_START_TIME_ASC")
+        return [run for run in found if all(run[key] == value for key, value in wanted.items())]
+
+    def until_child(self) -> None:
+        """Wait until a stage has started its child process."""
+        states = ("name", "state_name", "state")
+        until((self.toy.told / "child").exists, 240, lambda: [[run[key] for key in states] for run in self.runs()])
+
+    def heartbeats(self, run: str) -> int:
+        """How many of the run the server has heard."""
+        wanted = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
+        return int(self.ask("events/filter", filter=wanted)["total"])
+
+    def ended(self, run: str) -> dict[str, Any]:
+        """The final state of a run, when it has come."""
+        return dict(until(lambda: [each for each in self.runs(id=run) if each["state_type"] in FINAL])[0]["state"])
+
+    def family(self) -> list[psutil.Process]:
+        """The process that serves and everything under it."""
+        serves = psutil.Process(self.command.pid)
+        return [serves, *serves.children(recursive=True)]
+
+    def engine(self) -> psutil.Process:
+        """The process of the flow run that is at work."""
+        return next(each for each in self.family() if each.cmdline()[-2:] == ["-m", "prefect.engine"])
+
+    def stop(self) -> subprocess.CompletedProcess[str]:
+        """As `make stop` does it, from another process."""
+        other = self.toy.command("--stop", module="flows.serve", env=self.env)
+        output, errors = other.communicate(timeout=120)
+        return subprocess.CompletedProcess(other.args, other.returncode, output, errors)
+
+    def kill(self) -> list[psutil.Process]:
+        """End it by SIGKILL; the processes that were there."""
+        if self.command.poll() is not None:
+            return []
+        family = self.family()
+        self.command.send_signal(signal.SIGKILL)
+        self.command.communicate(timeout=60)
+        return family
+
+
+def refused(toy: Toy, **environment: str) -> tuple[int, str]:
+    """The exit code and the error of a service that does not come up."""
+    command = toy.command(module="flows.serve", env=toy.env | environment)
+    errors = command.communicate(timeout=120)[1]
+    return command.returncode, errors
+
+
+def written(toy: Toy, *secrets: str) -> list[Path]:
+    """The files of the repository, its Prefect home and what was told that hold one of `secrets`."""
+    files = [file for root in (toy.root, toy.told) for file in root.rglob("*") if file.is_file()]
+    return [file for file in files if any(secret.encode() in file.read_bytes() for secret in secrets)]
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An address on this machine, and what was posted to it."""
+    heard: list[dict[str, Any]] = []
+
+    class Ear(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            heard.append({"path": self.path, **body})
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ear) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", heard
+        server.shutdown()

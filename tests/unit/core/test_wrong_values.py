@@ -1,0 +1,224 @@
+"""Numbers, paths and addresses that no program can use: a clear line each, and never an internal error."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tokenizers import Tokenizer
+from typer.testing import CliRunner
+
+from epigram.core.config_types import is_web_address
+from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
+from epigram.core.settings import load
+from epigram.data.sources.add import _labels
+from epigram.data.sources.fetch import _places
+from epigram.data.sources.source import File, read_source
+from epigram.data.validation.validate import _sorted_labels
+from epigram.runner.prefect import ray_address
+from epigram.runner.service import database, webhook_relay
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
+from epigram.text.encoding import TextEncoder
+from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.text.tokenizers import load as load_tokenizer
+from flows import pipeline, serve
+
+ROOT = Path(__file__).parents[3]
+LARGEST = 2**32 - 1
+NOT_WEB = [
+    "http://[::1",
+    "http://host:99999",
+    "http://host:port",
+    "https://",
+    "http://:80",
+    "ftp://host",
+    "//host",
+    "x",
+]
+
+
+def one_line(raised: pytest.ExceptionInfo[Exception]) -> str:
+    said = str(raised.value)
+    assert "\n" not in said and len(said) < 300
+    return said
+
+
+@pytest.mark.parametrize("text", ["٣", "９", "²", "9" * 5_000, "9" * 11, "-1", "1.5", "0x1", "1_000", "1 2"])
+def test_what_is_no_seed_is_refused(text: str) -> None:
+    with pytest.raises(
+        ParameterError, match=r"--seeds had .*: whole numbers with commas between are allowed"
+    ) as raised:
+        pipeline.number("--seeds", text)
+    one_line(raised)
+    assert pipeline.number("--seeds", "007") == 7
+
+
+@pytest.mark.parametrize("key", ["seeds", "validate.split_seed", "views.token.pretrain.seed"])
+@pytest.mark.parametrize("seed", [LARGEST + 1, 10**30, -1, "٣"])
+def test_a_seed_that_no_generator_takes_is_refused_before_anything_runs(key: str, seed: Any, tmp_path: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["views"]["token"] = {"tokenizer": "token", "pretrain": {}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    for value, fits in ((LARGEST, True), (seed, False)):
+        request = Request(root=tmp_path, changes={key: [value] if key == "seeds" else value})
+        copy = tmp_path / "changed.yaml"
+        copy.write_text((tmp_path / "params.yaml").read_text())
+        overrides.write(copy, request)
+        if fits:
+            load(copy)
+            continue
+        with pytest.raises(ParameterError, match=rf"params\.yaml: {key}"):
+            load(copy)
+
+
+def test_the_largest_seed_is_one_that_torch_and_numpy_take() -> None:
+    import numpy as np
+    import torch
+
+    torch.manual_seed(LARGEST)
+    np.random.RandomState(LARGEST)
+    with pytest.raises(ValueError, match="Seed must be"):
+        np.random.RandomState(LARGEST + 1)
+
+
+def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
+    import polars as pl
+
+    from epigram.data.validation.row_index import Values
+
+    many = "9" * 5_000
+    found = Values(4)
+    found.add(0, pl.Series(["10", many, "b", "2"]))
+    assert _sorted_labels(found) == [many, "b", "2", "10"]
+    frame = pl.DataFrame({"label": ["10", many, "b", "2"] * 20})
+    assert _labels(frame, "label", Path("x.csv")) == ["2", "10", many, "b"]
+
+
+@pytest.mark.parametrize(
+    "place", ["host:99999", "host:0", "host:٣", f"host:{'9' * 5_000}", ":80", "host", "x" * 70 + ".y:1"]
+)
+def test_a_ray_address_without_a_port_that_there_is_is_refused(place: str) -> None:
+    with pytest.raises(ParameterError, match="--ray was") as raised:
+        ray_address.knock(place)
+    one_line(raised)
+
+
+def test_a_ray_address_where_nobody_answers_is_tried_again() -> None:
+    with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
+        ray_address.knock("127.0.0.1:1")
+
+
+@pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
+def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve.service, "serve", lambda *_: pytest.fail("it was served"))
+    monkeypatch.setattr(serve.served, "claim", lambda: pytest.fail("it was claimed"))
+    done = CliRunner().invoke(serve.app, ["--port", port])
+    assert done.exit_code == 2  # which `started` makes 64
+    assert "Invalid value for '--port'" in done.output
+
+
+@pytest.mark.parametrize("text", NOT_WEB)
+def test_what_is_no_web_address_is_refused_everywhere(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not is_web_address(text)
+    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), webhook_relay.door(text):
+        pass
+    monkeypatch.setenv("EPIGRAM_MIRROR", text)
+    with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
+        list(_places(File(path="a.csv", mirror="a.csv")))
+    source = {"name": "toy", "about": "", "language": "en", "task": "single", "licence": "", "read": {"reader": "csv"}}
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump({**source, "files": [{"path": "a.csv", "url": text}]}))
+    with pytest.raises(ParameterError, match=r"toy\.yaml: files\.0\.url was") as raised:
+        read_source(tmp_path / "toy.yaml")
+    one_line(raised)
+
+
+@pytest.mark.parametrize("text", ["http://[::1]:80/a", "https://host/a?b", "http://u:p@host:65535"])
+def test_web_addresses_are_taken(text: str) -> None:
+    assert is_web_address(text)
+
+
+@pytest.mark.parametrize("value", ['"a\\0b"', '{a: "\\0"}', '["x\\x00"]', '{"k\\0": 1}'])
+def test_a_nul_character_in_a_setting_is_refused(value: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="is not a YAML value"):
+        pipeline.change(f"retrain.incoming={value}")
+    (tmp_path / "params.yaml").write_text(f"dataset: {value}\n")
+    with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: .* has a NUL character"):
+        load(tmp_path / "params.yaml")
+
+
+def test_a_nul_character_in_a_path_is_the_user_s_error() -> None:
+    with pytest.raises(ValueError, match="embedded null") as raised:
+        Path("a\0b").read_bytes()
+    assert exit_code(raised.value) == 64
+    assert message(raised.value) == "a path or a name has a NUL character: remove it"
+    assert exit_code(ValueError("another")) == 70
+
+
+SERVER = "postgresql+asyncpg://me:s3cret@127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (":1/db?foo=1", r"\(127\.0\.0\.1, db, options foo\): an option is unknown"),
+        (":1/db?ssl=maybe&a=s3cret", "options a, ssl"),
+        (":1/db?prepared_statement_cache_size=s3cret", "options prepared_statement_cache_size"),
+        (":1/db?plugin=none", "options plugin"),
+        (":99999/db", "the port has a value that is not allowed"),
+        (":port/db", "DATABASE is no address"),
+    ],
+)
+def test_an_address_of_a_database_that_cannot_be_used_is_refused_without_its_secrets(rest: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said) as raised:
+        database.checked(f"{SERVER}{rest}")
+    assert "s3cret" not in one_line(raised)
+
+
+def tokenizer(**parts: Any) -> Tokenizer:
+    return Tokenizer.from_str(json.dumps({**json.loads(by_word([*SPECIALS, "a"]).to_str()), **parts}))
+
+
+@pytest.mark.parametrize("charsmap", [b"", b"\0\0\0\0abc", b"\4\0\0\0abcd", b"\0\1\0\0" + b"\xff" * 256])
+def test_a_character_map_that_makes_the_library_panic_is_a_damaged_tokenizer(
+    charsmap: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(by_word([*SPECIALS, "a"]).to_str())
+    whole["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
+    with pytest.raises(
+        DataError, match=r"tokenizer\.json is not a tokenizer \((Precompiled|index out of bounds)"
+    ) as raised:
+        load_tokenizer(tmp_path / "tokenizer.json")
+    one_line(raised)
+    capfd.readouterr()  # Rust's own words about the panic
+
+
+def test_an_expression_that_takes_too_long_on_a_text_is_a_damaged_tokenizer(capfd: pytest.CaptureFixture[str]) -> None:
+    split = {"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}
+    encoder = TextEncoder(tokenizer(pre_tokenizer=split))
+    assert encoder.encode(["a"], 9).ids.tolist() == [len(SPECIALS)]
+    for read in (encoder.encode, encoder.locate):
+        with pytest.raises(DataError, match=r"the tokenizer fails on a text \(.*retry-limit.*\): its tokenizer\.json"):
+            read(["a" * 60 + "b"], 9)
+    capfd.readouterr()
+
+
+def test_a_model_without_its_unknown_token_is_a_damaged_tokenizer() -> None:
+    model = {"type": "WordLevel", "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2}, "unk_token": "[NONE]"}
+    encoder = TextEncoder(tokenizer(model=model, added_tokens=[]))
+    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+        encoder.encode(["b"], 9)
+
+
+def test_faults_that_are_no_tokenizer_s_pass() -> None:
+    encoder = TextEncoder(by_word([*SPECIALS, "a"]))
+    words: Any = [1]
+    with pytest.raises(TypeError):
+        encoder.encode(words, 9)

@@ -1,0 +1,201 @@
+"""A download is one version of a file, in size and rate as they may be, from a network that was named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from epigram.core.errors import DataError, SourceUnavailableError
+from epigram.core.settings import DownloadSettings
+from epigram.data.sources import access
+from epigram.data.sources.http import download
+from epigram.data.sources.partial_download import part_of, validator_of
+from tests.support.file_server import Server, serving
+
+OLD, NEW = b"old row\n" * 500, b"new row\n" * 500
+ETAGS = {"ETag": '"1"'}, {"ETag": '"2"'}
+DATES = (
+    {"Last-Modified": "Wed, 01 Jan 2025 00:00:00 GMT"},
+    {"Last-Modified": "Thu, 02 Jan 2025 00:00:00 GMT"},
+)
+WEAK = {"ETag": 'W/"1"', **DATES[0]}, {"ETag": 'W/"1"', **DATES[0]}
+FUTURE = ({"Last-Modified": "Fri, 01 Jan 2100 00:00:00 GMT"},) * 2
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def settings(*, tries: int = 1, timeout: float = 5.0, min_rate: int = 0) -> DownloadSettings:
+    return DownloadSettings(tries=tries, timeout=timeout, min_rate=min_rate)
+
+
+def broken_off(server: Server, target: Path, headers: dict[str, str]) -> None:
+    """A first run gets half of the old file."""
+    server.files["a"], server.headers["a"], server.troubles["a"] = OLD, headers, ["cut"]
+    with pytest.raises(SourceUnavailableError):
+        download(server.address("a"), target, settings())
+    assert part_of(target).read_bytes() == OLD[: len(OLD) // 2]
+
+
+@pytest.mark.parametrize("headers", [ETAGS, DATES])
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_file_that_changed_is_not_continued(
+    server: Server, tmp_path: Path, headers: tuple[dict[str, str], dict[str, str]], checked: bool
+) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, headers[0])
+    server.files["a"], server.headers["a"] = NEW, headers[1]
+    download(server.address("a"), target, settings(), checked=checked)
+    assert target.read_bytes() == NEW
+    assert server.conditions == [None, *headers[0].values()]
+
+
+@pytest.mark.parametrize("headers", [ETAGS, DATES])
+def test_a_file_that_did_not_change_is_continued(
+    server: Server, tmp_path: Path, headers: tuple[dict[str, str], dict[str, str]]
+) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, headers[0])
+    download(server.address("a"), target, settings())
+    assert target.read_bytes() == OLD
+    assert server.asked[-1] == ("a", f"bytes={len(OLD) // 2}-")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("headers", [({}, {}), WEAK, FUTURE, ({"ETag": "\xe9"}, {"ETag": "\xe9"})])
+def test_without_a_validator_a_file_is_fetched_anew(
+    server: Server, tmp_path: Path, headers: tuple[dict[str, str], dict[str, str]]
+) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, headers[0])
+    server.files["a"], server.headers["a"] = NEW, headers[1]
+    download(server.address("a"), target, settings())
+    assert target.read_bytes() == NEW
+    assert server.asked[-1] == ("a", None)
+
+
+def test_a_file_with_a_checksum_is_continued_without_a_validator(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, {})
+    download(server.address("a"), target, settings(), checked=True)
+    assert target.read_bytes() == OLD
+    assert server.asked[-1] == ("a", f"bytes={len(OLD) // 2}-")
+
+
+@pytest.mark.parametrize("trouble", ["ignore If-Range", "unasked range"])
+def test_a_server_that_sends_a_wrong_part_is_noticed(server: Server, tmp_path: Path, trouble: str) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, ETAGS[0] if trouble == "ignore If-Range" else {})
+    server.files["a"], server.headers["a"], server.troubles["a"] = NEW, ETAGS[1], [trouble]
+    download(server.address("a"), target, settings(tries=2), pause=0.01)
+    assert target.read_bytes() == NEW
+
+
+def test_a_damaged_validator_is_none(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    broken_off(server, target, ETAGS[0])
+    validator_of(part_of(target)).write_bytes(b'"1"\n\xff\x00')
+    server.files["a"] = NEW
+    download(server.address("a"), target, settings())
+    assert target.read_bytes() == NEW
+    assert server.asked[-1] == ("a", None)
+
+
+@pytest.mark.parametrize("trouble", ["none", "no length"])
+def test_a_file_above_its_size_is_refused(server: Server, tmp_path: Path, trouble: str) -> None:
+    server.files["a"], server.troubles["a"] = OLD, [trouble] * 2
+    with pytest.raises(DataError, match=r"/a is larger than 3,999 bytes: .* set max_bytes"):
+        download(server.address("a"), tmp_path / "a", settings(), max_bytes=len(OLD) - 1)
+    assert list(tmp_path.iterdir()) == []
+    download(server.address("a"), tmp_path / "a", settings(), max_bytes=len(OLD))
+    assert (tmp_path / "a").read_bytes() == OLD
+
+
+def test_a_server_below_the_lowest_rate_is_given_up(server: Server, tmp_path: Path) -> None:
+    """Half of the file at once, then 500 bytes a second: the first window is fast enough, the second is not."""
+    server.files["a"], server.troubles["a"] = OLD, ["drip", "drip"]
+    start = time.monotonic()
+    with pytest.raises(SourceUnavailableError, match="it sends fewer than 2,000 bytes a second"):
+        download(server.address("a"), tmp_path / "a", settings(timeout=0.2, min_rate=2_000))
+    assert time.monotonic() - start < 2
+    server.troubles["a"] = ["drip"]
+    server.files["a"] = OLD[:800]
+    download(server.address("a"), tmp_path / "b", settings(timeout=0.2, min_rate=100))
+    assert (tmp_path / "b").read_bytes() == OLD[:800]
+
+
+@pytest.fixture
+def public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the checks, localhost is a public host and other names are what they are."""
+    known = access._resolved
+    monkeypatch.setattr(access, "_resolved", lambda host: {"93.184.216.34"} if host == "localhost" else known(host))
+
+
+@pytest.mark.usefixtures("public")
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0"])
+def test_a_redirect_to_this_machine_is_refused(server: Server, tmp_path: Path, host: str) -> None:
+    server.files["secret"] = b"of a service that listens on loopback only"
+    server.redirects |= {"a": server.address("b", "localhost"), "b": server.address("secret?token=x9", host)}
+    with pytest.raises(SourceUnavailableError, match="redirects to the private address") as caught:
+        download(server.address("a", "localhost"), tmp_path / "a", settings())
+    assert "x9" not in str(caught.value)
+    assert [path for path, _ in server.asked] == ["a", "b"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_redirect_from_a_private_network_to_this_machine_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_resolved", lambda host: {"10.0.0.5" if host == "localhost" else host})
+    server.files["b"], server.redirects["a"] = OLD, server.address("b")
+    with pytest.raises(SourceUnavailableError, match="redirects to the private address"):
+        download(server.address("a", "localhost"), tmp_path / "a", settings())
+
+
+@pytest.mark.usefixtures("public")
+def test_a_redirect_to_a_public_address_is_followed(server: Server, tmp_path: Path) -> None:
+    server.files["b"], server.redirects["a"] = OLD, server.address("b", "localhost")
+    download(server.address("a", "localhost"), tmp_path / "a", settings())
+    assert (tmp_path / "a").read_bytes() == OLD
+
+
+def test_an_address_that_is_named_may_be_of_this_machine(server: Server, tmp_path: Path) -> None:
+    server.files["b"], server.redirects["a"] = OLD, server.address("b")
+    download(server.address("a"), tmp_path / "a", settings())
+    assert (tmp_path / "a").read_bytes() == OLD
+
+
+def test_redirects_end(server: Server, tmp_path: Path) -> None:
+    server.redirects["a"] = server.address("a")
+    with pytest.raises(SourceUnavailableError, match="more than 10 redirects"):
+        download(server.address("a"), tmp_path / "a", settings())
+    assert len(server.asked) == 10
+
+
+@pytest.mark.parametrize(
+    ("host", "zone"),
+    [
+        ("93.184.216.34", 0),
+        ("2606:2800:220:1::1", 0),
+        ("10.1.2.3", 1),
+        ("192.168.1.1", 1),
+        ("fd00::1", 1),
+        ("169.254.169.254", 2),
+        ("fe80::1", 2),
+        ("127.0.0.1", 2),
+        ("::1", 2),
+        ("0.0.0.0", 2),
+        ("::ffff:10.0.0.1", 1),
+        ("::ffff:127.0.0.1", 2),
+        ("::ffff:93.184.216.34", 0),
+        ("no such host", 0),
+    ],
+)
+def test_zones_of_addresses(host: str, zone: int) -> None:
+    assert access.zone(host) == zone

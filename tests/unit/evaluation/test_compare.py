@@ -1,0 +1,295 @@
+"""The choice is made on development data; ties are called ties; the output is whole or absent."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from rich.console import Console
+
+from epigram.core.config_types import typed
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.formats import amount
+from epigram.evaluation.results import Evaluation
+from epigram.evaluation.summary import Corpus, Summary, read_summary
+from epigram.report.markdown import comparison_markdown
+from epigram.report.terminal import comparison_table
+from epigram.stages import compare as stage_module
+from tests.support.evaluation_samples import corpus, cost, folders, system
+
+
+def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:
+    return compare(typed(Corpus, corpus()), evaluations, alpha)
+
+
+def wrong(count: int, seeds: int = 1) -> list[set[int]]:
+    return [set(range(count))] * seeds
+
+
+def printed(summary: Summary, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(comparison_table(summary))
+    return out.getvalue()
+
+
+@pytest.fixture
+def four() -> Summary:
+    """`good` is best on dev, `dear` is tied with it and costs more, `close` is tied and cheaper, `bad` is worse."""
+    return compared(
+        system("bad", wrong(40, 3), wrong(40, 3), price=cost(flops=1e3)),
+        system("dear", wrong(2, 3), wrong(2, 3), price=cost(flops=9e6)),
+        system("close", wrong(3, 3), wrong(1, 3), price=cost(flops=5e3)),
+        system("good", wrong(1, 3), wrong(3, 3), price=cost(flops=2e6)),
+    )
+
+
+def test_the_best_on_development_data_is_chosen_though_another_is_better_on_test():
+    summary = compared(system("dev_best", wrong(2), wrong(30)), system("test_best", wrong(30), wrong(2)))
+    assert summary.chosen_system == "dev_best"
+    assert summary.rows[1].outcome == "worse"
+    assert summary.rows[1].test_outcome == "better"
+
+
+def test_what_a_system_costs_is_that_of_one_of_its_seeds():
+    made = system("one", wrong(1, 2), wrong(1, 2))
+    costs = [cost(parameters=900, flops=9e6, depth=5), cost(parameters=500, flops=5e6, depth=3)]
+    seeds = [replace(seed, cost=each) for seed, each in zip(made.metrics.seeds, costs, strict=True)]
+    (row,) = compared(replace(made, metrics=replace(made.metrics, seeds=seeds))).rows
+    assert (row.parameters_pruned, row.depth_pruned, row.flops) == (500, 3, 5e6)
+
+
+def test_ties_are_called_ties_and_the_cheapest_is_named(four):
+    outcomes = [(row.system, row.outcome) for row in four.rows]
+    assert outcomes == [("good", "chosen"), ("dear", "tie"), ("close", "tie"), ("bad", "worse")]
+    assert four.cheapest_tied == "close"
+    assert "dear and close are tied with it; close is the cheapest, 5 k FLOPs a text against 2 M" in four.verdict
+
+
+def test_a_single_tie_is_named_with_what_it_takes():
+    good = system("good", wrong(1), wrong(1), price=cost(flops=2e6))
+    close = system("close", wrong(3), wrong(1), price=cost(flops=5e3))
+    assert "close is tied with it and takes 5 k FLOPs a text against 2 M" in compared(good, close).verdict
+
+
+def test_a_clear_win_is_said():
+    summary = compared(system("good", wrong(1), wrong(1)), system("bad", wrong(40), wrong(40)))
+    assert summary.cheapest_tied is None
+    assert "beats every other system" in summary.verdict
+
+
+def test_an_exact_tie_goes_to_the_smaller_model():
+    big, small = cost(parameters=900), cost(parameters=100)
+    summary = compared(system("a_big", wrong(3), wrong(3), price=big), system("small", wrong(3), wrong(3), price=small))
+    assert summary.chosen_system == "small"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_same_scores_in_another_order_of_the_seeds_are_an_exact_tie(order: int):
+    big, small = cost(parameters=900), cost(parameters=100)
+    seeds = [set(range(count)) for count in (2, 7, 11)][::order]  # the mean of floats depends on their order
+    summary = compared(system("a_big", seeds, seeds, price=big), system("small", seeds[::-1], seeds, price=small))
+    assert summary.chosen_system == "small"
+
+
+def test_the_seed_that_is_best_on_development_data_is_chosen():
+    summary = compared(system("one", [{1, 2}, set(), {3}], [set(), {1, 2, 3}, set()]))
+    assert summary.chosen_seed == 1
+
+
+def test_few_seeds_are_noted():
+    few = compared(system("a", wrong(1), wrong(1)), system("b", wrong(2), wrong(2)))
+    enough = compared(system("a", wrong(1, 5), wrong(1, 5)), system("b", wrong(2, 5), wrong(2, 5)))
+    assert any("one seed" in note for note in few.notes)
+    assert enough.notes == ["A stratified dev split was cut."]
+
+
+def test_the_terminal_table_fits_and_shows_every_column(four):
+    for width in (80, 120):
+        text = printed(four, width)
+        assert max(map(len, text.splitlines())) <= width
+        for part in (
+            "dev",
+            "test, 95% interval",
+            "macro-F1",
+            "parameters",
+            "ms/text",
+            "▸ good",
+            "= close",
+            "2 k → 1 k",
+        ):
+            assert part in text
+
+
+def test_systems_that_label_words_have_a_column_more():
+    words = [set(range(30))]
+    summary = compared(
+        system("tagger", wrong(1), wrong(1), labelled=True, words_wrong=words),
+        system("svm", wrong(2), wrong(2), labelled=True),
+    )
+    assert summary.score == "accuracy"
+    assert 0 < summary.rows[0].token_f1 < 1
+    assert (summary.rows[1].token_f1, summary.rows[1].token_f05, summary.rows[1].span_f1) == (None, None, None)
+    text = printed(summary, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "token F1" in text
+    assert "| token F1 |" in comparison_markdown(summary).replace("test ", "")
+
+
+def test_without_labelled_words_there_is_no_such_column(four):
+    assert "token F1" not in printed(four, 80)
+    assert "token F1" not in comparison_markdown(four)
+
+
+def test_the_markdown_table_has_a_row_a_system(four):
+    lines = [line for line in comparison_markdown(four).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 4
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    evaluations = [
+        system("svm", [{1, 2, 3}, {1}], [{1}, {1}], price=cost(depth=None)),
+        system("cnn", wrong(40, 2), wrong(40, 2)),
+    ]
+    return folders(tmp_path, evaluations)
+
+
+def main(arguments: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["compare", *arguments])
+        stage_module.main()
+
+
+def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as exit:
+        main(arguments)
+    return int(exit.value.code or 0), capsys.readouterr().err
+
+
+def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
+    main(stage)
+    out = Path(stage[-1])
+    left = "chosen comparison.md metrics.json plots report.html summary.json"
+    assert " ".join(sorted(path.name for path in out.iterdir())) == left
+    assert json.loads((out / "chosen" / "config.json").read_text()) == {"seed": 1}
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["rows"][0]["ms_per_text"] is None  # speed is the run's to add
+    wanted = {"system", "seeds", "dev_accuracy", "test_accuracy", "test_low", "test_high", "macro_f1", "parameters"}
+    assert wanted | {"parameters_pruned"} <= summary["rows"][0].keys()
+    assert "the data page" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_summary_with_the_speeds_of_a_run_shows_them(four):
+    timed = replace(four, rows=[replace(row, ms_per_text=1.25, texts_per_second=800.0) for row in four.rows])
+    assert "1.25" in printed(timed, 80)
+    assert "1.25" in comparison_markdown(timed)
+
+
+@pytest.mark.parametrize(("alpha", "outcome"), [(0.05, "worse"), (0.02, "tie")])
+def test_the_stage_judges_ties_at_the_alpha_of_the_settings(alpha, outcome, tmp_path, monkeypatch):
+    """Six rows of dev are wrong for one system alone: McNemar's p is 2 / 2⁶ = 0.031."""
+    monkeypatch.chdir(tmp_path)
+    arguments = folders(tmp_path, [system("good", wrong(0), wrong(0)), system("close", wrong(6), wrong(0))])
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    Path("params.yaml").write_text(yaml.safe_dump({**params, "compare": {"alpha": alpha}}))
+    main(arguments)
+    _, row = read_summary(Path(arguments[-1]) / "summary.json").rows
+    assert row.p_dev == pytest.approx(2 / 2**6)
+    assert (row.system, row.outcome) == ("close", outcome)
+
+
+def test_the_spread_over_the_seeds_is_the_standard_deviation_of_each_split():
+    dev, test = ([set(range(count)) for count in counts] for counts in ((2, 7, 12), (20, 22, 24)))
+    (row,) = compared(system("one", dev, test)).rows
+    assert (row.dev_std, row.test_std) == (pytest.approx(0.05), pytest.approx(0.02))
+    assert (row.dev_score, row.test_score) == (pytest.approx(0.93), pytest.approx(0.78))
+    assert 0.65 < row.test_low < 0.78 < row.test_high < 0.90  # dev's interval lies above
+
+
+def test_each_split_has_its_own_p_value_in_markdown():
+    summary = compared(system("good", wrong(1), wrong(9)), system("bad", wrong(40), wrong(9)))
+    heads, _, _, cells = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in comparison_markdown(summary).splitlines()
+        if line.startswith("|")
+    )
+    said = dict(zip(heads, cells, strict=True))
+    assert (said["system"], said["p (dev)"], float(said["p (test)"])) == ("bad", "< 0.001", 1.0)
+
+
+def test_the_stage_twice_gives_the_same_bytes(stage):
+    def contents() -> dict[str, bytes]:
+        main(stage)
+        return {path.name: path.read_bytes() for path in Path(stage[-1]).iterdir() if path.is_file()}
+
+    assert contents() == contents()
+
+
+def test_systems_that_the_run_does_not_name_are_left_out(stage, tmp_path):
+    params = json.loads(Path("params.yaml").read_text())
+    del params["systems"]["svm"]
+    Path("params.yaml").write_text(json.dumps(params))
+    main(stage)
+    assert [row.system for row in read_summary(tmp_path / "report" / "summary.json").rows] == ["cnn"]
+
+
+def test_the_depth_picture_comes_from_pruning_json(stage, tmp_path):
+    points = [{"depth": d, "classifier_score": d / 10, "parameters": d, "flops": d} for d in (1, 2, 3)]
+    seed = {"seed": 0, "layered": True, "reason": "", "threshold": 0.2, "depth_full": 3, "depth": 2}
+    pruning = {"seeds": [{**seed, "accepted": True, "tradeoff": points}]}
+    (tmp_path / "pruned" / "cnn" / "pruning.json").write_text(json.dumps(pruning))
+    main(stage)
+    assert "layers kept" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_missing_evaluation_is_named(stage, capsys):
+    (Path(stage[1]) / "cnn" / "metrics.json").unlink()
+    code, error = failure(stage, capsys)
+    assert code == 66
+    assert "cnn/metrics.json is missing" in error
+
+
+def test_a_missing_model_leaves_the_old_report_alone(stage, capsys, tmp_path):
+    main(stage)
+    before = (tmp_path / "report" / "report.html").read_bytes()
+    for file in (tmp_path / "pruned" / "svm" / "seed-1").iterdir():
+        file.unlink()
+    (tmp_path / "pruned" / "svm" / "seed-1").rmdir()
+    code, error = failure(stage, capsys)
+    assert (code, "svm/seed-1" in error) == (66, True)
+    assert (tmp_path / "report" / "report.html").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_systems_evaluated_on_different_rows_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = folders(tmp_path, [system("a", wrong(1), wrong(1)), system("b", wrong(1), wrong(1), rows=90)])
+    code, error = failure(arguments, capsys)
+    assert code == 65
+    assert error.startswith("error: a and b were evaluated on different")
+
+
+def test_systems_evaluated_on_different_words_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    other = system("b", wrong(1), wrong(1), labelled=True)
+    other = replace(other, predictions=replace(other.predictions, test_word_labels=np.zeros(300, np.uint8)))
+    code, error = failure(folders(tmp_path, [system("a", wrong(1), wrong(1), labelled=True), other]), capsys)
+    assert code == 65
+    assert "different test_word_labels" in error
+
+
+def test_wrong_arguments_show_the_usage(capsys):
+    code, error = failure(["only-one"], capsys)
+    assert (code, "usage:" in error) == (64, True)
+
+
+def test_an_amount_just_below_a_unit_is_rounded_into_it():
+    told = {999: "999", 999.6: "1 k", 1_234: "1.23 k", 999_499: "999 k", 999_999: "1 M", 999_999_999: "1 G", 0: "0"}
+    assert {number: amount(number) for number in told} == told

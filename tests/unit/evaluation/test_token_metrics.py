@@ -1,0 +1,262 @@
+"""Scores of words agree with scikit-learn and seqeval; words get the label of their first token."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from seqeval import metrics as seqeval
+from sklearn import metrics as sklearn
+
+from epigram.core.config_types import typed
+from epigram.core.errors import DataError
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.examples import EXAMPLES
+from epigram.evaluation.results import TokenScores, read, write
+from epigram.evaluation.scoring import judge
+from epigram.evaluation.spans import tags
+from epigram.evaluation.summary import Corpus
+from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.word_predictions import Words, word_predictions
+from epigram.inference.measure import together
+from epigram.models.predict import Predicted
+from epigram.report.markdown import comparison_markdown
+from epigram.stages.evaluate import words_of
+from tests.support.evaluation_samples import corpus, system, words, wrongly
+
+PLAIN = ["O", "LOC", "PER"]
+PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
+
+
+def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> Labelled:
+    """Random labels in rows of 0 to 8 words; two words in three are right."""
+    generator = np.random.default_rng(0)
+    offsets = np.append(0, generator.integers(0, 9, rows).cumsum())
+    gold, noise = (generator.integers(0, len(names), (seeds, offsets[-1])) for _ in range(2))
+    predicted = np.where(generator.random(noise.shape) < 0.67, gold[0], noise)
+    return Labelled(gold[0].astype(np.uint8), predicted.astype(np.uint8), offsets, names)
+
+
+def scores(names: list[str], gold: list[list[int]], predicted: list[list[int]]) -> TokenScores:
+    """Scores of one seed, from rows of label numbers."""
+    offsets = np.append(0, np.cumsum([len(row) for row in gold]))
+    flat = [np.array([label for row in rows for label in row], dtype=np.uint8) for rows in (gold, predicted)]
+    return Labelled(flat[0], flat[1][None], offsets, names).scores()[0]
+
+
+def cut(tagged: np.ndarray, offsets: np.ndarray) -> list[list[str]]:
+    return [part.tolist() for part in np.split(tagged, offsets[1:-1])]
+
+
+def test_scores_of_words_are_those_of_scikit_learn_over_the_other_labels():
+    labelled = drawn(PLAIN)
+    for seed, found in zip(labelled.predicted, labelled.scores(), strict=True):
+        known = {"y_true": labelled.gold, "y_pred": seed, "labels": [1, 2], "average": "micro"}
+        assert found.precision == pytest.approx(sklearn.precision_score(**known))
+        assert found.recall == pytest.approx(sklearn.recall_score(**known))
+        assert found.f1 == pytest.approx(sklearn.f1_score(**known))
+        assert found.f05 == pytest.approx(sklearn.fbeta_score(**known, beta=0.5))
+        assert found.accuracy == pytest.approx(sklearn.accuracy_score(labelled.gold, seed))
+
+
+@pytest.mark.parametrize("names", [PLAIN, PREFIXED], ids=["runs", "prefixes"])
+def test_span_scores_are_those_of_seqeval(names):
+    labelled = drawn(names)
+    gold = cut(tags(names, labelled.gold, labelled.offsets), labelled.offsets)
+    for seed, found in zip(labelled.predicted, labelled.scores(), strict=True):
+        said = cut(tags(names, seed, labelled.offsets), labelled.offsets)
+        assert found.span_f1 == pytest.approx(seqeval.f1_score(gold, said))
+        assert found.span_precision == pytest.approx(seqeval.precision_score(gold, said))
+        assert found.span_recall == pytest.approx(seqeval.recall_score(gold, said))
+
+
+def test_a_run_of_one_label_is_one_span_and_ends_with_its_row():
+    labels, offsets = np.array([1, 1, 2, 0, 2, 2, 1]), np.array([0, 5, 5, 7])
+    assert tags(PLAIN, labels, offsets).tolist() == ["B-LOC", "I-LOC", "B-PER", "O", "B-PER", "B-PER", "B-LOC"]
+
+
+def test_labels_that_are_bio_stay_as_they_are_under_any_default():
+    assert tags(["c", "B-X", "I-X"], np.array([0, 2, 1, 2]), np.array([0, 4])).tolist() == ["O", "I-X", "B-X", "I-X"]
+
+
+def test_the_last_and_the_single_word_of_bilou_and_the_middle_of_bmes_are_those_of_bioes():
+    names = ["O", "B-PER", "I-PER", "L-PER", "U-PER", "M-PER"]
+    rows = np.array([0, 5, 11])
+    said = tags(names, np.array([4, 4, 1, 2, 3, 1, 5, 3, 1, 3, 0]), rows).tolist()
+    assert said == ["S-PER", "S-PER", "B-PER", "I-PER", "E-PER", "B-PER", "I-PER", "E-PER", "B-PER", "E-PER", "O"]
+    found = scores(names, [[4, 4, 1, 2, 3], [1, 5, 3, 1, 3]], [[4, 4, 1, 2, 0], [1, 5, 3, 1, 3]])
+    assert found.span_f1 == pytest.approx(4 / 5)
+
+
+def test_a_label_without_a_prefix_among_others_with_one_is_a_span_a_run():
+    names = ["O", "B-PER", "I-PER", "MISC"]
+    said = tags(names, np.array([1, 2, 1, 3, 3, 3, 0, 3]), np.array([0, 5, 8])).tolist()
+    assert said == ["B-PER", "I-PER", "B-PER", "B-MISC", "I-MISC", "B-MISC", "O", "B-MISC"]
+
+
+def test_labels_that_only_look_as_if_they_had_a_prefix_are_runs():
+    said = tags(["O", "E-mail", "U-turn"], np.array([1, 1, 2, 2]), np.array([0, 4])).tolist()
+    assert said == ["B-E-mail", "I-E-mail", "B-U-turn", "I-U-turn"]
+
+
+def test_a_span_with_the_right_borders_counts_with_the_gold_type():
+    found = scores(PLAIN, [[1, 1, 0, 2], [2, 0]], [[2, 2, 0, 2], [2, 2]])
+    # Two of three predicted borders are right, one of them with its type.
+    assert (found.span_f1, found.border_f1) == pytest.approx((1 / 3, 2 / 3))
+    assert (found.border_precision, found.border_recall) == pytest.approx((2 / 3, 2 / 3))
+
+
+def test_without_a_marked_word_every_score_but_accuracy_is_zero_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = scores(PLAIN, [[0, 0], []], [[0, 0], []])
+    assert found.accuracy == 1.0
+    assert {value for name, value in vars(found).items() if name != "accuracy"} == {0.0}
+
+
+def test_a_row_adds_its_own_words_to_the_score():
+    labelled = Labelled(np.array([1, 0, 2, 0]), np.array([[1, 1, 0, 0]]), np.array([0, 2, 2, 3, 4]))
+    outcomes = labelled.words.outcomes()
+    assert outcomes.gained.tolist() == [[2, 0, 0, 0]]
+    assert outcomes.possible.tolist() == [[3, 0, 1, 0]]
+
+
+def test_a_word_has_the_label_of_its_first_token():
+    # Row 0: words 0 (two pieces), 1, 3; word 2 has no piece. Row 1 has no word that gold labels. Row 2 is cut.
+    said = word_predictions(
+        np.eye(3)[[1, 2, 2, 1, 2, 1]],
+        np.array([4, 1, 1]),
+        token_offsets=np.array([0, 4, 5, 8]),
+        token_words=np.array([0, 0, 1, 3, 0, 0, 1, 2]),
+        word_offsets=np.array([0, 4, 4, 7]),
+    )
+    assert said.tolist() == [1, 2, 0, 1, 1, 0, 0]
+
+
+def test_an_unknown_token_in_an_empty_row_is_no_word():
+    said = word_predictions(
+        np.eye(2)[[1, 1]],
+        np.array([1, 1]),
+        token_offsets=np.array([0, 1, 2]),
+        token_words=np.array([-1, 0]),
+        word_offsets=np.array([0, 1, 2]),
+    )
+    assert said.tolist() == [0, 1]
+
+
+def test_seeds_are_put_together_and_a_system_without_tokens_says_nothing_of_words():
+    truth = Words(names=["O", "X"], labels=np.array([0, 1]), offsets=np.array([0, 2]), texts=[["a", "b"]], between=" ")
+    part = SimpleNamespace(offsets=np.array([0, 2]), words=np.array([0, 1]))
+    logits = np.zeros((1, 2), np.float32)
+    seeds = [
+        Predicted(logits, None, tokens=np.eye(2, dtype=np.float32)[order], counts=np.array([2]))
+        for order in ([0, 1], [1, 0])
+    ]
+    assert together(seeds, part, truth).words.tolist() == [[0, 1], [1, 0]]
+    assert together(seeds, part, truth).probabilities.shape == (2, 1, 2)
+    assert together([Predicted(logits, None)], part, truth).words is None
+    assert together(seeds, part, None).words is None
+
+
+def validated(rows: list[tuple[int, list[str] | None, list[str] | None]]) -> pl.DataFrame:
+    text = pl.List(pl.String)
+    return pl.DataFrame(rows, {"row": pl.Int64, "tokens": text, "token_labels": text}, orient="row")
+
+
+def test_gold_words_are_all_words_of_the_rows_in_the_views_order(tmp_path):
+    view = SimpleNamespace(token_labels=["O", "PER"], language="en", view="token")
+    frame = validated([(4, ["a", "b"], ["O", "PER"]), (5, None, None), (6, [], []), (7, ["c"], ["PER"])])
+    found = words_of(frame, view, tmp_path / "dev.parquet")
+    assert found.labels.tolist() == [0, 1, 1]
+    assert found.offsets.tolist() == [0, 2, 2, 2, 3]
+    assert found.texts == [["a", "b"], [], [], ["c"]]
+    with pytest.raises(DataError, match=r"dev\.parquet: token label 'LOC' is not in the view token"):
+        words_of(validated([(1, ["a"], ["LOC"])]), view, tmp_path / "dev.parquet")
+
+
+def test_words_are_scored_beside_the_sentence_that_systems_are_ranked_by():
+    wrong = [set(range(0, 60)), set(range(0, 30))]
+    numbers = system("demo", [{1}, {2}], [{1, 3}, {2}], labelled=True, words_wrong=wrong).metrics
+    assert numbers.score == "accuracy"
+    assert numbers.test_score.value == pytest.approx(0.985)
+    assert numbers.tokens.labels == ["O", "PER", "LOC"]
+    assert numbers.tokens.test.f1 == pytest.approx(np.mean([seed.test_tokens.f1 for seed in numbers.seeds]))
+    assert numbers.tokens.test_f1.value == pytest.approx(numbers.tokens.test.f1)
+    assert numbers.tokens.test_f05.value == pytest.approx(numbers.tokens.test.f05)
+    assert numbers.tokens.test_span_f1.value == pytest.approx(numbers.tokens.test.span_f1)
+    assert numbers.tokens.test_f1.low < numbers.tokens.test_f1.value < numbers.tokens.test_f1.high
+    assert [each.support for each in numbers.tokens.classes] == [200, 50, 50]
+
+
+def test_the_table_of_word_labels_is_that_of_scikit_learn():
+    truth, wrong = words(100), [set(range(0, 90))]
+    table = system("demo", [set()], [set()], labelled=True, words_wrong=wrong).metrics.tokens.classes
+    expected = sklearn.precision_recall_fscore_support(truth.labels, wrongly(truth, wrong)[0])
+    for name, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
+        assert [getattr(each, name) for each in table] == pytest.approx(column.tolist())
+
+
+def test_the_sentences_f1_leaves_the_plain_class_out():
+    generator = np.random.default_rng(4)
+    gold, probabilities = generator.integers(0, 3, 200), generator.random((1, 200, 3))
+    outcomes = judge("single", gold, probabilities, np.zeros((1, 0))).without(1).outcomes()
+    said = probabilities[0].argmax(1)
+    assert outcomes.scores() == pytest.approx(sklearn.f1_score(gold, said, labels=[0, 2], average="micro"))
+    assert system("demo", [set()], [{0, 1}], labelled=True).metrics.sentence_f1.value == pytest.approx(98 / 100)
+    assert system("demo", [set()], [set()]).metrics.sentence_f1 is None
+
+
+def test_examples_are_short_rows_with_a_marked_word_and_show_runs_of_words():
+    tokens = system("demo", [set()], [set()], labelled=True, words_wrong=[{1}]).metrics.tokens
+    assert len(tokens.examples) == EXAMPLES
+    first = tokens.examples[0]  # the row of one word, number 0
+    assert (first.row, [vars(piece) for piece in first.pieces]) == (
+        100,
+        [{"text": "w0", "predicted": "PER", "gold": "PER"}],
+    )
+    assert all(any(piece.gold != "O" for piece in each.pieces) for each in tokens.examples)
+    assert any(" " in piece.text for each in tokens.examples for piece in each.pieces)
+
+
+def test_a_corpus_of_tokens_only_ranks_by_their_f1_and_names_the_systems_without():
+    many, few = [set(range(0, 150))] * 2, [set(range(0, 6))] * 2
+    only = {"labelled": True, "tokens_only": True}
+    evaluations = [
+        system("sentence", [set()] * 2, [set()] * 2, **only),
+        system("rough", [set()] * 2, [set()] * 2, words_wrong=many, **only),
+        system("fine", [set(range(50))] * 2, [set(range(50))] * 2, words_wrong=few, **only),
+    ]
+    summary = compare(typed(Corpus, corpus()), evaluations, 0.05)
+    assert summary.score == "token_f1"
+    assert [(row.system, row.outcome) for row in summary.rows] == [
+        ("fine", "chosen"),
+        ("rough", "worse"),
+        ("sentence", "worse"),
+    ]
+    assert summary.rows[0].test_score == pytest.approx(summary.rows[0].token_f1)
+    assert (summary.rows[2].test_score, summary.rows[2].token_f1) == (0.0, None)
+    assert "sentence labels no tokens, which counts as a score of 0." in summary.notes
+    assert "best development token F1" in summary.verdict
+    assert "labels no tokens" in comparison_markdown(summary)
+
+
+def test_predictions_of_words_are_small_and_survive_the_disk(tmp_path):
+    evaluation = system("demo", [set()] * 3, [set()] * 3, labelled=True, words_wrong=[{1}, {2}, {3}])
+    write(tmp_path / "demo", evaluation)
+    back = read(tmp_path / "demo")
+    assert back.metrics == evaluation.metrics
+    assert back.predictions.test_word_predictions.dtype == np.uint8
+    assert np.array_equal(back.predictions.test_word_predictions, evaluation.predictions.test_word_predictions)
+    assert np.array_equal(back.predictions.test_word_offsets, words(100).offsets)
+
+
+def test_a_system_without_tokens_keeps_gold_alone(tmp_path):
+    write(tmp_path / "demo", system("demo", [set()], [set()], labelled=True))
+    back = read(tmp_path / "demo")
+    assert back.predictions.test_word_predictions is None
+    assert len(back.predictions.test_word_labels) == 300
+    assert json.loads((tmp_path / "demo" / "metrics.json").read_text())["tokens"] is None

@@ -1,0 +1,122 @@
+"""An exported linear SVM: a JSON list of n-grams and a graph from counts to probabilities, without our code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from epigram.core.errors import DataError, ParameterError
+from epigram.inference.export import PACKAGES, export
+from epigram.inference.ngram_runtime import read_ngrams
+from epigram.inference.predictor import Predictor
+from epigram.nn.layers.ngrams import ngram_keys
+from tests.parity.reference.batches import padded_ids
+from tests.support.linear_models import SEVERAL, TRAIN, svm
+
+for package in PACKAGES:
+    pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
+
+NEW = {
+    "zh": [("饭菜好吃", "food"), ("床大", "room"), ("人好好", "staff"), ("", None), ("不在表", None)],
+    "en": [
+        ("soup", "food"),
+        ("large large room", "room"),
+        ("clerk nice unseen", "staff"),
+        ("", None),
+        ("unseen", None),
+    ],
+}
+FITTED = {"zh": "房大饭好吃", "en": "room soup"}
+
+
+def by_hand(folder: Path, text: str) -> NDArray[np.float32]:
+    """Probabilities from the exported files alone: tokens, n-grams counted one by one, the graph."""
+    import onnxruntime
+
+    stored = json.loads((folder / "ngrams.json").read_text())["ngrams"]
+    listed = {tuple(ngram): row for row, ngram in enumerate(chain(*stored.values()))}
+    ids = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids or [1]
+    grams = [tuple(ids[i : i + int(n)]) for n in stored for i in range(len(ids) - int(n) + 1)]
+    counts = Counter(listed[gram] for gram in grams if gram in listed) or {0: 0}
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    given = {"ngrams": np.array([list(counts)]), "counts": np.array([list(counts.values())])}
+    (found,) = session.run(["probabilities"], given)
+    return found[0]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_the_files_alone_give_the_model_s_probabilities_and_the_right_labels(language: str, tmp_path: Path) -> None:
+    model, out = svm(tmp_path, language, TRAIN[language]), tmp_path / "out"
+    export(model, out)
+    texts = [text for text, _ in NEW[language]]
+    wanted, found = Predictor(model).probabilities(texts), Predictor(out).probabilities(texts)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose([by_hand(out, text) for text in texts], wanted, atol=1e-5)
+    for (_, label), answer in zip(NEW[language], Predictor(out).answer(texts), strict=True):
+        assert label in {answer.label, None}
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_text_may_have_several_labels(language: str, tmp_path: Path) -> None:
+    model, out = svm(tmp_path, language, SEVERAL[language], multi=True), tmp_path / "out"
+    export(model, out)
+    texts = [text for text, _ in SEVERAL[language][:5]] + [FITTED[language]]
+    wanted = Predictor(model).probabilities(texts)
+    np.testing.assert_allclose(Predictor(out).probabilities(texts), wanted, atol=1e-5)
+    np.testing.assert_allclose([by_hand(out, text) for text in texts], wanted, atol=1e-5)
+    said = [answer.label for answer in Predictor(out).answer(texts)]
+    assert said == [label for _, label in SEVERAL[language][:5]] + ["food, room"]
+
+
+def test_the_n_grams_are_read_as_the_keys_of_the_model(tmp_path: Path) -> None:
+    (tmp_path / "ngrams.json").write_text('{"vocabulary": 9, "ngrams": {"1": [], "2": [[0, 8], [3, 0]]}}')
+    keys, vocabulary, orders = read_ngrams(tmp_path / "ngrams.json")
+    wanted, _ = ngram_keys(padded_ids([[0, 8], [3, 0]]), 9, (2, 2))
+    assert (keys.tolist(), vocabulary, orders) == (wanted.tolist(), 9, (1, 2))
+    assert wanted.tolist() == [19, 41]  # 1·10 + 9, 4·10 + 1
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        '{"vocabulary": 9, "ngrams": {"1": [[9]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[-1]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[2], [1]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[1], [1]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[1.0]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[1, 2]]}}',
+        '{"vocabulary": 9, "ngrams": {"2": [[1, 2], [3]]}}',
+        '{"vocabulary": 9, "ngrams": {"1": [[1]], "3": [[1, 2, 3]]}}',
+        '{"vocabulary": 9, "ngrams": {"40": []}}',
+        '{"vocabulary": "9", "ngrams": {"1": [[1]]}}',
+        '{"vocabulary": 9, "ngrams": {}}',
+        '{"vocabulary": 9, "ngrams": [[1]]}',
+        '{"vocabulary": 9}',
+        "[]",
+    ],
+)
+def test_n_grams_that_export_would_not_write_are_refused(stored: str, tmp_path: Path) -> None:
+    (tmp_path / "ngrams.json").write_text(stored)
+    with pytest.raises(DataError, match=r"ngrams\.json is not a list of n-grams: export the model again"):
+        read_ngrams(tmp_path / "ngrams.json")
+
+
+def test_the_n_grams_are_checked_like_any_file_and_eight_bits_are_refused(tmp_path: Path) -> None:
+    model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
+    with pytest.raises(ParameterError, match="svm has none: export without --int8"):
+        export(model, out, int8=True)
+    export(model, out)
+    whole = tmp_path / "whole"
+    shutil.copytree(out, whole)
+    (out / "ngrams.json").write_text((whole / "ngrams.json").read_text().replace("[5]", "[4]"))
+    with pytest.raises(DataError, match=r"ngrams\.json is not the file that the model was saved with"):
+        Predictor(out)
+    assert "graph (ONNX, fp32)" in (whole / "card.md").read_text(encoding="utf-8")

@@ -1,0 +1,57 @@
+"""What the evaluate stage reads off a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from epigram.core.settings import View as ViewSettings
+from epigram.inference.dataset_batches import batches_of
+from epigram.inference.measure import measure
+from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import load
+from epigram.stages.train import train_seed
+from epigram.training.config import configure
+from epigram.training.threads import with_threads
+from tests.support.text_samples import EN
+
+ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded: Any, gamma: float) -> None:
+    view = encoded(EN, language="en", view=ViewSettings(tokenizer="wordpiece", prompt=True))
+    head = {"kind": "prompt", "gamma": gamma}
+    recipe = Recipe(name="mine", about="", paper="", view="wordpiece_prompt", encoder=ENCODER, head=head)
+    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, tmp_path / "model")
+    found = measure(tmp_path / "model", view, timing_texts=1)
+    assert [each.name for each in found.alone] == ["the label is", "the label is not"]
+    saved = load(tmp_path / "model")
+    for name in ("dev", "test"):
+        texts = batches_of(view, name, saved.frame)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            yes, no = saved.model.head.masks(saved.model.encode(texts.gather(np.arange(len(texts)))))
+            answers = saved.model.head.label(yes).argmax(1), saved.model.head.complement(no).argmin(1)
+        labels = np.array(view.split(name).labels)
+        assert [getattr(each, name) for each in found.alone] == [(a.numpy() == labels).mean() for a in answers]
+        both = (getattr(found, name).logits.argmax(1) == labels).mean()
+        assert both == getattr(found.alone[0 if gamma else 1], name)  # γ of 1 and 0 listen to one of them alone
+
+
+def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, encoded: Any) -> None:
+    view, recipe = encoded(EN, language="en"), RECIPES["tfidf_svm"]
+    train_seed(
+        "tfidf_svm",
+        recipe,
+        with_threads(configure("tfidf_svm", recipe), recipe, None),
+        view,
+        None,
+        0,
+        tmp_path / "model",
+    )
+    assert measure(tmp_path / "model", view, timing_texts=1).alone == []

@@ -1,0 +1,287 @@
+"""`epigram predict` on tables: every row and column is kept, and the predictions are the right ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from epigram import cli
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.inference import table_files, tables
+from epigram.inference.predictor import Predictor
+from tests.support.linear_models import SEVERAL, TRAIN, svm
+from tests.support.small_systems import LABELS as WORD_SYSTEM_LABELS
+
+ROWS = [("007", "soup nice", "food"), ("8", "large room, really", "room"), ("9", 'a "nice"\nclerk', "staff")]
+IDS, TEXTS, WANTED = (list(column) for column in zip(*ROWS, strict=True))
+FORMATS = ["csv", "tsv", "jsonl", "parquet"]
+READ = {
+    "csv": lambda path: pl.read_csv(path, infer_schema=False, empty_string_is_null=False),
+    "tsv": lambda path: pl.read_csv(path, separator="\t", infer_schema=False, empty_string_is_null=False),
+    "jsonl": lambda path: pl.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()]),
+    "parquet": pl.read_parquet,
+}
+
+
+def write(frame: pl.DataFrame, path: Path) -> Path:
+    if path.suffix in {".csv", ".tsv"}:
+        frame.write_csv(path, separator="," if path.suffix == ".csv" else "\t")
+    else:
+        (frame.write_parquet if path.suffix == ".parquet" else frame.write_ndjson)(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return svm(tmp_path_factory.mktemp("model"), "en", TRAIN["en"])
+
+
+@pytest.fixture
+def run(model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def command(*arguments: object) -> None:
+        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *map(str, arguments)])
+        cli.app()
+
+    return command
+
+
+@pytest.mark.parametrize("given", FORMATS)
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_rows_and_columns_stay_and_each_row_has_its_label(
+    given: str, wanted: str, run: Callable[..., None], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(pl.DataFrame({"id": IDS, "review": TEXTS}), tmp_path / f"in.{given}")
+    out = tmp_path / f"out.{wanted}"
+    run(source, "--text", "review", "--out", out)
+    found = READ[wanted](out)
+    assert found.columns == ["id", "review", "label", "probability"]
+    assert (found["id"].to_list(), found["review"].to_list(), found["label"].to_list()) == (IDS, TEXTS, WANTED)
+    known = Predictor(model).probabilities(TEXTS).max(1).tolist()
+    assert found["probability"].cast(pl.Float64).to_list() == pytest.approx(known, abs=1e-6)
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (f"{out}: 3 rows\n", "")
+
+
+def test_the_table_is_read_predicted_and_written_in_chunks(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epigram.data.readers.chunks.PIECE", 4096)
+    monkeypatch.setattr(tables, "AT_ONCE", 10)
+    texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
+    predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
+    answer, lines, chunks = predictor.answer, table_files._lines, table_files.Table.chunks
+    monkeypatch.setattr(predictor, "answer", lambda given: (asked.append(len(given)), answer(given))[1])
+
+    def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
+        append = lines(*arguments)  # type: ignore[arg-type]
+        return lambda rows: (written.append(rows.height), append(rows))[1]
+
+    def sized(table: table_files.Table) -> Iterator[pl.DataFrame]:
+        for chunk in chunks(table):
+            read.append(chunk.height)
+            yield chunk
+
+    monkeypatch.setattr(table_files, "_lines", noted)
+    monkeypatch.setattr(table_files.Table, "chunks", sized)
+    source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
+    counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")
+    assert (counts.rows, sum(written)) == (1000, 1000)
+    assert max(asked) == max(written) == 10 and max(read) < 200
+    found = READ["csv"](tmp_path / "out.csv")
+    assert found["text"].to_list() == texts
+    assert found["label"][:2].to_list() == ["food", "room"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_row_without_a_text_stays_and_is_counted(
+    kind: str, run: Callable[..., None], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(pl.DataFrame({"text": ["soup", None, "  ", "room"]}), tmp_path / f"in.{kind}")
+    run(source, "--out", tmp_path / "out.parquet")
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found["text"].to_list() == ["soup", None, "  ", "room"]
+    nothing = Predictor(model).answer([""])[0].label
+    assert found["label"].to_list() == ["food", nothing, nothing, "room"]
+    assert capsys.readouterr().err == "note: 2 texts are empty\n"
+
+
+def test_truncated_texts_are_counted_on_stderr(
+    run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fits, longer = " ".join(["soup"] * 8), " ".join(["soup"] * 9)  # the model reads 8 tokens
+    run(fits, longer, longer)
+    said = capsys.readouterr()
+    assert said.err == "note: 2 texts are truncated: the model reads 8 tokens of a text\n"
+    assert [line.split("\t")[0] for line in said.out.splitlines()] == ["food"] * 3
+    source = write(pl.DataFrame({"text": [longer, fits]}), tmp_path / "in.csv")
+    run(source, "--out", tmp_path / "out.csv")
+    assert capsys.readouterr().err == "note: 1 text is truncated: the model reads 8 tokens of a text\n"
+
+
+def test_a_prompt_takes_room_from_a_text(tmp_path: Path) -> None:
+    """24 tokens, of which the prompt takes 5."""
+    from tests.contract.test_export import saved
+
+    predictor = Predictor(saved("bert_pta", tmp_path))
+    room = 24 - len(predictor.saved.frame.prefix_ids) - len(predictor.saved.frame.suffix_ids)
+    assert room < 24 and predictor.saved.labels == WORD_SYSTEM_LABELS
+    answers = predictor.answer([" ".join(["w7"] * room), " ".join(["w7"] * (room + 1))])
+    assert [answer.truncated for answer in answers] == [False, True]
+
+
+def test_several_labels_are_lists(tmp_path: Path) -> None:
+    predictor = Predictor(svm(tmp_path, "en", SEVERAL["en"], multi=True))
+    source = write(pl.DataFrame({"text": ["soup room", "here", "clerk"]}), tmp_path / "in.csv")
+    for kind in ("jsonl", "csv"):
+        tables.predict_table(predictor, source, tmp_path / f"out.{kind}", text="text")
+        found = READ[kind](tmp_path / f"out.{kind}")
+        labels = [json.loads(each) for each in found["labels"]] if kind == "csv" else found["labels"].to_list()
+        assert labels == [["food", "room"], [], ["staff"]]
+    all_of_them = predictor.answer(["soup room"])[0].probabilities
+    assert READ["jsonl"](tmp_path / "out.jsonl")["probabilities"][0].to_list() == pytest.approx(
+        [all_of_them["food"], all_of_them["room"]]
+    )
+
+
+def test_words_with_labels_are_records(tmp_path: Path) -> None:
+    from tests.contract.test_export import saved
+
+    predictor = Predictor(saved("mhal_joint", tmp_path))
+    texts = ["w7 w22 w33 w44", "w25 w8"]
+    tables.predict_table(
+        predictor, write(pl.DataFrame({"text": texts}), tmp_path / "in.tsv"), tmp_path / "out.jsonl", text="text"
+    )
+    rows = [json.loads(line)["words"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    wanted = [[word for word in answer.words if word.label != "O"] for answer in predictor.answer(texts)]
+    assert [[(w["text"], w["start"], w["label"]) for w in row] for row in rows] == [
+        [(word.text, word.start, word.label) for word in row] for row in wanted
+    ]
+    assert any(rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "said"),
+    [
+        ({"text": ["a"], "label": ["x"]}, ["--out", "out.csv"], "has a column 'label' already"),
+        ({"review": ["a"]}, ["--text", "reviews", "--out", "out.csv"], "did you mean 'review'"),
+        ({"text": ["a"]}, ["--out", "out.xlsx"], "out.xlsx is not a table by its name"),
+        ({"text": ["a"]}, ["--out", "there.csv"], "there.csv exists: name another file, or overwrite it with --force"),
+        ({"text": ["a"]}, [], "in.csv is a table: name the column of its texts and a file to write"),
+        ({"text": ["a"]}, ["--json", "--out", "out.csv"], "--out is for one table, without --json"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    columns: dict[str, list[str]], arguments: list[str], said: str, model: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("there.csv").write_text("mine")
+    source = write(pl.DataFrame(columns), Path("in.csv"))
+    for given in ([str(source)], ["--file", str(source)]):
+        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *given, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.app()
+        assert ended.value.code == ParameterError.code
+        assert said in capsys.readouterr().err
+    assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "there.csv"]
+    assert Path("there.csv").read_text() == "mine"
+
+
+def test_force_overwrites_and_a_broken_table_leaves_the_old_file(
+    run: Callable[..., None], model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    (tmp_path / "broken.csv").write_text("text\nsoup\nroom,clerk\n")
+    with pytest.raises(DataError, match=r"broken\.csv line 3 has 2 values for 1 columns"):
+        tables.predict_table(Predictor(model), tmp_path / "broken.csv", out, text="text", force=True)
+    assert out.read_text() == "mine"
+    run(write(pl.DataFrame({"text": ["soup"]}), tmp_path / "in.csv"), "--out", out, "--force")
+    assert READ["csv"](out)["label"].to_list() == ["food"]
+
+
+def test_a_missing_table_and_a_table_without_rows(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputMissingError, match=r"absent\.csv is missing"):
+        tables.predict_table(Predictor(model), tmp_path / "absent.csv", tmp_path / "out.csv", text="text")
+    for kind in ("csv", "parquet"):
+        source = write(pl.DataFrame(schema={"id": pl.String, "text": pl.String}), tmp_path / f"none.{kind}")
+        tables.predict_table(Predictor(model), source, tmp_path / f"out.{kind}", text="text")
+        found = READ[kind](tmp_path / f"out.{kind}")
+        assert (found.height, found.columns) == (0, ["id", "text", "label", "probability"])
+
+
+def test_other_encodings_and_lone_quotation_marks_are_read(tmp_path: Path) -> None:
+    predictor = Predictor(svm(tmp_path, "zh", TRAIN["zh"]))
+    (tmp_path / "in.csv").write_bytes("text,n\n饭菜好吃，真的好吃,1\n房大，房间真的大,2\n".encode("gbk"))
+    tables.predict_table(predictor, tmp_path / "in.csv", tmp_path / "out.csv", text="text")
+    assert READ["csv"](tmp_path / "out.csv")["label"].to_list() == ["food", "room"]
+    (tmp_path / "in.tsv").write_text('text\tn\n房大 5" \t1\n饭"好吃\t2\n人好\t3"\n', "utf-8")
+    tables.predict_table(predictor, tmp_path / "in.tsv", tmp_path / "out.jsonl", text="text")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["text"], row["n"], row["label"]) for row in rows] == [
+        ('房大 5" ', "1", "room"), ('饭"好吃', "2", "food"), ("人好", '3"', "staff"),
+    ]  # fmt: skip
+
+
+def test_a_bar_is_shown_on_a_terminal_only(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(pl.DataFrame({"text": ["soup", "room"]}), tmp_path / "in.csv")
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
+        tables.predict_table(Predictor(model), source, tmp_path / "out.csv", text="text", force=True)
+        assert ("2/2" in capsys.readouterr().err) is terminal
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_a_column_that_stands_twice_is_refused(
+    kind: str, run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = "," if kind == "csv" else "\t"
+    (tmp_path / f"in.{kind}").write_text(mark.join(["text", "id", "id"]) + "\n" + mark.join("abc") + "\n")
+    with pytest.raises(SystemExit) as end:
+        run(tmp_path / f"in.{kind}", "--out", tmp_path / f"out.{kind}")
+    assert end.value.code == DataError.code
+    assert f"in.{kind} has two columns called 'id': rename one" in capsys.readouterr().err
+
+
+def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work(
+    run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("text\nsoup\n")
+    (tmp_path / "link.csv").symlink_to("unmounted/out.csv")
+    (tmp_path / "folder.csv").mkdir()
+    for name, said in (("link.csv", "link.csv exists"), ("folder.csv", "folder.csv is a folder: name a file")):
+        with pytest.raises(SystemExit) as end:
+            run(tmp_path / "in.csv", "--out", tmp_path / name)
+        assert end.value.code == ParameterError.code
+        assert said in capsys.readouterr().err
+    assert (tmp_path / "link.csv").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"text": [b"\xff"]}, "the column 'text' holds Binary: texts are needed"),
+        ({"text": ["a"], "took": [timedelta(1)]}, "a column cannot be written as .csv (datatype duration"),
+        ({"text": ["a"], "raw": [[b"\xff"]]}, "a column cannot be written as .csv (Object of type bytes"),
+    ],
+)
+def test_columns_that_cannot_be_read_or_written_are_named(
+    columns: dict[str, list[object]],
+    said: str,
+    run: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pl.DataFrame(columns).write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(SystemExit) as end:
+        run(tmp_path / "in.parquet", "--out", tmp_path / "out.csv")
+    assert end.value.code == ParameterError.code
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,177 @@
+"""Any part with any other: part-of-speech weights, head-to-head attention, prompt, hook fusion and depth control."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from epigram.models.predict import predict
+from epigram.models.serialization import TextTemplate, load, save
+from epigram.nn.layers.hook_fusion import hook_weights
+from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.pruning.depth import layer_accuracies
+from tests.support import families
+from tests.support import small_systems as contract
+from tests.support.families import DEPTH, FAMILIES, MASK, PAD, PREFIX, VOCABULARY
+
+PLACEMENTS = ["after", "inside", "log"]
+TEXTS = families.texts(prefix=PREFIX)
+ALL = {"head_to_head": "residual", "pos_weight": "after"}
+HEADS: dict[str, dict[str, Any]] = {
+    "linear": {"kind": "linear", "fusion": "hook"},
+    "prompt": {"kind": "prompt", "soft": True, "fusion": "hook"},
+    "convolution": {"kind": "convolution", "filters": 4, "fusion": "hook"},
+    "label_attention": {"kind": "label_attention", "fusion": "hook"},
+    "interaction": {"kind": "interaction", "fusion": "hook"},
+    "layer_ensemble": {"kind": "layer_ensemble", "mode": "ensemble"},
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {family: families.checkpoint(family, root / family) for family in FAMILIES}
+
+
+def model_of(folder: Path, weights: Tensor, head: dict[str, Any] | None = None, **encoder: Any) -> Any:
+    """A model on a checkpoint, whose tokens weigh `weights` (V,)."""
+    torch.manual_seed(1)
+    context = families.context(checkpoint=str(folder), prefix_ids=PREFIX, pos_weight=weights)
+    return families.recipe_of(head, **encoder).build(context).eval()
+
+
+def uneven() -> Tensor:
+    return torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0)
+
+
+def spelled(weight: Tensor, placement: str) -> Any:
+    """Transformer-F, Eq. 5, by the whole matrix, as an attention of the library; `weight` (B, L)."""
+
+    def attend(module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scaling: float, **_: Any) -> Any:
+        w = weight[:, None, None, :]
+        scores = q @ k.transpose(2, 3) * scaling
+        scores = scores * w if placement == "inside" else scores + w.log() if placement == "log" else scores
+        shares = (scores if mask is None else scores + mask).softmax(-1)
+        return ((shares * w if placement == "after" else shares) @ v).transpose(1, 2).contiguous(), None
+
+    return attend
+
+
+@torch.no_grad()
+def reference(folder: Path, weight: Tensor, placement: str) -> Tensor:
+    from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register("spelled", spelled(weight, placement))
+    AttentionMaskInterface.register("spelled", eager_mask)
+    model = AutoModel.from_pretrained(folder, attn_implementation="spelled").eval()
+    out: Tensor = model(input_ids=TEXTS.ids, attention_mask=TEXTS.valid.long()).last_hidden_state
+    return out[TEXTS.valid]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_eq5_in_every_layer_of_a_pretrained_encoder(family: str, placement: str, folders: dict[str, Path]) -> None:
+    encoder = model_of(folders[family], uneven(), pos_weight=placement).encoder
+    wanted = reference(folders[family], uneven()[TEXTS.ids], placement)
+    torch.testing.assert_close(encoder(TEXTS).last[TEXTS.valid], wanted, atol=1e-5, rtol=1e-5)
+    looked_at = encoder.backbone(
+        input_ids=TEXTS.ids, attention_mask=TEXTS.valid.long(), token_weight=uneven()[TEXTS.ids], output_attentions=True
+    )
+    torch.testing.assert_close(looked_at.last_hidden_state[TEXTS.valid], wanted, atol=1e-5, rtol=1e-5)
+    plain = model_of(folders[family], uneven()).encoder(TEXTS).last[TEXTS.valid]
+    assert (plain - wanted).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_neutral_weights_and_gate_leave_a_checkpoint_as_it_was(
+    family: str, placement: str, folders: dict[str, Path]
+) -> None:
+    ones = torch.ones(VOCABULARY)
+    plain = model_of(folders[family], ones).encoder(TEXTS).last[TEXTS.valid]
+    both = model_of(folders[family], ones, pos_weight=placement, head_to_head="residual").encoder
+    torch.testing.assert_close(both(TEXTS).last[TEXTS.valid], plain, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_everything_at_once_learns_loses_layers_and_reloads(
+    family: str, kind: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    model = model_of(folders[family], uneven(), HEADS[kind], **ALL)
+    model(TEXTS, torch.tensor([0, 1, 0])).loss.backward()
+    gates = [part for part in model.modules() if hasattr(part, "strength")]
+    assert gates and all(part.strength.grad.abs() > 0 for part in gates)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    frame = TextTemplate(
+        language="en", max_length=32, prefix_ids=list(PREFIX), suffix_ids=[], pad_id=PAD, unk_id=0, mask_id=MASK,
+        vocabulary=VOCABULARY,
+    )  # fmt: skip
+    for depth in range(DEPTH - 1, 0, -1):
+        model.drop(-1)
+        assert model.depth == depth
+    save(
+        tmp_path / "model", model, recipe=families.recipe_of(HEADS[kind], **ALL), frame=frame, labels=["a", "b"],
+        tokenizer=tmp_path / "tokenizer.json", facts={},
+    )  # fmt: skip
+    again = load(tmp_path / "model").model
+    assert torch.equal(again(TEXTS).logits, model(TEXTS).logits) and torch.isfinite(model(TEXTS).logits).all()
+    assert torch.equal(again.encoder.pos_weight, uneven())
+
+
+@torch.no_grad()
+def test_hook_weights_follow_the_depth(folders: dict[str, Path]) -> None:
+    model = model_of(folders["bert"], uneven(), {"kind": "linear", "pool": "first", "fusion": "hook"}, **ALL)
+    for depth in (DEPTH, DEPTH - 1):
+        states = model.encoder(TEXTS).states[1:]
+        assert len(states) == depth
+        fused = sum(w * x for w, x in zip(hook_weights(depth).tolist(), states, strict=True))
+        torch.testing.assert_close(model(TEXTS).logits, model.head.out(fused[:, 0]), atol=1e-5, rtol=1e-5)
+        model.drop(1)
+
+
+@torch.no_grad()
+def test_a_small_encoder_without_a_checkpoint_takes_all_of_it() -> None:
+    context = families.context(prefix_ids=PREFIX, pos_weight=uneven())
+    small = {"width": 16, "hidden": 24, "depth": 2}
+    model: Any = families.recipe_of(HEADS["prompt"], small=small, **ALL).build(context)
+    assert torch.equal(model.encoder.pos_weight, uneven())
+    assert model.encoder.blocks[0].attention.head_to_head.strength is not None
+    alone = Tokens(TEXTS.ids[1:2, :14], TEXTS.valid[1:2, :14])
+    torch.testing.assert_close(model.eval()(alone).logits[0], model(TEXTS).logits[1], atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", contract.NAMES)
+def test_every_layered_system_is_probed_and_cut_to_one_layer(name: str, tmp_path: Path) -> None:
+    recipe, labels = contract.recipe_of(name), ["a", "b", "c"]
+    texts, frame = contract.texts_of(recipe), replace(contract.frame_of(recipe), token_labels=labels)
+    context = DataSpec(
+        vocabulary=frame.vocabulary, classes=3, max_length=frame.max_length, labels=tuple(labels),
+        token_labels=tuple(labels), mask_id=frame.mask_id, prefix_ids=tuple(frame.prefix_ids),
+        pos_weight=torch.ones(frame.vocabulary),
+    )  # fmt: skip
+    model: Any = recipe.build(context)
+    if (depth := model.depth) < 2:
+        return
+    accuracies = layer_accuracies(model, texts, texts, 3)
+    assert len(accuracies) == depth and all(0 <= alpha <= 1 for alpha in accuracies)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for left in range(depth - 1, 0, -1):
+        model.drop(0 if left % 2 else -1)
+        assert model.depth == left and np.isfinite(predict(model, texts).logits).all()
+    save(
+        tmp_path / "model", model, recipe=recipe, frame=frame, labels=labels,
+        tokenizer=tmp_path / "tokenizer.json", facts={},
+    )  # fmt: skip
+    smaller = load(tmp_path / "model").model
+    assert smaller.depth == 1
+    np.testing.assert_array_equal(predict(smaller, texts).logits, predict(model, texts).logits)

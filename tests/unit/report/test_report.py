@@ -1,0 +1,247 @@
+"""The page opens offline, holds everything, and shows user text as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from epigram.core.config_types import typed
+from epigram.core.errors import InputMissingError
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.results import Alone, Evaluation, Example, Piece
+from epigram.evaluation.summary import Corpus
+from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning
+from epigram.report.page import render, render_run
+from tests.support.evaluation_samples import corpus, cost, system
+
+EVIL = "<script>alert(1)</script> & 很好吃"
+
+
+def page(evaluations: list[Evaluation], prunings: dict | None = None, about: dict | None = None) -> str:
+    summary = compare(typed(Corpus, about or corpus()), evaluations, 0.05)
+    systems = {each.metrics.system: each.metrics for each in evaluations}
+    return render(summary, systems, prunings or {}, "<p>the data page</p>")
+
+
+def pruning(depths: range = range(1, 5)) -> Pruning:
+    points = [Point(depth=d, classifier_score=0.5 + d / 10, parameters=d, flops=d) for d in depths]
+    seed = SeedPruning(seed=0, layered=True, reason="two layers do nothing", threshold=0.7, depth=3, tradeoff=points)
+    return Pruning(seeds=[seed, seed])
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    wrong = set(range(30))
+    evaluations = [
+        system("svm", [{1}, {2}], [{3}, {4}], text=EVIL, price=cost(depth=None)),
+        system("cnn", [wrong, wrong], [wrong, wrong], text=EVIL),
+    ]
+    return page(evaluations, {"cnn": pruning()}, corpus() | {"notes": [f"A note with {EVIL}"]})
+
+
+class Tags(HTMLParser):
+    """Start tags with their attributes, and the elements that stay open."""
+
+    VOID = frozenset({"meta", "br", "link", "img", "hr", "input"})
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_nothing_is_fetched_and_nothing_runs(html):
+    tags = Tags(html).tags
+    assert not {"script", "link", "iframe", "img", "object"} & {tag for tag, _ in tags}
+    references = [
+        value or "" for _, pairs in tags for key, value in pairs.items() if key in {"href", "src", "xlink:href"}
+    ]
+    assert references
+    assert all(value.startswith("#") for value in references)
+    assert not any(key.startswith("on") for _, pairs in tags for key in pairs)
+    assert not re.search(r"url\(|@import", html)
+    assert not re.search(r"https?://", re.sub(r'xmlns(:\w+)?="[^"]*"', "", html))
+
+
+def test_every_element_is_closed_and_every_link_leads_somewhere(html):
+    parsed = Tags(html)
+    assert parsed.open == []
+    identities = [pairs["id"] for _, pairs in parsed.tags if "id" in pairs]
+    assert len(identities) == len(set(identities))
+    assert {pairs["href"][1:] for tag, pairs in parsed.tags if tag == "a"} <= set(identities)
+
+
+def test_user_text_is_shown_not_run(html):
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; 很好吃" in html
+
+
+def test_pictures_are_whole_svg(html):
+    pictures = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    assert len(pictures) == 2 * 2 + 1  # confusion and reliability of both, depth of one
+    for picture in pictures:
+        ElementTree.fromstring(picture)
+
+
+def test_everything_is_there(html):
+    for part in (
+        "the data page",
+        "system-svm",
+        "system-cnn",
+        "Surest mistakes",
+        "Two layers do nothing.",
+        "also in train",
+    ):
+        assert part in html
+    assert "Use svm" in html
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+    assert 'name="viewport"' in html
+
+
+def test_one_system_alone_makes_a_page():
+    html = page([system("only", [set()], [set()])])
+    assert "Use only" in html
+    assert Tags(html).open == []
+
+
+def test_classifiers_by_themselves_make_a_table():
+    one = system("pta", [set(), set()], [{1}, set()])
+    seeds = [replace(seed, alone=[Alone(name="the label is", dev=0.5, test=0.437)]) for seed in one.metrics.seeds]
+    html = page([replace(one, metrics=replace(one.metrics, seeds=seeds))])
+    assert html.count("the label is") == 2 and "43.7" in html
+    assert "Each mask alone" not in page([one])
+
+
+def test_several_labels_a_text_make_a_page():
+    labels = ("a", "b", "c")
+    evaluations = [system(name, [{1}], [{2}], labels=labels, task="multi") for name in ("one", "two")]
+    html = page(evaluations, about=corpus(labels, task="multi"))
+    for part in ("micro-F1", "test macro-F1", "micro precision, recall", "all labels right", "Hamming loss"):
+        assert part in html
+    assert "Confusion" not in html
+
+
+def test_each_label_shows_the_threshold_of_every_seed():
+    labels = ("a", "b", "c")
+    metrics = system("one", [{1}, {1}], [{2}, {2}], labels=labels, task="multi").metrics
+    first, second = metrics.seeds
+    seeds = [replace(first, thresholds=[0.25, 0.5, 0.125]), replace(second, thresholds=[0.75, 0.5, 0.25])]
+    evaluation = system("one", [{1}, {1}], [{2}, {2}], labels=labels, task="multi")
+    html = page([replace(evaluation, metrics=replace(metrics, seeds=seeds))], about=corpus(labels, task="multi"))
+    assert '<th class="number">threshold</th>' in html
+    for cell in ("0.250 to 0.750", "0.500", "0.125 to 0.250"):
+        assert f'<td class="number">{cell}</td>' in html
+    assert "threshold</th>" not in page([system("two", [set()], [set()])])
+
+
+def test_labelled_words_make_a_table_and_a_picture_that_need_no_colour():
+    labelled = {"labelled": True, "words_wrong": [set(range(40, 300))]}
+    html = page([system("tagger", [{1}], [{2}], **labelled), system("svm", [{1}], [{2}], labelled=True)])
+    tags = Tags(html)
+    assert tags.open == []
+    for part in (
+        '<th class="number">token F1</th>',
+        "span F1",
+        "Labels of words",
+        "C-F1",
+        "one label a text, labels on words",
+    ):
+        assert part in html
+    assert html.count("Test texts with their words labelled") == 1  # of the system that labels words
+    examples = re.sub(r"\s+", " ", html[html.index('class="examples"') :])
+    assert re.search(r'<span class="said" style="--hue:137"><u>w0</u> <small>PER</small></span>', examples)
+    assert re.search(r"<small>gold (PER|LOC)</small>", examples)
+    assert re.search(r"<small>(PER|LOC), gold (O|PER|LOC)</small>", examples)
+
+
+def test_words_and_their_labels_are_shown_not_run():
+    evaluation = system("tagger", [set()], [set()], labelled=True, words_wrong=[{1}])
+    tokens = evaluation.metrics.tokens
+    piece = Piece(text=EVIL, predicted="<PER>", gold="O")
+    tokens = replace(tokens, labels=["O", "<PER>"], examples=[Example(row=0, pieces=[piece])])
+    html = page([replace(evaluation, metrics=replace(evaluation.metrics, tokens=tokens))])
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; 很好吃 <small>&lt;PER&gt;, gold O</small>" in html
+    assert "<script" not in html
+
+
+def test_a_corpus_of_tokens_only_says_which_system_labels_none():
+    only = {"labelled": True, "tokens_only": True}
+    html = page([system("tagger", [{1}], [{2}], words_wrong=[{1}], **only), system("svm", [{1}], [{2}], **only)])
+    assert Tags(html).open == []
+    assert "labels on words" in html
+    assert "dev token F1" in html
+    assert '<td class="interval">labels no tokens</td>' in html
+    assert "<dt>test token F1</dt><dd>labels no tokens</dd>" in html
+    assert '<th class="number">token F0.5</th><th class="number">span F1</th>' in html
+
+
+def test_a_system_without_layers_says_why_it_was_not_pruned():
+    reason = "There is no stack of layers."
+    html = page(
+        [system("svm", [set()], [set()])], {"svm": Pruning(seeds=[SeedPruning(seed=0, layered=False, reason=reason)])}
+    )
+    assert reason in html
+
+
+def test_pruning_is_averaged_over_the_seeds_that_reached_a_depth():
+    shallow = SeedPruning(
+        seed=1, layered=True, reason="one layer does nothing", depth=2, tradeoff=pruning(range(3, 5)).seeds[0].tradeoff
+    )
+    both = Pruning(seeds=[pruning().seeds[0], shallow])
+    assert [point.depth for point in both.averaged()] == [4, 3, 2, 1]
+    assert both.kept == [2, 3]
+    assert both.threshold is None
+    assert both.reasons == ["Seed 0: two layers do nothing.", "Seed 1: one layer does nothing."]
+
+
+def run_of(summary: dict, **speed: float) -> dict:
+    """What a run knows: its stages, and the summary with the speeds that it measured."""
+    stages = {"train@a": {"state": "Completed", "seconds": 3.21}, "compare": {"state": "Cached", "seconds": 0.0}}
+    rows = [{**row, **speed} for row in summary.pop("rows")]
+    about = {"name": "first", "revision": "0123456789abcdef", "wall_seconds": 12.34, "executed": 1, "stages": stages}
+    return {**summary, **about, "systems": rows}
+
+
+@pytest.mark.parametrize("speed", [{"ms_per_text": 1.5, "texts_per_second": 900.0}, {}])
+def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
+    evaluations = [system(name, [{1}], [{2}]) for name in ("one", "two")]
+    (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
+    run = run_of(asdict(compare(typed(Corpus, corpus()), evaluations, 0.05)), **speed)
+    render_run(tmp_path / "page.html", tmp_path / "report.html", run)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for part in ("This run", "0123456789ab", "12.3 seconds", "train@a", "Completed", "the data page"):
+        assert part in html
+    assert ("1.50" in html) == ("Speed on this machine" in html) == bool(speed)
+    assert Tags(html).open == []
+
+
+def test_a_run_of_an_edited_tree_says_so(tmp_path):
+    evaluations = [system("one", [{1}], [{2}])]
+    (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
+    run = run_of(asdict(compare(typed(Corpus, corpus()), evaluations, 0.05)))
+    for said, shown in (("0123456789abcdef", "0123456789ab"), ("0123456789abcdef-dirty", "0123456789ab-dirty")):
+        render_run(tmp_path / "page.html", tmp_path / "report.html", {**run, "revision": said})
+        assert f"<code>{shown}</code>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_without_a_page_is_told_so(tmp_path):
+    summary = asdict(compare(typed(Corpus, corpus()), [system("one", [set()], [set()])], 0.05))
+    with pytest.raises(InputMissingError, match=r"page\.html"):
+        render_run(tmp_path / "page.html", tmp_path / "report.html", run_of(summary))

@@ -1,0 +1,63 @@
+"""The evaluate stage: each seed has its own predictions, and words and the plain class are those of view and model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from epigram.stages import evaluate as stage
+from epigram.text.encoded_dataset import View
+from tests.support.text_samples import encoded_in
+
+TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
+
+
+def tagged(root: Path, pos: Path, language: str) -> View:
+    text, words = TEXTS[language]
+    rows = [(text, label, words, ["X", "O"]) for label in ("pos", "neg")]
+    return encoded_in(root, pos, dict.fromkeys(("train", "dev", "test"), rows), language, token_labels=["O", "X"])
+
+
+@pytest.mark.parametrize(("language", "between"), [("en", " "), ("zh", "")])
+def test_words_are_joined_as_the_language_writes_them(language: str, between: str, tmp_path: Path, pos: Path) -> None:
+    words = stage.split_of(tagged(tmp_path, pos, language), tmp_path / "validated", "dev").words
+    assert words is not None
+    assert [words.between.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
+    assert words.between == between
+
+
+def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, given = tagged(tmp_path, pos, "en"), dict[str, Any]()
+
+    def measured(folder: Path, *_: object) -> SimpleNamespace:
+        said = {name: f"{name} of {folder.name}" for name in ("dev", "test", "cost", "alone")}
+        return SimpleNamespace(**said, plain=1, speed={})
+
+    def evaluated(name: str, target: Any, **settings: Any) -> SimpleNamespace:
+        given.update(settings, target=target)
+        score = SimpleNamespace(value=0.5)
+        return SimpleNamespace(metrics=SimpleNamespace(dev_score=score, test_score=score))
+
+    for name, function in {
+        "measure": measured,
+        "evaluate_system": evaluated,
+        "together": lambda said, *_: said,
+        "write": lambda *_: None,
+        "sha256": lambda _: "",
+    }.items():
+        monkeypatch.setattr(stage, name, function)
+    params = {"dataset": "x", "seeds": [7, 2, 5], "views": {"v": {}}, "systems": {"mine": {"view": "v"}}}
+    (tmp_path / "params.yaml").write_text(json.dumps(params))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
+    stage.main()
+    assert given["seeds"] == [7, 2, 5]
+    for key, name in {"dev_said": "dev", "test_said": "test", "costs": "cost", "alone": "alone"}.items():
+        assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
+    assert given["target"].plain == 1, "the class that the model takes for plain"

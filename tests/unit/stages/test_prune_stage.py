@@ -1,0 +1,163 @@
+"""The prune stage: what its fine-tuning sees, what it notes of a pruned model, and in which precision it judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from epigram.core.files import read_json
+from epigram.core.settings import PruneSettings
+from epigram.inference.dataset_batches import batches_of
+from epigram.inference.measure import measure
+from epigram.models import precision
+from epigram.models.predict import predict
+from epigram.models.recipe import Recipe
+from epigram.models.serialization import load
+from epigram.pruning.depth import Pruned
+from epigram.pruning.probe import probe
+from epigram.stages import prune as stage
+from epigram.stages.train import train_seed
+from epigram.text.encoded_dataset import View
+from epigram.training.checkpoint import finished
+from epigram.training.config import configure
+from epigram.training.threads import with_threads
+from tests.support.text_samples import encoded_in
+
+ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
+DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # all layers but the first good one
+REFUSED = PruneSettings(threshold=1.0)  # no layer is above: all are kept
+GOOD, BAD, PLAIN = ("good", "great", "fine"), ("dull", "slow", "weak"), ("film", "plot", "cast", "the", "a")
+
+
+def rows(count: int, seed: int, marked: bool = True) -> list[tuple[Any, ...]]:
+    """Texts with one word that makes them so, which is labelled where it is `marked`."""
+    draw, found = np.random.default_rng(seed), []
+    for n in range(count):
+        words = [str(word) for word in draw.choice(PLAIN, 4)]
+        words[n % 4] = str(draw.choice((GOOD, BAD)[n % 2]))
+        labels = ["X" if marked and place == n % 4 else "O" for place in range(4)]
+        found.append((" ".join(words), ("pos", "neg")[n % 2], words, labels))
+    return found
+
+
+def tagged(root: Path, pos: Path, *, marked: bool = True) -> View:
+    corpus = {"train": rows(32, 0, marked), "dev": rows(16, 1), "test": rows(8, 2)}
+    return encoded_in(root, pos, corpus, "en", token_labels=["O", "X"])
+
+
+def trained(view: View, out: Path, head: dict[str, Any], **train: Any) -> Path:
+    recipe = Recipe(name="mine", about="", paper="", view="token", encoder=ENCODER, head=head, train=train)
+    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, out)
+    return out
+
+
+def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, pos: Path) -> None:
+    shown, hidden = (tagged(tmp_path / str(marked), pos, marked=marked) for marked in (True, False))
+    folder = trained(shown, tmp_path / "model", {"kind": "tagger"}, token_supervision=0.0, epochs=2)
+    for name, view in (("first", shown), ("second", hidden)):
+        stage.prune_seed("mine", view, folder, DROPS, tmp_path / name)
+        assert finished(tmp_path / name)["about"]["accepted"]
+    first, second = (load(tmp_path / name).model.state_dict() for name in ("first", "second"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=2)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    saved = load(tmp_path / "pruned")
+    dev = batches_of(view, "dev", saved.frame)
+    predicted = predict(saved.model, dev)
+    accuracy = predicted.score(dev.targets(np.arange(len(dev))).numpy())
+    assert saved.model.depth < 3
+    assert accuracy != predicted.token_score(dev.read_labels())
+    assert read_json(tmp_path / "pruned/manifest.json")["dev_accuracy"] == accuracy
+    assert f"* dev accuracy of this seed in training: {accuracy}\n" in (tmp_path / "pruned/card.md").read_text()
+
+
+def test_a_trained_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=1)
+    saved = load(folder)
+    dev = batches_of(view, "dev", saved.frame)
+    predicted = predict(saved.model, dev)
+    right = predicted.logits.argmax(1) == dev.targets(np.arange(len(dev))).numpy()
+    assert right.mean() != predicted.token_score(dev.read_labels())
+    assert read_json(folder / "manifest.json")["dev_accuracy"] == right.mean()
+
+
+BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # weights of a layer: attention, perceptron, two norms
+
+
+def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path, pos)
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    about, facts, saved = finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
+    assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 3, 1)
+    table = about["tradeoff"]
+    assert [point["depth"] for point in table] == [1, 2, 3]
+    full = facts["parameters_full"]
+    assert [point["parameters"] for point in table] == [full - 2 * BLOCK, full - BLOCK, full]
+    assert load(tmp_path / "pruned").model.depth == 1
+    steps = np.diff([point["flops"] for point in table])
+    assert steps[0] == steps[1] > 0
+    train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
+    assert [point["classifier_score"] for point in table] == probe(saved.model, train, dev, 2)
+
+
+def test_what_each_depth_costs_is_counted_on_the_cpu(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pruning that was done on the CPU is handed over on a device that refuses the CPU's tensors, as a GPU does."""
+    view, found, kept = tagged(tmp_path, pos), list[Pruned](), stage.prune
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
+
+    def noted(*arguments: Any, **settings: Any) -> Pruned:
+        found.append(kept(*arguments, **settings))
+        return found[-1]
+
+    monkeypatch.setattr(stage, "prune", noted)
+    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "cpu")
+    monkeypatch.setattr(stage, "prune", lambda model, *_, **__: replace(found[0], model=model))
+    monkeypatch.setattr(stage, "device_of", lambda: torch.device("meta"))
+    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "meta")
+    on_cpu, on_meta = (finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
+    assert len(on_cpu) == 3
+    assert on_meta == on_cpu
+
+
+def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its_old_ones(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = [(text, [label]) for text, label, *_ in rows(32, 0)]
+    view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
+    monkeypatch.setattr(stage, "thresholds_of", lambda model, *_: [model.depth / 10, 0.9])
+    for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
+        stage.prune_seed("mine", view, folder, settings, tmp_path / name)
+    assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]
+    assert load(tmp_path / "whole").thresholds == load(folder).thresholds != [0.1, 0.9]
+
+
+@pytest.mark.parametrize("head", [{"kind": "linear"}, {"kind": "layer_ensemble", "mode": "ensemble"}])
+def test_a_run_in_float32_is_judged_in_it(
+    head: dict[str, Any], tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(kind: str) -> bool:
+        raise AssertionError("only precision auto wants to know")
+
+    monkeypatch.setattr(precision, "multiplies_bf16", asked)
+    several = [(text, [label]) for text, label, *_ in rows(32, 0)]
+    view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
+    folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)
+    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    measured, saved = measure(tmp_path / "pruned", view, 2), load(tmp_path / "pruned")
+    alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
+    assert saved.model.depth < 3
+    np.testing.assert_array_equal(measured.dev.logits, alone.logits)

@@ -1,0 +1,60 @@
+"""The GPU benchmark runs from beginning to end on the CPU, with no more than a bare GPU machine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ABSENT = "dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
+
+# every Python process below the one that is started takes these packages for not installed
+SITE = f"""
+import sys
+from importlib.machinery import PathFinder
+
+
+class Bare(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {set(ABSENT.split())} else super().find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Bare
+"""
+
+
+def bare(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    (folder / "sitecustomize.py").write_text(SITE)
+    path = os.pathsep.join(map(str, (folder, ROOT / "src", ROOT)))
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *program]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500)
+
+
+def test_the_machine_of_these_tests_lacks_what_it_should(tmp_path: Path) -> None:
+    done = bare(tmp_path, "-c", "import pydantic")
+    assert "No module named 'pydantic'" in done.stderr
+
+
+@pytest.mark.slow
+def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
+    done = bare(tmp_path, "-m", "benchmarks.gpu", "--tiny", "--out", "results")
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "results/cpu.json").read_text())
+    assert {row["family"] for row in told["rows"]} == {"finetune", "attention", "small", "parallel"}
+    assert all(row["ours"] > 0 for row in told["rows"] if "first captured" not in row["work"])
+    table = done.stdout.splitlines()
+    assert len(table) == 1 + sum(1 + len(row["peers"]) for row in told["rows"])
+    assert (told["machine"], told["corpus"]) == ("cpu", {"all": "synthetic"})
+
+
+def test_without_a_gpu_the_full_run_is_refused(tmp_path: Path) -> None:
+    done = bare(tmp_path, "-m", "benchmarks.gpu", "small")
+    assert done.returncode == 2
+    assert "there is no GPU here" in done.stderr

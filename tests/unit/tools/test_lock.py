@@ -1,0 +1,102 @@
+"""Every package that make installs has its hash in a lock, and make installs nothing without."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import lock
+
+ROOT = Path(__file__).parents[3]
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-cuda.lock", "requirements-peers.lock")
+
+
+def packages(text: str) -> dict[str, list[str]]:
+    """What pip reads in a lock: each requirement, with its hashes."""
+    lines = text.replace("\\\n", " ").splitlines()
+    split = [line.split(" --hash=") for line in lines if line and not line.startswith("#")]
+    return {requirement.strip(): [each.strip() for each in hashes] for requirement, *hashes in split}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_package_of_a_lock_has_a_version_and_hashes(name: str) -> None:
+    found = packages((ROOT / name).read_text())
+    assert found
+    for requirement, hashes in found.items():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", requirement)
+        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), requirement
+
+
+def test_torch_has_the_hashes_of_its_cpu_build_and_of_the_index() -> None:
+    found = packages((ROOT / "requirements.lock").read_text())["torch==2.13.0"]
+    cpu = "sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
+    assert cpu in found and len(found) > 10
+
+
+def test_no_package_is_in_two_locks_with_two_versions() -> None:
+    versions: dict[str, set[str]] = {}
+    for name in LOCKS:
+        for requirement in packages((ROOT / name).read_text()):
+            versions.setdefault(lock.name_of(requirement), set()).add(requirement.split()[0].partition("==")[2])
+    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
+
+
+def test_make_installs_what_has_a_hash_and_the_project_itself() -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "--dry-run", "--always-make", ".venv/.peers"]
+    said = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+    commands = re.split(r"\n|\|\|", said.replace("\\\n", " "))
+    installs = [shlex.split(command) for command in commands if "/pip " in command and " install " in command]
+    found = []
+    for words in installs:
+        assert {"--no-deps", "--no-build-isolation"} < set(words)
+        if "--require-hashes" in words:
+            found.append([words[n + 1] for n, word in enumerate(words) if word == "--requirement"])
+        else:
+            assert words[-3:] == ["--no-index", "--editable", "."]
+    torch = ".venv/torch.lock"  # the lines of torch in requirements.lock
+    others = [["requirements-build.lock"], ["requirements.lock"], ["requirements-peers.lock"]]
+    assert found == [[torch], [torch, "requirements-cuda.lock"], *others]
+    assert len(installs) == len(found) + 1
+
+
+UV = {
+    "torch==2.13.0": "torch==2.13.0 \\\n    --hash=sha256:ff \\\n    --hash=sha256:aa\n",
+    "cuda": "My_Package==1.0 \\\n    --hash=sha256:01\n"
+    "nvidia-x==3.0 ; sys_platform == 'linux' \\\n    --hash=sha256:02\n"
+    "torch==2.13.0 \\\n    --hash=sha256:ff\n",
+}
+
+
+def test_the_hashes_are_uv_s_and_that_of_the_cpu_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def uv(command: list[str], *, input: str, **_: Any) -> Any:
+        if "--universal" in command:
+            return SimpleNamespace(stdout=UV["cuda"])
+        assert "--no-deps" in command
+        blocks = [UV.get(pin, f"{pin} \\\n    --hash=sha256:0{len(pin)}\n") for pin in input.split()]
+        return SimpleNamespace(stdout="".join(blocks))
+
+    monkeypatch.setattr(lock, "ROOT", tmp_path)
+    monkeypatch.setattr(lock.subprocess, "run", uv)
+    (tmp_path / "requirements.lock").write_text("my-package==1.0\ntorch==2.13.0 \\\n    --hash=sha256:old\n")
+    (tmp_path / "requirements-build.lock").write_text("tool==2\n")
+    (tmp_path / "requirements-peers.lock").write_text("peer==3.1\n")
+    assert lock.main() == 0
+    found = {path.name: packages(path.read_text()) for path in tmp_path.iterdir()}
+    cpu = lock.CPU["torch==2.13.0"][0]
+    assert found == {
+        "requirements.lock": {
+            "my-package==1.0": ["sha256:015"],
+            "torch==2.13.0": [f"sha256:{each}" for each in sorted(["aa", "ff", cpu])],
+        },
+        "requirements-build.lock": {"tool==2": ["sha256:07"]},
+        "requirements-peers.lock": {"peer==3.1": ["sha256:09"]},
+        "requirements-cuda.lock": {"nvidia-x==3.0 ; sys_platform == 'linux'": ["sha256:02"]},
+    }

@@ -1,0 +1,158 @@
+"""Two processes train what one trains."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from epigram.core.errors import ParameterError
+from epigram.core.files import read_json, write_json
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
+from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.types import DataSpec
+from epigram.training import parallel
+from epigram.training.config import TrainingConfig
+from epigram.training.trainer import Trainer
+from tests.support.text_samples import EN
+
+CONTEXT = DataSpec(
+    vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)
+)
+# ε above rounding: a gradient that is zero but for it (a key's bias) is no direction to step in
+CONFIG = TrainingConfig(epochs=3, batch_size=8, max_tokens=60, patience=9, warmup=0.1, epsilon=1e-5, precision="fp32")
+BLOCK: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "dropout": 0.0}
+PARTS: dict[str, tuple[Any, Any]] = {
+    "mean over texts": (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
+    "sum over texts": (TransformerConfig(**BLOCK), AttentionLabelerConfig(hidden=8, text_hidden=4)),
+    "layers dropped on the way": (
+        SemanticPerceptronConfig(width=16, hidden=16, depth=4, dropout=0.0, order="expectation"),
+        LayerEnsembleConfig(hidden=8, tolerance=0.1),
+    ),
+}
+
+
+def texts(count: int, seed: int) -> TextBatches:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 12, count)
+    ids, labels = random.integers(2, 50, lengths.sum()), random.integers(0, 2, count)
+    ids = np.where(random.random(len(ids)) < 0.5, 2 + np.repeat(labels, lengths), ids)
+    return TextBatches(
+        ids,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        prefix=[],
+        suffix=[],
+        max_length=12,
+        pad_id=0,
+        unk_id=1,
+        labels=labels,
+        token_labels=(ids < 4).astype(np.int64),
+    )
+
+
+def train(out: Path) -> None:
+    """Train every system of PARTS and write its weights and history, each process for itself."""
+    for name, (encoder_config, head_config) in PARTS.items():
+        torch.manual_seed(parallel.rank())  # every process starts from other weights, and takes the first one's
+        encoder = encoder_config.build(CONTEXT)
+        model = Classifier(encoder, head_config.build(CONTEXT, encoder))
+        record = Trainer(model, texts(33, 0), texts(21, 1), CONFIG, seed=5).run()
+        where = out / f"{name}.{parallel.rank()}"
+        save_file(dict(model.state_dict()), f"{where}.safetensors")
+        write_json(Path(f"{where}.json"), {"depth": model.depth, "history": record.history})
+
+
+def launched(count: int, *program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`program` by torchrun in `count` processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={count}", f"--master-port={port}"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*launcher, *program], cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process wrote, and in the folder `two` what two wrote."""
+    folder = tmp_path_factory.mktemp("parallel")
+    (folder / "two").mkdir()
+    train(folder)
+    done = launched(2, str(Path(__file__)), str(folder / "two"), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_two_processes_end_as_one_and_alike(both: Path, name: str) -> None:
+    alone, first, second = (
+        load_file(both / f"{file}.safetensors") for file in (f"{name}.0", f"two/{name}.0", f"two/{name}.1")
+    )
+    assert alone.keys() == first.keys() == second.keys()
+    for key, weights in alone.items():
+        torch.testing.assert_close(first[key], weights, rtol=0, atol=1e-5)
+        assert first[key].equal(second[key]), key
+    told, one, two = (read_json(both / f"{file}.json") for file in (f"{name}.0", f"two/{name}.0", f"two/{name}.1"))
+    assert one == two, "each process decides as the other"
+    assert told["depth"] == one["depth"]
+    for line, other in zip(told["history"], one["history"], strict=True):
+        assert other == pytest.approx(line, abs=1e-5)
+
+
+def test_layers_went_while_two_processes_trained(both: Path) -> None:
+    assert read_json(both / "two/layers dropped on the way.0.json")["depth"] < 4
+
+
+def test_the_train_stage_under_torchrun_writes_one_folder(encoded: Any, tmp_path: Path) -> None:
+    encoded({**EN, "train": EN["train"] * 8}, "en")
+    (tmp_path / "pretrained").mkdir()
+    write_json(tmp_path / "pretrained/about.json", {"steps": 0})
+    params = yaml.safe_load((Path(__file__).parents[3] / "params.yaml").read_text())
+    params |= {"views": {"v": {"tokenizer": "token"}}, "systems": {"textcnn": {"view": "v", "train": {"epochs": 2}}}}
+    params["seeds"] = [0, 1]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    done = launched(2, "-m", "epigram.stages.train", "textcnn", "out", "pretrained", "models", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("textcnn seed 0: dev") == 1
+    assert [path.name for path in sorted((tmp_path / "models").iterdir())] == ["seed-0", "seed-1"]
+    assert not list(tmp_path.glob(".models*"))
+
+
+def test_without_a_launcher_nothing_changes() -> None:
+    rows = np.arange(5)
+    with parallel.joined():
+        ((own, weight),) = parallel.shares(rows, torch.nn.Identity())
+        loss = torch.tensor(2.0)
+        assert (own.tolist(), weight) == (rows.tolist(), 1.0)
+        assert parallel.total(torch.nn.Identity(), loss) is loss
+
+
+def test_half_a_launcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    with (
+        pytest.raises(ParameterError, match=r"WORLD_SIZE was 2 without LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
+        parallel.joined(),
+    ):
+        pass
+
+
+if __name__ == "__main__":
+    with parallel.joined():
+        train(Path(sys.argv[1]))
