@@ -1,10 +1,10 @@
-"""Saved models in the transformers library: after `import epigram.hf`, its Auto classes and pipelines load model folders.
+"""Adapter to the transformers library: after `import epigram.hf`, its Auto classes and pipelines load saved models.
 
 AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
 pipeline("text-classification", folder)
 
-Predictions equal those of `epigram predict`. No code from the folder is run. Config, tokenizer and model raise DataError
-for a folder with a file that is changed, missing or not in the manifest.
+Predictions equal those of `epigram predict`. No code from the folder is run. Config, tokenizer and model raise
+DataError for a folder with a file that is changed, missing or not in the manifest.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def blocks(language: str) -> list[str]:
 def test_the_recipe_builds() -> None:
     names: dict[str, object] = {}
     exec(blocks("python")[0], names)
-    names["RECIPE"].build(DataSpec(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
+    names["RECIPES"][0].build(DataSpec(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
 
 
 def test_the_combination_builds() -> None:

@@ -18,9 +18,9 @@ from epigram.core.config_types import typed
 from epigram.core.settings import Settings
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
-from epigram.models.recipe import HEADS
 from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.serialization import TextTemplate, load, save
+from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import configure
 from epigram.training.preflight import check
@@ -91,7 +91,7 @@ def example() -> Iterator[str]:
         yield name
         del RECIPES[name]
     finally:
-        HEADS.pop("gated", None)
+        heads.KINDS._found.pop("gated", None)
         del sys.modules["example"]
 
 

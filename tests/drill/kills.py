@@ -94,7 +94,7 @@ def dvc_killed_under_flow(bench: Bench, rng: random.Random) -> Injection:
     running = bench.flow()
     bench.find(STAGE, running)
     running.after(moment(rng, bench.reference.seconds[name]))
-    killed = _kill(bench.find("dvc_repro.py", running, 1.0))
+    killed = _kill(bench.find("runner/dvc/repro.py", running, 1.0))
     ended = running.wait()
     return Injection(f"{name}, tried again by the flow", killed and mentions(ended, RETRIED), ended, {0}, by="flow")
 

@@ -1,4 +1,4 @@
-"""Results of two git revisions: DVC compares them, and `python -m epigram.runner.workspace.revision_diff` shows the difference offline."""
+"""Results of two git revisions: DVC compares them, and `revision_diff` shows the difference offline."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ ASKS = (
 HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
-    "from epigram.core import supervisor as parent",
-    "parent.LOOK = 1.0",
-    "parent.stand_between()",
+    "from epigram.core import supervisor",
+    "supervisor.LOOK = 1.0",
+    "supervisor.stand_between()",
 )
 WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 

@@ -116,7 +116,7 @@ def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:
         f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)",
     ]
     program = (
-        f"import time; from epigram.runner import child_process as leash; leash.start({command!r}); time.sleep(600)"
+        f"import time; from epigram.runner import child_process; child_process.start({command!r}); time.sleep(600)"
     )
     env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE / 'src'}"}
     parent = subprocess.Popen([sys.executable, "-c", program], env=env)

@@ -1,4 +1,4 @@
-"""Registry: the modules of a package by name, each of which registers one class."""
+"""Registry of classes by name: the modules of a package each register one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ T = TypeVar("T", bound=type)
 
 
 class Registry(Mapping[str, type]):
-    """Mapping from the name of a module of `package` to the class that the module registers under that name.
+    """Mapping from a name to the class that a module of `package` registers under the module's name.
 
     A module is imported when its class is asked for, so one part does not load the dependencies of the others.
+    Classes from other places are registered under any name.
     """
 
     def __init__(self, package: str) -> None:
@@ -22,10 +23,14 @@ class Registry(Mapping[str, type]):
         self._found: dict[str, type] = {}
 
     def register(self, kind: str) -> Callable[[T], T]:
-        """Return a decorator that registers a class as `kind`, its module's name, and sets its attribute `kind`."""
+        """Return a decorator that registers a class as `kind` and sets its attribute `kind`.
+
+        Raises ValueError if the class is in a module of the package with another name.
+        """
 
         def add(cls: T) -> T:
-            if cls.__module__ != f"{self.package}.{kind}":
+            package, _, module = cls.__module__.rpartition(".")
+            if package == self.package and module != kind:
                 raise ValueError(f"{cls.__module__} registers {kind!r}: expected the name of its module")
             cls.kind = kind  # type: ignore[attr-defined]
             self._found[kind] = cls
@@ -36,14 +41,15 @@ class Registry(Mapping[str, type]):
     def __getitem__(self, kind: str) -> type:
         if kind not in set(self):
             raise KeyError(kind)
-        import_module(f"{self.package}.{kind}")
+        if kind not in self._found:
+            import_module(f"{self.package}.{kind}")
         return self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(modules_of(self.package))
+        return iter(sorted({*modules_of(self.package), *self._found}))
 
     def __len__(self) -> int:
-        return len(modules_of(self.package))
+        return sum(1 for _ in self)
 
 
 def modules_of(package: str) -> list[str]:

@@ -49,7 +49,7 @@ def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
     at_exit: list[Callable[[], None]] = []
     left: list[int] = []
     monkeypatch.setattr(errors.atexit, "register", at_exit.append)
-    monkeypatch.setattr(errors, "leave", left.append)
+    monkeypatch.setattr(errors, "exit_now", left.append)
 
     def command() -> None:
         raise SystemExit(raised)

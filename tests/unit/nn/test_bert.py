@@ -240,8 +240,9 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
 
 def test_a_checkpoint_is_read_without_the_library(folder: Path) -> None:
     code = (
-        "import sys; from epigram.nn.encoders.pretrained import PretrainedConfig; from epigram.nn.layers.types import Context;"
-        f"data = Context(vocabulary={VOCABULARY}, classes=2, max_length=32, checkpoint={str(folder)!r});"
+        "import sys; from epigram.nn.encoders.pretrained import PretrainedConfig;"
+        "from epigram.nn.layers.types import DataSpec;"
+        f"data = DataSpec(vocabulary={VOCABULARY}, classes=2, max_length=32, checkpoint={str(folder)!r});"
         "PretrainedConfig().build(data);"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo')))"
     )

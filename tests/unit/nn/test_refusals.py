@@ -256,7 +256,8 @@ def test_a_check_loads_neither_the_library_nor_a_checkpoint(tmp_path: Path) -> N
     params = {"dataset": "toy", "seeds": [0], "views": {"v": {"checkpoint": str(folder)}, "w": {}}, "systems": systems}
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     code = (
-        "import sys; from pathlib import Path; from epigram.core.settings import load; from epigram.training.preflight import check;"
+        "import sys; from pathlib import Path; from epigram.core.settings import load;"
+        "from epigram.training.preflight import check;"
         f"check(load(Path({str(tmp_path / 'params.yaml')!r}))); sys.exit('transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

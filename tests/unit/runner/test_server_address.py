@@ -21,8 +21,10 @@ URL = "http://127.0.0.1:9"
 def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> None:
     """Else it starts one of its own, without the check of Host and Origin and not ended with the run."""
     code = (
-        "import prefect.context; from prefect.settings import PREFECT_API_URL; from epigram.runner.service import server;"
-        f"from epigram.runner.service.service_lock import Served; server.served.holder = lambda: Served(1, {URL!r});"
+        "import prefect.context; from prefect.settings import PREFECT_API_URL;"
+        "from epigram.runner.service import server;"
+        "from epigram.runner.service.service_lock import Served;"
+        f"server.service_lock.holder = lambda: Served(1, {URL!r});"
         f"server.healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
         "print(before, server.start().url, PREFECT_API_URL.value())"
     )

@@ -69,7 +69,7 @@ HIT: list[tuple[str, Scripts]] = [
     ("kill -9 of a stage under the flow", {"flow": with_child(STAGE, RETRIED)}),
     ("kill -9 of dvc", {"dvc": AT_WORK}),
     ("kill -9 of dvc, run again at once", {"dvc": [AT_WORK, ENDED]}),
-    ("kill -9 of dvc under the flow", {"flow": with_child(f"{STAGE} dvc_repro.py", RETRIED)}),
+    ("kill -9 of dvc under the flow", {"flow": with_child(f"{STAGE} runner/dvc/repro.py", RETRIED)}),
     ("kill -9 of the flow", {"flow": AT_WORK}),
     ("kill -9 of the Prefect server", {"flow": with_child(SERVER, "sleep 0.2")}),
     ("SIGTERM to a stage", {"stage": AT_WORK}),

@@ -318,7 +318,8 @@ def params(root: Path, view: dict[str, Any] | None, **sections: Any) -> None:
 
 def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
     params(tmp_path, None)
-    code = "import sys; sys.argv = ['pretrain', 'v', 'none', 'new/out']; from epigram.stages.pretrain import main; main(); "
+    code = "import sys; sys.argv = ['pretrain', 'v', 'none', 'new/out'];"
+    code += "from epigram.stages.pretrain import main; main(); "
     code += "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'jieba', 'polars')))"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["about.json"]
