@@ -1,10 +1,12 @@
-"""What every test starts from, however the suite was started."""
+"""Environment and fixtures of all tests."""
 
 from __future__ import annotations
 
 import os
 
 from tests.support.counting import pytest_terminal_summary  # noqa: F401  a hook
+
+pytest_plugins = ["tests.support.repositories"]  # fixtures
 
 # Tests run side by side, and threads that outnumber the cores wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

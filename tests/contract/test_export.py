@@ -20,13 +20,11 @@ from epigram.inference import quantize
 from epigram.inference.export import PACKAGES, export
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.predictor import Predictor
-from epigram.models.linear_svm import LinearSvm
 from epigram.models.predict import predict
-from epigram.models.serialization import load, save
-from epigram.text.tokenizers import SPECIALS, by_word
-from epigram.training.fit_linear_svm import fit
+from epigram.models.serialization import load
 from tests.support.model_seeds import sealed
-from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
+from tests.support.saved_systems import saved
+from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, recipe_of, texts_of
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
@@ -42,24 +40,6 @@ ALIKE = {  # systems all of whose parts are in another one's graph
     *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
 }
 TEXTS = ["w7 w22 w30 w31", "w9", "", "w12 unheard w55", "w8 w40 " * 20]
-
-
-def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
-    """A model of random weights that reads the words w5, w6, …"""
-    recipe = recipe_of(name)
-    model = build(recipe, multi=multi)
-    if isinstance(model, LinearSvm):
-        fit(model, texts_of(recipe, 90), texts_of(recipe, seed=1), seed=0)
-    with torch.no_grad():
-        for weight in model.parameters():  # none is zero, and answers differ
-            weight.add_(0.1 * torch.randn_like(weight))
-    tokenizer = folder / "tokenizer.json"
-    by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
-    save(
-        folder / "model", model, recipe=recipe, frame=frame_of(recipe), labels=LABELS, tokenizer=tokenizer,
-        facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,
-    )  # fmt: skip
-    return folder / "model"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ import httpx
 import pytest
 import yaml
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
 from epigram.runner.service import server as api
-from tests.pipeline import test_retrain as retraining
-from tests.pipeline.conftest import finished, pristine  # noqa: F401  fixtures
-from tests.pipeline.test_real_pipeline import tree
-from tests.pipeline.test_retrain import bare  # noqa: F401
+from tests.support import shop_repository
+from tests.support.processes import until
+from tests.support.project_copy import tree
+from tests.support.shop import reviews
 from tests.support.toy import Toy, command_env, copied
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -42,15 +39,6 @@ PIXELS = """async picture => {
   }
   return found;
 }"""
-
-
-def until(found: Callable[[], Any], seconds: float = 90.0) -> Any:
-    """What `found` returns as soon as it is true; fails where it never is."""
-    end = time.monotonic() + seconds
-    while not (result := found()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.2)
-    return result
 
 
 class Server:
@@ -141,7 +129,7 @@ def shot(page: Any) -> Shot:
 
 
 @pytest.fixture(scope="module")
-def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> str:  # noqa: F811
+def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of a run in which stages are cached, restored, failed and never ready."""
     with pytest.MonkeyPatch.context() as patch:
         toy = copied(finished, tmp_path_factory.mktemp("mixed"), patch)
@@ -155,7 +143,7 @@ def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def training(server: Server, pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:  # noqa: F811
+def training(server: Server, pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
     """A run that is in the middle of a training for as long as the test looks at it."""
     with pytest.MonkeyPatch.context() as patch:
         toy = copied(pristine, tmp_path_factory.mktemp("training"), patch)
@@ -186,13 +174,13 @@ def real(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def promoted(server: Server, bare: Path, tmp_path_factory: pytest.TempPathFactory) -> str:  # noqa: F811
+def promoted(server: Server, bare: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of a retraining on new rows whose model took the champion's place."""
     folder = tmp_path_factory.mktemp("promoted")
-    shop = retraining.copied(bare, folder / "repo")
+    shop = shop_repository.copied(bare, folder / "repo")
     for arrived in (False, True):
         if arrived:
-            shop.arrive("monday.csv", retraining.reviews(300, "slang", seed=1))
+            shop.arrive("monday.csv", reviews(300, "slang", seed=1))
         env = command_env() | server.env | {"PREFECT_HOME": str(folder)}
         subprocess.run([sys.executable, "-m", "flows.retrain"], cwd=shop.root, env=env, check=True)
     return str(server.ask("flow_runs", flows={"name": {"any_": ["retrain"]}}, sort="START_TIME_DESC")[0]["id"])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import PIXELS, Server, Shot, until
+from tests.dashboard.conftest import PIXELS, Server, Shot
+from tests.support.processes import until
 from tests.support.toy import NEEDS, Toy
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ import signal
 
 import psutil
 import pytest
-from test_command import gone, until
 
+from tests.support.processes import gone, until
 from tests.support.toy import Toy
 
 pytest.importorskip("prefect_ray", reason="Ray is not installed")

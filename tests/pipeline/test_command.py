@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 
 import psutil
 import pytest
 
+from tests.support.processes import gone, until
 from tests.support.toy import Toy
-
-
-def until(true: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait for a condition, and fail where it does not come."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.1)
-
-
-def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(

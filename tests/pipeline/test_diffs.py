@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from test_remotes import commit
 
 from tests.support.toy import Toy
 
@@ -52,7 +51,7 @@ def compared(done: Toy) -> Toy:
     shutil.copytree(ROOT / ".dvc" / "plots", done.root / ".dvc" / "plots")
     done.tell({"judge": {"files": results(0.05)}})
     done.shell("dvc", "repro", "--quiet", "--force", "--single-item", "judge")
-    commit(done)
+    done.commit()
     done.tell({"judge": {"files": results(0.01)}})
     done.change("judge")
     done.shell("dvc", "repro", "--quiet", "--single-item", "judge")

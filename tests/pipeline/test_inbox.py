@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_retrain import PARAMS, SOURCE, Shop, reviews
 
 import flows.retrain
 from epigram.core.errors import DataError
@@ -17,6 +16,8 @@ from epigram.data import incoming_rows
 from epigram.runner.retraining import inbox
 from epigram.runner.retraining.ingest import Arrival
 from flows.retrain import Retraining
+from tests.support.shop import PARAMS, SOURCE, reviews
+from tests.support.shop_repository import Shop
 from tests.support.steps import APPENDED, disturbed
 
 BASE = 40  # rows

@@ -11,7 +11,8 @@ import termios
 from pathlib import Path
 
 import pytest
-from test_stage import alive, until
+
+from tests.support.processes import alive, until
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = "error: memory ran out: free some and run it again\n"

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.serving import DEPLOYMENTS, Serving, gone, refused, until, written
+from tests.support.processes import gone, until
+from tests.support.serving import DEPLOYMENTS, Serving, refused, written
 from tests.support.toy import Toy
 
 PASSWORD = "x9s3cret"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.toy import PARTS, command_env
+from tests.support.project_copy import tree
+from tests.support.toy import command_env
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,23 +24,6 @@ TEXTS = {  # each with the label that its words have in the corpus
 }
 
 pytestmark = pytest.mark.slow
-
-
-def tree(folder: Path) -> Path:
-    """A repository of its own with the project's code, two small systems and 1 epoch."""
-    for part in [*PARTS, "data/sources", "data/pocket", "data/local"]:
-        source, to = ROOT / part, folder / part
-        to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__")) if source.is_dir() else shutil.copy(
-            source, to
-        )
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    params |= {"views": {"token": {"tokenizer": "token"}}, "train": {"epochs": 1}}
-    params["systems"] = {"tfidf_svm": {"view": "token"}, "smsp_e": {"view": "token"}}
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
-    return folder
 
 
 def run(folder: Path, *command: str) -> str:

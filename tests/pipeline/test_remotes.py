@@ -45,13 +45,8 @@ def shared(request: pytest.FixtureRequest, done: Toy, tmp_path: Path, monkeypatc
         boto3.client("s3", endpoint_url=address).create_bucket(Bucket=bucket)
         done.shell("dvc", "remote", "add", "--default", "store", f"s3://{bucket}/epigram")
         done.shell("dvc", "remote", "modify", "--local", "store", "endpointurl", address)
-    commit(done)
+    done.commit()
     return done
-
-
-def commit(toy: Toy) -> None:
-    toy.shell("git", "add", "--all")
-    toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "results")
 
 
 def colleague(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:

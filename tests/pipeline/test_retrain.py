@@ -18,53 +18,11 @@ from epigram.core.files import write_text
 from epigram.core.settings import DriftSettings, load
 from epigram.runner.dvc import graph
 from epigram.runner.retraining import champion, drift, ingest
-from tests.support.shop import PARAMS, SOURCE, lay_out, reviews
+from tests.support.shop import PARAMS, SOURCE, reviews
+from tests.support.shop_repository import Shop, copied
 from tests.support.toy import command_env
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
-
-
-class Shop:
-    """A repository with a data set of its own, and new rows that arrive."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.incoming = root, root / "data" / "local" / "incoming"
-
-    def arrive(self, name: str, rows: pl.DataFrame) -> None:
-        self.incoming.mkdir(exist_ok=True)
-        rows.write_csv(self.incoming / name)
-
-    def retrain(self) -> Any:
-        from flows.retrain import retrain
-
-        return retrain(self.root, return_state=True).result()
-
-    def drift(self, file: Path | None = None) -> Any:
-        from flows.drift import drift_check
-
-        return drift_check(self.root, file, return_state=True).result()
-
-    def take(self) -> ingest.Arrival:
-        return ingest.take(self.root, "shop", load(self.root / "params.yaml"))
-
-    @property
-    def rows(self) -> pl.DataFrame:
-        return pl.read_parquet(self.root / "data" / "local" / "shop_live.parquet")
-
-    def git(self, *arguments: str) -> str:
-        return self.shell("git", *arguments)
-
-    def shell(self, *command: str) -> str:
-        done = subprocess.run(command, cwd=self.root, env=command_env(), check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-
-@pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Before the first retraining."""
-    root = tmp_path_factory.mktemp("bare") / "repo"
-    lay_out(root, command_env())
-    return root
 
 
 @pytest.fixture(scope="session")
@@ -74,12 +32,6 @@ def crowned(bare: Path, prefect_server: None) -> Path:
     result = shop.retrain()
     assert result.promoted and result.reason == "the first champion" and result.champion.number == 1
     return shop.root
-
-
-def copied(root: Path, to: Path) -> Shop:
-    """A copy, without workspaces, which know where they are."""
-    shutil.copytree(root, to, symlinks=True, ignore=shutil.ignore_patterns("workspaces", "worktrees"))
-    return Shop(to)
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_retrain import Shop, bare, copied, reviews  # noqa: F401  a fixture among them
 
-from tests.support.serving import FINAL, Serving, until
+from tests.support.processes import until
+from tests.support.serving import FINAL, Serving
+from tests.support.shop import reviews
+from tests.support.shop_repository import Shop, copied
 from tests.support.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -30,7 +32,7 @@ deployments:
 
 
 @pytest.fixture
-def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:  # noqa: F811
+def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:
     """A repository that is served, with a retraining every ten seconds."""
     shop = copied(bare, tmp_path / "repo")
     (shop.root / "prefect.yaml").write_text(SCHEDULE)

@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.serving import DEPLOYMENTS, Serving, gone, listening, refused, until, written
+from tests.support.processes import gone, until
+from tests.support.serving import DEPLOYMENTS, Serving, listening, refused, written
 from tests.support.toy import HERE, Toy, copied
 
 SECRET = "T0/B0/x9s3cret"

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from epigram.runner.dvc.dvc_output import PROGRESS
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Outcome, Runner
 from epigram.runner.prefect.status_table import Board
+from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
 
 LOG = logging.getLogger("test")
@@ -28,22 +27,6 @@ LOG = logging.getLogger("test")
 
 def runner(toy: Toy, slots: int = 2) -> Runner:
     return Runner(toy.root, Board(graph.read(toy.root).stages, Console(file=io.StringIO())), Slots(slots))
-
-
-def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for a condition, and fail where it does not come."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "zombie" not in Path(f"/proc/{pid}/status").read_text() if Path(f"/proc/{pid}").exists() else True
 
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:

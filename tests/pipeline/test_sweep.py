@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from test_command import gone, until
 
 from epigram.core.errors import ParameterError
 from epigram.runner.prefect.sweep import Result, best, ranked, trials
 from epigram.runner.workspace.request import Request
-from tests.pipeline.test_real_pipeline import tree
+from tests.support.processes import gone, until
+from tests.support.project_copy import tree
 from tests.support.toy import Toy, command_env
 
 

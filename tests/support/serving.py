@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support.processes import until
 from tests.support.toy import Toy
 
 QUICK = {
@@ -44,19 +45,6 @@ deployments:
     concurrency_limit: *alone
     work_pool: {name: epigram}
 """
-
-
-def until(true: Callable[[], Any], seconds: float = 120.0, otherwise: Callable[[], Any] = str) -> Any:
-    """Wait for a condition and return its value; fail with what `otherwise` returns if it stays false."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, f"the condition stayed false for {seconds:g} s: {otherwise()}"
-        time.sleep(0.2)
-    return found
-
-
-def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 class Serving:

@@ -125,7 +125,7 @@ def test_truncated_texts_are_counted_on_stderr(
 
 def test_a_prompt_takes_room_from_a_text(tmp_path: Path) -> None:
     """24 tokens, of which the prompt takes 5."""
-    from tests.contract.test_export import saved
+    from tests.support.saved_systems import saved
 
     predictor = Predictor(saved("bert_pta", tmp_path))
     room = 24 - len(predictor.saved.frame.prefix_ids) - len(predictor.saved.frame.suffix_ids)
@@ -149,7 +149,7 @@ def test_several_labels_are_lists(tmp_path: Path) -> None:
 
 
 def test_words_with_labels_are_records(tmp_path: Path) -> None:
-    from tests.contract.test_export import saved
+    from tests.support.saved_systems import saved
 
     predictor = Predictor(saved("mhal_joint", tmp_path))
     texts = ["w7 w22 w33 w44", "w25 w8"]

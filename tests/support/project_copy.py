@@ -1,0 +1,30 @@
+"""A copy of this project with two small systems, in a repository of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.support.toy import PARTS
+
+ROOT = Path(__file__).parents[2]
+
+
+def tree(folder: Path) -> Path:
+    """A repository of its own with the project's code, two small systems and 1 epoch."""
+    for part in [*PARTS, "data/sources", "data/pocket", "data/local"]:
+        source, to = ROOT / part, folder / part
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__")) if source.is_dir() else shutil.copy(
+            source, to
+        )
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params |= {"views": {"token": {"tokenizer": "token"}}, "train": {"epochs": 1}}
+    params["systems"] = {"tfidf_svm": {"view": "token"}, "smsp_e": {"view": "token"}}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder

@@ -1,0 +1,31 @@
+"""Saved models of small systems with random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from epigram.models.linear_svm import LinearSvm
+from epigram.models.serialization import save
+from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.training.fit_linear_svm import fit
+from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
+
+
+def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
+    """A model of random weights that reads the words w5, w6, …"""
+    recipe = recipe_of(name)
+    model = build(recipe, multi=multi)
+    if isinstance(model, LinearSvm):
+        fit(model, texts_of(recipe, 90), texts_of(recipe, seed=1), seed=0)
+    with torch.no_grad():
+        for weight in model.parameters():  # none is zero, and answers differ
+            weight.add_(0.1 * torch.randn_like(weight))
+    tokenizer = folder / "tokenizer.json"
+    by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
+    save(
+        folder / "model", model, recipe=recipe, frame=frame_of(recipe), labels=LABELS, tokenizer=tokenizer,
+        facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,
+    )  # fmt: skip
+    return folder / "model"
