@@ -116,7 +116,7 @@ def test_a_ray_address_where_nobody_answers_is_tried_again() -> None:
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
 def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve.process_manager, "serve", lambda *_: pytest.fail("it was served"))
-    monkeypatch.setattr(serve.served, "claim", lambda: pytest.fail("it was claimed"))
+    monkeypatch.setattr(serve.service_lock, "claim", lambda: pytest.fail("it was claimed"))
     done = CliRunner().invoke(serve.app, ["--port", port])
     assert done.exit_code == 2  # which `started` makes 64
     assert "Invalid value for '--port'" in done.output

@@ -63,8 +63,8 @@ def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatc
 
 
 def test_the_first_command_in_a_clone_warns_of_no_missing_folder(tmp_path: Path) -> None:
-    code = "import tasks, prefect.context"
-    root = str(Path(server.__file__).parents[1])
+    code = "import epigram.runner, prefect.context"
+    root = str(Path(server.__file__).parents[3])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     own = {name: value for name, value in env.items() if name != "PREFECT_HOME"}
     said = subprocess.run(
