@@ -20,12 +20,12 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.core.settings import PruneSettings
 from epigram.inference.dataset_batches import context_of
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.pruning.depth import prune
+from epigram.pruning.settings import PruneSettings
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer

@@ -20,10 +20,10 @@ from prefect.states import Completed
 from epigram.core.display import echo
 from epigram.core.errors import InputMissingError, handle_errors, started
 from epigram.core.files import write_json
-from epigram.core.settings import load
 from epigram.monitoring.drift import MEASURES
 from epigram.runner.retraining import champion, drift
 from epigram.runner.retraining.drift import Drift
+from epigram.runner.workspace.settings import load
 from flows.retrain import called, retrain
 
 NO_CHAMPION = "there is no champion to measure against yet: run python -m flows.retrain first"

@@ -22,7 +22,6 @@ from prefect.states import Completed
 
 from epigram.core.display import echo, escape_markdown
 from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, handle_errors, started
-from epigram.core.settings import load
 from epigram.runner.dvc import graph
 from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.retraining import challenge, champion, drift, ingest
@@ -31,6 +30,7 @@ from epigram.runner.retraining.ingest import Arrival
 from epigram.runner.service import server
 from epigram.runner.workspace import overrides, workspace
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import load
 from flows.dag import pipeline
 from flows.pipeline import ended, report
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from epigram.core.config_types import typed
-from epigram.core.settings import System
 from epigram.models.registry import recipe_of
+from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 
 ROOT = Path(__file__).parents[2]

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, EpigramError
-from epigram.core.settings import ValidateSettings
 from epigram.data.sources import archives
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import splits
 from epigram.data.validation.row_index import OUT, TRAIN, Values, names_of, split_codes
+from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
 from epigram.data.validation.validate import validate
 from tests.support.budget import cases, texts

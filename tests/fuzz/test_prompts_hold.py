@@ -10,13 +10,13 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.core.settings import PosTableSettings
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.batches import TextBatches
 from epigram.models.serialization import TextTemplate
 from epigram.text import pos_table
 from epigram.text.encoding import TextEncoder
 from epigram.text.prompts import prompt
+from epigram.text.settings import PosTableSettings
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
 from epigram.text.vocabulary import prompt_ids
 from tests.support.budget import cases

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from epigram.core.config_types import fits, nearest, parsed_json, parsed_yaml, shown, typed
 from epigram.core.errors import EpigramError, ParameterError
-from epigram.core.settings import Settings, check_names, load
+from epigram.core.settings import check_names
 from epigram.data.sources.access import hidden
 from epigram.data.sources.source import Source, read_source
 from epigram.runner.workspace.overrides import apply
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import Settings, load
 from flows.pipeline import change
 from tests.support.budget import cases, texts
 

@@ -103,7 +103,11 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
     [
         (TRAIN, {"train": {"epochss": 2}}, ["params.yaml: train.epochss is not", "did you mean 'epochs'?"]),
         (TRAIN, system(train={"epochss": 2}), ["systems.mlp.train.epochss is not", "did you mean 'epochs'?"]),
-        (TRAIN, {"validate": {"on_leek": "drop"}}, ["validate.on_leek is not", "did you mean 'on_leak'?"]),
+        (
+            ("validate", "data/raw"),
+            {"validate": {"on_leek": "drop"}},
+            ["validate.on_leek is not", "mean 'on_leak'?"],
+        ),
         (TRAIN, {"tran": {}}, ["params.yaml: tran is not a setting: did you mean 'train'?"]),
         (TRAIN, system(veiw="token"), ["systems.mlp.veiw is not a setting: did you mean 'view'?"]),
         (TRAIN, system(encoder={"depht": 3}), ["systems.mlp.encoder.depht is not", "did you mean 'depth'?"]),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import grimp
 import pytest
 import yaml
+
+from epigram.runner.workspace.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 STAGES: dict[str, dict[str, Any]] = {
@@ -71,6 +73,20 @@ def test_a_stage_depends_on_no_code_that_it_does_not_import(name: str, imports: 
         if dep.startswith("src/"):
             module = ".".join(Path(dep).with_suffix("").parts[1:])
             assert any(each == module or each.startswith(f"{module}.") for each in used), f"{name} does not use {dep}"
+
+
+@pytest.mark.parametrize("section", ["retrain", "drift"])
+@pytest.mark.parametrize("name", STAGES)
+def test_no_stage_reruns_for_settings_that_only_the_runner_reads(
+    name: str, section: str, imports: grimp.ImportGraph
+) -> None:
+    kind = get_type_hints(Settings)[section]
+    for module in (kind.__module__, Settings.__module__):
+        file = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+        assert file.is_file()
+        assert module not in used_by(f"epigram.stages.{name}", imports)
+        assert not any(dep == file or dep in file.parents for dep in (ROOT / each for each in STAGES[name]["deps"]))
+    assert section not in {param.partition(".")[0] for param in STAGES[name]["params"]}
 
 
 def test_no_stage_is_named_in_the_runners() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.core.settings import PruneSettings
 from epigram.models.serialization import Saved, TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import Pruned, layer_accuracies, prune, shallower
 from epigram.pruning.probe import probe
+from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import record_of
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from epigram.core.config_types import typed
-from epigram.core.settings import EvaluateSettings
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Evaluation
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from tests.support.evaluation_samples import corpus, cost, system

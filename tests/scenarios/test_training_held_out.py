@@ -18,7 +18,6 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from epigram.core.settings import PosTableSettings
 from epigram.inference.dataset_batches import batches_of, context_of, cut_short, frame_of
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
@@ -30,6 +29,7 @@ from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 from epigram.stages import train
 from epigram.text.encoded_dataset import View
 from epigram.text.pos_table import build, save
+from epigram.text.settings import PosTableSettings
 from epigram.training import fit_linear_svm, fit_random_baseline, train_system
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.tuning import thresholds_of

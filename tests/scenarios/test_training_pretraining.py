@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from epigram.core.settings import PretrainSettings
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
+from epigram.text.settings import PretrainSettings
 from epigram.training.masked_language import Pretrainer
 from epigram.training.shards import Shards, Texts
 from epigram.training.word_masking import Masking

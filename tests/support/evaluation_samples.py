@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from epigram.core.settings import EvaluateSettings
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Cost, Evaluation, Task, write
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.word_predictions import Words
 

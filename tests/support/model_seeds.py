@@ -76,8 +76,8 @@ def of_vectors(folder: Path) -> list[Format]:
 
 def table_and_view(folder: Path) -> tuple[Path, Path]:
     """A part-of-speech table, and a spelled view with token labels that was encoded with it."""
-    from epigram.core.settings import PosTableSettings, View
     from epigram.text.pos_table import PosTable, build, save
+    from epigram.text.settings import PosTableSettings, View
     from tests.support.text_samples import encoded_in
 
     pos, here = folder / "pos", folder / "encoded"

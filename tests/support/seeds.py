@@ -180,8 +180,8 @@ def of_archives(folder: Path) -> list[Format]:
 def of_settings(folder: Path) -> list[Format]:
     import yaml
 
-    from epigram.core.settings import load
     from epigram.data.sources.source import read_source
+    from epigram.runner.workspace.settings import load
 
     here, root = folder / "settings", Path(__file__).parents[2]
     here.mkdir()

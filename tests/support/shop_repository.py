@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from epigram.core.settings import load
 from epigram.runner.retraining import ingest
+from epigram.runner.workspace.settings import load
 from tests.support.toy import command_env
 
 

@@ -43,8 +43,8 @@ def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") 
 
 def take() -> None:
     """Take in what has arrived."""
-    from epigram.core.settings import load
     from epigram.runner.retraining import ingest
+    from epigram.runner.workspace.settings import load
 
     ingest.take(Path.cwd(), "shop", load())
 

@@ -11,10 +11,10 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from epigram.core.settings import AugmentSettings, EncodeSettings
-from epigram.core.settings import View as ViewSettings
 from epigram.stages import augment, encode
 from epigram.text.encoded_dataset import View
+from epigram.text.settings import AugmentSettings, EncodeSettings
+from epigram.text.settings import View as ViewSettings
 from epigram.text.validated_corpus import SPLITS, Corpus
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from epigram.core.settings import PosTableSettings
 from epigram.text.pos_table import build, save
+from epigram.text.settings import PosTableSettings
 from tests.support.text_samples import encoded_in
 
 

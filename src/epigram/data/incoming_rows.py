@@ -15,7 +15,6 @@ import polars as pl
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
-from epigram.core.settings import Action, ValidateSettings
 from epigram.data.readers import READERS, read_corpus
 from epigram.data.readers.csv_quoting import read_forgiving
 from epigram.data.readers.decoding import guess_encoding, lines
@@ -24,6 +23,7 @@ from epigram.data.sources.source import File, Source
 from epigram.data.validation import violations
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_scan import survey
+from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.text_matching import exact_text, label_column
 
 UNLABELLED = ".txt"

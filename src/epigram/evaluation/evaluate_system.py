@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from epigram.core.errors import ParameterError
-from epigram.core.settings import EvaluateSettings
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration import calibrate, confidences, reliability
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
@@ -25,6 +24,7 @@ from epigram.evaluation.results import (
     SeedMetrics,
 )
 from epigram.evaluation.scoring import SCORE, Judged, thresholds
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.slices import slices
 from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, beside
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics

@@ -9,8 +9,8 @@ from typing import Any
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.core.registry import modules_of
-from epigram.core.settings import System
 from epigram.models.recipe import Recipe
+from epigram.models.settings import System
 
 PACKAGE = "epigram.recipes"  # each module has a list RECIPES
 RECIPES: dict[str, Recipe] = {

@@ -10,13 +10,13 @@ import numpy as np
 from torch import nn
 
 from epigram.core.rounding import clearly_above
-from epigram.core.settings import PruneSettings
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision
 from epigram.models.predict import dev_score, predict, score_name
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
+from epigram.pruning.settings import PruneSettings
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report

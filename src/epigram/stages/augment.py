@@ -11,8 +11,9 @@ from pathlib import Path
 from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, write_json, write_text
-from epigram.core.settings import AugmentSettings, select
+from epigram.core.settings import Params
 from epigram.text.prompts import prompt
+from epigram.text.settings import AugmentSettings
 from epigram.text.validated_corpus import Corpus
 
 PARAMS = ("augment",)
@@ -34,7 +35,7 @@ def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
 def main() -> None:
     """Read the settings and write the prompt."""
     validated, out = map(Path, arguments("VALIDATED", "OUT"))
-    run(select(PARAMS).augment, validated, out)
+    run(Params.read(PARAMS).section("augment", AugmentSettings), validated, out)
 
 
 if __name__ == "__main__":

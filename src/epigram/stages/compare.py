@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from epigram.core.display import echo
 from epigram.core.errors import InputMissingError, ParameterError, arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, write_text
-from epigram.core.settings import Settings, select
+from epigram.core.settings import Params
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.results import Evaluation, read, read_text
+from epigram.evaluation.settings import CompareSettings
 from epigram.evaluation.summary import read_corpus, write_summary
 from epigram.evaluation.tradeoff import read_pruning
 from epigram.report.dvc_plots import write_plots
@@ -26,11 +28,11 @@ from epigram.report.page import render
 PARAMS = ("systems", "compare")
 
 
-def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
-    """Compare the systems named in the settings and write `out` atomically."""
+def run(names: list[str], settings: CompareSettings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
+    """Compare the systems `names` and write `out` atomically."""
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
-    evaluations = _evaluations(evaluated, settings)
-    summary = compare(corpus, evaluations, settings.compare.alpha)
+    evaluations = _evaluations(evaluated, names)
+    summary = compare(corpus, evaluations, settings.alpha)
     systems = {each.metrics.system: each.metrics for each in evaluations}
     prunings = {name: read_pruning(pruned / name / "pruning.json") for name in systems}
     with atomic_folder(out) as temporary:
@@ -42,10 +44,10 @@ def run(settings: Settings, validated: Path, evaluated: Path, pruned: Path, out:
     echo(summary.verdict)
 
 
-def _evaluations(evaluated: Path, settings: Settings) -> list[Evaluation]:
-    if not settings.systems:
+def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
+    if not names:
         raise ParameterError("params.yaml: systems is empty: name at least one system to compare")
-    return [read(evaluated / name) for name in settings.systems]
+    return [read(evaluated / name) for name in names]
 
 
 def _copy_model(folder: Path, to: Path) -> None:
@@ -58,7 +60,9 @@ def _copy_model(folder: Path, to: Path) -> None:
 def main() -> None:
     """Read the settings and write the comparison."""
     validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
-    run(select(PARAMS), validated, evaluated, pruned, out)
+    params = Params.read(PARAMS)
+    names = list(params.section("systems", dict[str, Any]))
+    run(names, params.section("compare", CompareSettings), validated, evaluated, pruned, out)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from epigram.core import errors, settings
+from epigram.core import errors
 from epigram.core.display import echo
 from epigram.core.files import atomic_folder, write_json
+from epigram.core.settings import Params
+from epigram.data.sources.settings import DownloadSettings
 
 PARAMS = ("download",)
 ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
@@ -24,7 +26,7 @@ def main() -> None:
 
     source_yaml, out = map(Path, errors.arguments("SOURCE_YAML", "OUT_DIR"))
     source = read_source(source_yaml)
-    fetcher = Fetcher(ARRIVALS, settings.select(PARAMS).download)
+    fetcher = Fetcher(ARRIVALS, Params.read(PARAMS).section("download", DownloadSettings))
     with atomic_folder(out) as folder:
         for file in source.files:
             echo(f"{file.path} from {fetcher.fetch(file, folder)}")

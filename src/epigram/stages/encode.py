@@ -10,9 +10,10 @@ from pathlib import Path
 from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder
-from epigram.core.settings import EncodeSettings, View, select
+from epigram.core.settings import Params
 from epigram.text.pos_table import load
 from epigram.text.prompts import read_prompt
+from epigram.text.settings import EncodeSettings, View, read_view
 from epigram.text.tokenizers import vocabulary_of
 from epigram.text.validated_corpus import Corpus
 from epigram.text.vectors import read_vectors, vectors_file
@@ -46,8 +47,9 @@ def run(
 def main() -> None:
     """Read the settings and encode one view."""
     name, validated, augmented, pos, out = arguments("VIEW", "VALIDATED", "AUGMENTED", "POS", "OUT")
-    settings = select(PARAMS, key=name)
-    run(name, settings.views[name], settings.encode, Path(validated), Path(augmented), Path(pos), Path(out))
+    params = Params.read(PARAMS, key=name)
+    settings = params.section("encode", EncodeSettings)
+    run(name, read_view(params), settings, Path(validated), Path(augmented), Path(pos), Path(out))
 
 
 if __name__ == "__main__":

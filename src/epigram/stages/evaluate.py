@@ -16,9 +16,10 @@ import polars as pl
 from epigram.core.display import echo
 from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors, run_and_exit
 from epigram.core.files import sha256, write_json
-from epigram.core.settings import select
+from epigram.core.settings import Params
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import write
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, Target
 from epigram.evaluation.word_predictions import Words
 from epigram.inference.measure import measure, together
@@ -79,11 +80,12 @@ def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
 def main() -> None:
     """Read the settings, predict dev and test with the model of every seed, and write the scores."""
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
-    settings = select(PARAMS)
+    params = Params.read(PARAMS)
+    seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
     view = View.load(Path(encoded))
     dev, test = (split_of(view, Path(validated), split) for split in ("dev", "test"))
-    models = [Path(pruned) / f"seed-{seed}" for seed in settings.seeds]
-    measured = [measure(model, view, settings.evaluate.timing_texts) for model in models]
+    models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
+    measured = [measure(model, view, settings.timing_texts) for model in models]
     evaluation = evaluate_system(
         name,
         Target(
@@ -92,14 +94,14 @@ def main() -> None:
             tokens_only=view.tokens_only,
             plain=measured[0].plain,
         ),
-        seeds=settings.seeds,
+        seeds=seeds,
         dev=dev,
         test=test,
         dev_said=together([m.dev for m in measured], view.split("dev"), dev.words),
         test_said=together([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
-        settings=settings.evaluate,
+        settings=settings,
     )
     write(Path(out), evaluation)
     speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}

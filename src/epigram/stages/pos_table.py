@@ -12,9 +12,10 @@ from pathlib import Path
 from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder
-from epigram.core.settings import PosTableSettings, select
+from epigram.core.settings import Params
 from epigram.text.coverage import coverage
 from epigram.text.pos_table import build, grow, save
+from epigram.text.settings import PosTableSettings
 from epigram.text.taggers import count, tagger_for
 from epigram.text.validated_corpus import SPLITS, Corpus
 
@@ -47,7 +48,7 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
 def main() -> None:
     """Read the settings and write the table."""
     validated, out = map(Path, arguments("VALIDATED", "OUT"))
-    run(select(PARAMS).pos_table, validated, out)
+    run(Params.read(PARAMS).section("pos_table", PosTableSettings), validated, out)
 
 
 if __name__ == "__main__":

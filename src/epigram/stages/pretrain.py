@@ -12,7 +12,8 @@ from pathlib import Path
 
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, sha256, write_json
-from epigram.core.settings import PretrainSettings, select
+from epigram.core.settings import Params
+from epigram.text.settings import PretrainSettings, read_view
 
 PARAMS = ("views.{key}",)
 
@@ -60,7 +61,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
 def main() -> None:
     """Read the settings and pretrain, or record that the view has no pretraining."""
     name, encoded, out = arguments("VIEW", "ENCODED", "OUT")
-    settings = select(PARAMS, key=name).views[name].pretrain
+    settings = read_view(Params.read(PARAMS, key=name)).pretrain
     if settings is not None:
         return run(name, settings, Path(encoded), Path(out))
     with atomic_folder(Path(out)) as folder:

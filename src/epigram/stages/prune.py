@@ -16,11 +16,12 @@ import torch
 
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, read_json, write_json
-from epigram.core.settings import PruneSettings, select
+from epigram.core.settings import Params
 from epigram.inference.dataset_batches import batches_of, device_of
 from epigram.models.provenance import PROVENANCE, parameters_hash, read
 from epigram.models.serialization import Saved, load, save_again
 from epigram.pruning.depth import Pruned, prune
+from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import record_of
 from epigram.text.encoded_dataset import View
 from epigram.training.checkpoint import Checkpoints, finish, finished, kept
@@ -75,13 +76,14 @@ def _write(
 def main() -> None:
     """Read the settings and prune the model of every seed."""
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
-    settings = select(PARAMS)
+    params = Params.read(PARAMS)
+    seeds, settings = params.seeds, params.section("prune", PruneSettings)
     view = View.load(Path(encoded))
-    seeds, digests = settings.seeds, [read_json(Path(models) / f"seed-{s}" / "manifest.json") for s in settings.seeds]
-    with kept("prune", name, settings.prune, view.fingerprint, digests) as folder:
+    digests = [read_json(Path(models) / f"seed-{seed}" / "manifest.json") for seed in seeds]
+    with kept("prune", name, settings, view.fingerprint, digests) as folder:
         for seed in seeds:
             if finished(folder / f"seed-{seed}") is None:
-                prune_seed(name, view, Path(models) / f"seed-{seed}", settings.prune, folder / f"seed-{seed}")
+                prune_seed(name, view, Path(models) / f"seed-{seed}", settings, folder / f"seed-{seed}")
         records = [finished(folder / f"seed-{seed}")["about"] for seed in seeds]
         with atomic_folder(Path(out)) as whole:
             for seed in seeds:

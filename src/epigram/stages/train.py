@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, sha256
-from epigram.core.settings import select
+from epigram.core.settings import Params
 from epigram.inference.dataset_batches import cut_short, frame_of
 from epigram.models.provenance import PROVENANCE, parameters_hash
 from epigram.models.recipe import Recipe
 from epigram.models.registry import recipe_of
 from epigram.models.serialization import save
+from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import found
 from epigram.text.encoded_dataset import View
 from epigram.training import parallel
@@ -88,10 +90,11 @@ def train_seed(
 def main() -> None:
     """Read the settings and train every seed."""
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
-    settings = select(PARAMS, key=name)
-    recipe = recipe_of(name, settings.systems[name], settings.train)
+    params = Params.read(PARAMS, key=name)
+    seeds, shared = params.seeds, params.section("train", dict[str, Any])
+    recipe = recipe_of(name, params.entry("systems", System), shared)
     view = View.load(Path(encoded))
-    config = with_threads(configure(name, recipe, settings.train), recipe, view.checkpoint)
+    config = with_threads(configure(name, recipe, shared), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = found(Path(pretrained), view.tokenizer_json)
     frame = frame_of(view, config.max_length)
@@ -99,12 +102,12 @@ def main() -> None:
         echo(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
     facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
     with parallel.joined(), kept("train", name, *facts) as folder:
-        for seed in settings.seeds:
+        for seed in seeds:
             if finished(folder / f"seed-{seed}") is None:
                 train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
         if parallel.rank() == 0:
             with atomic_folder(Path(out)) as whole:
-                for seed in settings.seeds:
+                for seed in seeds:
                     shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.core import errors, settings
+from epigram.core import errors
 from epigram.core.display import echo
 from epigram.core.files import atomic_folder, write_json
+from epigram.core.settings import Params
+from epigram.data.validation.settings import ValidateSettings
 
 PARAMS = ("validate",)
 
@@ -28,7 +30,8 @@ def main() -> None:
     with atomic_folder(out) as folder:
         spool = folder / "rows"
         spool.mkdir()
-        result = validate(spool_corpus(source, raw, spool), source, settings.select(PARAMS).validate)
+        settings = Params.read(PARAMS).section("validate", ValidateSettings)
+        result = validate(spool_corpus(source, raw, spool), source, settings)
         for name, part in result.parts.items():
             part.write(folder / f"{name}.parquet")
         shutil.rmtree(spool)

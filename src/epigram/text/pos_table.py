@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from epigram.core.config_types import fits, typed
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import read_json, sha256, write_json
-from epigram.core.settings import PosTableSettings
 from epigram.text import lexicons
+from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import Language, as_language, is_mark, is_notional
 from epigram.text.validated_corpus import UNREADABLE
 

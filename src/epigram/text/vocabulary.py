@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 
 from epigram.core.errors import ParameterError
-from epigram.core.settings import EncodeSettings, View
 from epigram.text.characters import by_frequency, count_characters
 from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.settings import EncodeSettings, View
 from epigram.text.token_characters import alphabet
 from epigram.text.tokenizers import MASK, SPECIALS, UNK, by_character, by_piece, by_word, count_words, special_ids
 from epigram.text.validated_corpus import Corpus

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from epigram.core.files import sha256, write_json
 from epigram.core.ragged import NpyWriter, read_array
-from epigram.core.settings import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import PosTable, weights_for
+from epigram.text.settings import View
 from epigram.text.token_arrays import BORDERS, TokenReader
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import SPLITS, Corpus

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from epigram.core.errors import ParameterError, defer_signals
-from epigram.core.settings import PretrainSettings
 from epigram.inference.dataset_batches import context_of, device_of, frame_of
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import products
@@ -22,6 +21,7 @@ from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.families import SMALL
 from epigram.text.encoded_dataset import View
+from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints, pause
 from epigram.training.config import TrainingConfig
 from epigram.training.history import OFTEN, Place, Progress, Report, pace

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.core.settings import Settings, View
 from epigram.models.listing import labels_tokens
 from epigram.models.recipe import ENCODERS, Recipe, part, settings_of
 from epigram.models.registry import recipe_of
+from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
+from epigram.text.settings import View
 from epigram.training.config import configure
 
 VOCABULARY, LENGTH, MASK = 16, 16, 4
@@ -21,28 +24,36 @@ PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
-def check(settings: Settings, *, multi: bool = False, tokens: bool = True) -> None:
+def check(
+    views: Mapping[str, View],
+    systems: Mapping[str, System],
+    train: Mapping[str, Any],
+    *,
+    multi: bool = False,
+    tokens: bool = True,
+) -> None:
     """Raise ParameterError for an unknown system, an unknown setting, and parts that do not fit together.
 
-    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked by
-    its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
+    The arguments are these sections of params.yaml. `multi`: texts of the data may have several labels. `tokens`: the
+    data have token labels. A checkpoint is checked by its folder, without loading it. Raises InputMissingError or
+    DataError if that folder is incomplete or damaged.
     """
-    for name, system in settings.systems.items():
-        recipe = recipe_of(name, system, settings.train)
-        config = configure(name, recipe, settings.train)
-        context = stand_in(settings.views[system.view], multi=multi, tokens=tokens)
+    for name, system in systems.items():
+        recipe = recipe_of(name, system, train)
+        config = configure(name, recipe, train)
+        context = stand_in(views[system.view], multi=multi, tokens=tokens)
         model = assemble(recipe, context, f"systems.{name}")
         if config.stop_on != "sentence" and recipe.fitting == "gradient" and not labels_tokens(model, context):
-            _refuse_stop_on(name, settings, recipe)
+            _refuse_stop_on(name, system, train, recipe)
         if system.head and recipe.fitting != "gradient":
             kind = recipe.encoder["kind"]
             raise ParameterError(f"params.yaml: systems.{name}.head: {kind} is encoder and head in one: leave head out")
 
 
-def _refuse_stop_on(name: str, settings: Settings, recipe: Recipe) -> None:
+def _refuse_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
     """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
     own = f"systems.{name}.train.stop_on"
-    sections = {own: settings.systems[name].train, "train.stop_on": settings.train}
+    sections = {own: system.train, "train.stop_on": train}
     where = next((key for key, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
     raise ParameterError(
         f"params.yaml: {where} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ import yaml
 
 from epigram.core.errors import ParameterError
 from epigram.core.files import stands_in
-from epigram.core.settings import dataset_of, load
+from epigram.core.settings import SECTIONS, Params, dataset_of
 from epigram.data.sources.source import load_source, read_source
+from epigram.pruning.settings import PruneSettings
+from epigram.runner.workspace.settings import Settings, load
+from epigram.text.settings import EncodeSettings, View, read_view
 
 PARAMS = """\
 dataset: shop
@@ -67,6 +71,79 @@ def test_a_system_and_a_view_have_names(tmp_path: Path, key: str) -> None:
         path.write_text("\n".join([*others, key % name]))
         with pytest.raises(ParameterError, match=r"was '\.\./token': letters") if "/" in name else nullcontext():
             load(path)
+
+
+def test_a_stage_reads_the_sections_that_it_declares(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(f"{PARAMS}prune: {{epochs: 3}}\n")
+    params = Params.read(("seeds", "prune", "encode", "views.{key}"), key="token", path=path)
+    assert params.seeds == [0, 1]
+    assert params.section("prune", PruneSettings) == PruneSettings(epochs=3)
+    assert params.section("encode", EncodeSettings) == EncodeSettings()
+    assert params.entry("views", View) == read_view(params) == View(tokenizer="token")
+
+
+def test_a_section_that_a_stage_does_not_declare_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(PARAMS)
+    params = Params.read(("prune", "views.{key}"), key="token", path=path)
+    for read in (
+        lambda: params.seeds,
+        lambda: params.section("encode", EncodeSettings),
+        lambda: params.section("views", dict),
+        lambda: params.entry("systems", dict),
+        lambda: params.entry("prune", dict),
+    ):
+        with pytest.raises(LookupError, match=r"of params\.yaml, which its PARAMS do not declare"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("drfit: {}", r"drfit is not a setting: did you mean 'drift'\?"),
+        ("1: {}", r"1 is not a setting: allowed: augment, compare"),
+        ("dataset: a b", "dataset was 'a b': letters, digits"),
+        ("systems: {mlp: {view: tokne}}", r"systems\.mlp\.view was 'tokne': did you mean 'token'\?"),
+        ("seeds: [0, 0]", r"seeds was \[0, 0\]: one number or more"),
+        ("seeds: [0, x]", r"seeds\.1 was 'x': input should be"),
+        ("seeds: 3", "seeds was 3: input should be"),
+        ("prune: {treshold: 1}", r"prune\.treshold is not a setting: did you mean 'threshold'\?"),
+        ("prune: {epochs: 0}", r"prune\.epochs was 0: input should be"),
+        ("prune:", "prune was None: input should be"),
+        ("views: 3", "views was 3: input should be"),
+        ("views: {tokens: {}, token: 3}", r"views\.token was 3: input should be"),
+        ("views: {token: {tokeniser: token}}", r"views\.token\.tokeniser is not a setting: did you mean 'tokenizer'"),
+        ("views: {token: {checkpoint: bert, pretrain: {}}}", r"views\.token has checkpoint and pretrain"),
+        ("views: {tokens: {}}\nsystems: {}", r"views has no 'token': did you mean 'tokens'\?"),
+    ],
+)
+def test_what_a_stage_cannot_read_is_named_by_its_key(tmp_path: Path, more: str, said: str) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(PARAMS), **yaml.safe_load(more)}))
+    with pytest.raises(ParameterError, match=rf"^params\.yaml: {said}"):
+        params = Params.read(("seeds", "prune", "views.{key}"), key="token", path=path)
+        params.seeds, params.section("prune", PruneSettings), read_view(params)
+
+
+def test_a_stage_names_every_section_that_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("dataset: shop\nviews: {}\n")
+    with pytest.raises(ParameterError) as raised:
+        Params.read((), path=path)
+    assert str(raised.value) == "params.yaml: seeds is missing\nparams.yaml: systems is missing"
+
+
+def test_a_mistake_in_another_section_is_found_before_a_run_and_not_by_the_stage(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(f"{PARAMS}drift: {{threshold: -1}}\n")
+    assert Params.read(("seeds",), path=path).seeds == [0, 1]
+    with pytest.raises(ParameterError, match=r"params\.yaml: drift\.threshold was -1"):
+        load(path)
+
+
+def test_every_section_is_typed_before_a_run() -> None:
+    assert {field.name for field in fields(Settings)} == set(SECTIONS)
 
 
 SOURCE = """\

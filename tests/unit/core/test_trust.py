@@ -20,11 +20,11 @@ import yaml
 
 from epigram.core.errors import DataError, EpigramError, ParameterError
 from epigram.core.files import write_json
-from epigram.core.settings import load
 from epigram.runner import child_process
 from epigram.runner.service import server
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import load
 from tests.support.bad_input import ROWS, Workshop, built, csv
 from tests.support.model_seeds import saved_model, sealed
 

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from epigram.core.config_types import is_web_address
 from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
-from epigram.core.settings import load
 from epigram.data.sources.add import _labels
 from epigram.data.sources.fetch import _places
 from epigram.data.sources.source import File, read_source
@@ -23,6 +22,7 @@ from epigram.runner.prefect import ray_address
 from epigram.runner.service import database, webhook_relay
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import load
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, by_word
 from epigram.text.tokenizers import load as load_tokenizer

@@ -10,8 +10,8 @@ import pytest
 from epigram.core import yaml_nodes
 from epigram.core.config_types import parsed_yaml
 from epigram.core.errors import ParameterError
-from epigram.core.settings import load
 from epigram.data.sources.source import read_source
+from epigram.runner.workspace.settings import load
 from flows.pipeline import change, unique
 from flows.sweep import _dimension
 

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import ParameterError, SourceUnavailableError
-from epigram.core.settings import load
 from epigram.data.readers.tar_files import JsonFiles, read_json_files
 from epigram.data.sources import sql_and_hub
 from epigram.data.sources.access import contained, hidden, masked, zone
 from epigram.data.sources.source import read_source
 from epigram.data.sources.sql_and_hub import write_table
+from epigram.runner.workspace.settings import load
 
 SECRET = "hunter2"
 

@@ -17,10 +17,10 @@ import pytest
 
 from epigram.core.errors import DataError
 from epigram.core.limits import Limits
-from epigram.core.settings import DownloadSettings
 from epigram.data.readers.parquet import Parquet, read
 from epigram.data.sources import archives
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Archive, File
 from epigram.text.vector_files import open_vectors
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.core.settings import DownloadSettings
 from epigram.data.sources.access import hidden
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Archive, File
 from tests.support.file_server import Server, serving
 

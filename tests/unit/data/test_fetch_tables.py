@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.core.settings import DownloadSettings
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
 
 pytest.importorskip("adbc_driver_sqlite", reason="needs epigram[sql]")

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.core.settings import ValidateSettings
 from epigram.data.growing_dataset import grown
 from epigram.data.incoming_rows import read_file, read_rows, read_texts
 from epigram.data.sources.source import File, Source
+from epigram.data.validation.settings import ValidateSettings
 
 
 def source(**more: object) -> Source:

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.settings import DownloadSettings
 from epigram.data.readers import read_corpus
 from epigram.data.sources.add import add
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source
 
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.core.settings import DownloadSettings
 from epigram.data.readers import NONE, read_corpus
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Source, load_source
 
 MIRROR = os.environ.get("EPIGRAM_MIRROR", "")

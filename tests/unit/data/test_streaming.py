@@ -15,12 +15,12 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
-from epigram.core.settings import ValidateSettings
 from epigram.data.readers import chunks, decoding, delimited, json_lines, read_corpus
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import row_batches as batches
 from epigram.data.validation import row_scan
 from epigram.data.validation.row_index import STEP, Values
+from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import loose_text
 from epigram.data.validation.validate import Validated, validate
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from epigram.core.errors import DataError, SourceUnavailableError
-from epigram.core.settings import DownloadSettings
 from epigram.data.sources import access
 from epigram.data.sources.http import download
 from epigram.data.sources.partial_download import part_of, validator_of
+from epigram.data.sources.settings import DownloadSettings
 from tests.support.file_server import Server, serving
 
 OLD, NEW = b"old row\n" * 500, b"new row\n" * 500

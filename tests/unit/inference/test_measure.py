@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.settings import View as ViewSettings
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.stages.train import train_seed
+from epigram.text.settings import View as ViewSettings
 from epigram.training.config import configure
 from epigram.training.threads import with_threads
 from tests.support.text_samples import EN

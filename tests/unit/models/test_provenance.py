@@ -18,10 +18,10 @@ import epigram
 from epigram import cli
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
-from epigram.core.settings import PruneSettings
 from epigram.inference.export import export
 from epigram.models import provenance
 from epigram.models.recipe import Recipe
+from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.training.config import configure

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.settings import PretrainSettings, Settings, System, View
 from epigram.models.registry import RECIPES
+from epigram.models.settings import System
+from epigram.text.settings import PretrainSettings, View
 from epigram.training.preflight import check
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 
@@ -31,8 +32,7 @@ def checked(
     """Check a run of one system, named x; `shared` is the run's own train section."""
     view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
-    run = Settings(dataset="toy", seeds=[0], views={"view": view}, systems={"x": wanted}, train=shared or {})
-    check(run, multi=multi)
+    check({"view": view}, {"x": wanted}, shared or {}, multi=multi)
 
 
 def pretrained(**settings: Any) -> dict[str, Any]:
@@ -256,8 +256,9 @@ def test_a_check_loads_neither_the_library_nor_a_checkpoint(tmp_path: Path) -> N
     params = {"dataset": "toy", "seeds": [0], "views": {"v": {"checkpoint": str(folder)}, "w": {}}, "systems": systems}
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     code = (
-        "import sys; from pathlib import Path; from epigram.core.settings import load;"
+        "import sys; from pathlib import Path; from epigram.runner.workspace.settings import load;"
         "from epigram.training.preflight import check;"
-        f"check(load(Path({str(tmp_path / 'params.yaml')!r}))); sys.exit('transformers' in sys.modules)"
+        f"run = load(Path({str(tmp_path / 'params.yaml')!r})); "
+        "check(run.views, run.systems, run.train); sys.exit('transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

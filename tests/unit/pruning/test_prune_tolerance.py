@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from epigram.core.settings import PruneSettings
 from epigram.pruning import depth
+from epigram.pruning.settings import PruneSettings
 from epigram.training.config import TrainingConfig
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from epigram.core.config_types import typed
 from epigram.core.files import write_json
-from epigram.core.settings import EvaluateSettings, RetrainSettings
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.runner.retraining import challenge
 from epigram.runner.retraining.champion import Hashes
+from epigram.runner.retraining.settings import RetrainSettings
 
 LABELS = ["bad", "good"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.core.settings import RetrainSettings
 from epigram.runner.retraining import drift, inbox, ingest
+from epigram.runner.retraining.settings import RetrainSettings
 
 SOURCE = """\
 name: {name}

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from epigram.core.files import read_json
-from epigram.core.settings import PruneSettings
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
 from epigram.models import precision
@@ -20,6 +19,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.pruning.depth import Pruned
 from epigram.pruning.probe import probe
+from epigram.pruning.settings import PruneSettings
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
 from epigram.text.encoded_dataset import View

@@ -17,10 +17,11 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.core.settings import DownloadSettings, ValidateSettings
 from epigram.data.readers import read_corpus
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source
+from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.stages import validate as stage
 

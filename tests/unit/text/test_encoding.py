@@ -12,12 +12,12 @@ from tokenizers import Tokenizer, models
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import sha256
-from epigram.core.settings import EncodeSettings
-from epigram.core.settings import View as ViewSettings
 from epigram.stages import encode
 from epigram.text import validated_corpus as rows_module
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import encode_texts
+from epigram.text.settings import EncodeSettings
+from epigram.text.settings import View as ViewSettings
 from epigram.text.tokenizers import SPECIALS, load, vocabulary_of
 from tests.support.text_samples import EN, ZH
 

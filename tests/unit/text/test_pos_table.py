@@ -15,10 +15,10 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import sha256
-from epigram.core.settings import PosTableSettings
 from epigram.stages import pos_table as stage
 from epigram.text import lexicons
 from epigram.text.pos_table import SCHEMA, PosTable, build, grow, load, next_version, save, weights_for
+from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from tests.support.text_samples import EN, ZH, validated
 

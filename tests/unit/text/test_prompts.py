@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.core.settings import AugmentSettings
 from epigram.stages import augment
 from epigram.text.prompts import prompt
+from epigram.text.settings import AugmentSettings
 from epigram.text.tokenizers import MASK
 from tests.support.text_samples import EN, ZH, validated
 

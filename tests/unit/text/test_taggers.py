@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from epigram.core.settings import PosTableSettings
 from epigram.text.pos_table import PosTable, build, grow
+from epigram.text.settings import PosTableSettings
 from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, by_shape, count, tagger_for
 from epigram.text.tagsets import Language
 

@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.core.settings import DownloadSettings, ValidateSettings
-from epigram.core.settings import View as ViewSettings
 from epigram.data.readers import read_corpus
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File, load_source
 from epigram.data.validation.data_report import page
+from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
+from epigram.text.settings import View as ViewSettings
 from epigram.text.token_characters import Speller
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
 from epigram.text.validated_corpus import Corpus

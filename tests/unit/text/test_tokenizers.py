@@ -14,9 +14,9 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
-from epigram.core.settings import EncodeSettings
 from epigram.text.encoding import TextEncoder
 from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.settings import EncodeSettings
 from epigram.text.tokenizer_growth import growth
 from epigram.text.tokenizers import (
     MASK,

@@ -13,12 +13,12 @@ import pytest
 from safetensors.numpy import save_file
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.settings import DownloadSettings
-from epigram.core.settings import View as ViewSettings
 from epigram.data.readers import read_corpus
 from epigram.data.sources.fetch import Fetcher
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source
 from epigram.text.characters import by_frequency, count_characters
+from epigram.text.settings import View as ViewSettings
 from epigram.text.vector_files import open_vectors
 from epigram.text.vectors import coverage, read_vectors, vectors_file
 from tests.support.text_samples import ZH, encoded_in

@@ -9,11 +9,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from epigram.core.settings import View as ViewSettings
 from epigram.inference.dataset_batches import batches_of, context_of, frame_of
 from epigram.models.predict import predict
 from epigram.nn.layers.types import Tokens
 from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.settings import View as ViewSettings
 from tests.support.families import SIZES, checkpoint, recipe_of
 from tests.support.text_samples import encoded_in
 

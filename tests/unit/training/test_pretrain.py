@@ -19,16 +19,17 @@ import yaml
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
-from epigram.core.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings, load
-from epigram.core.settings import View as ViewSettings
 from epigram.inference.dataset_batches import context_of, frame_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import found
+from epigram.runner.workspace.settings import load
 from epigram.stages import augment, encode, pretrain, train
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import build, save
+from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings
+from epigram.text.settings import View as ViewSettings
 from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, vocabulary_of
 from epigram.text.unlabelled import write_texts
 from epigram.text.word_starts import WordStarts

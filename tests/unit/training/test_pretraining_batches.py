@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from epigram.core.settings import PretrainSettings
 from epigram.models.serialization import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
+from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
 from epigram.training.shards import Shards, Texts

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from epigram.core.config_types import is_web_address
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.core.files import sha256
-from epigram.core.settings import DownloadSettings
 from epigram.data.sources import archives
 from epigram.data.sources.access import hidden
 from epigram.data.sources.http import download
 from epigram.data.sources.partial_download import part_of
+from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
 from epigram.data.sources.sql_and_hub import is_table, write_table
 

@@ -13,9 +13,9 @@ import httpx
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.core.limits import MAX_BYTES, MAX_REDIRECTS
-from epigram.core.settings import DownloadSettings
 from epigram.data.sources.access import check_redirect, hidden
 from epigram.data.sources.partial_download import StaleError, begin_again, check_continued, finish, part_of, wanted
+from epigram.data.sources.settings import DownloadSettings
 
 GONE = {404, 410}
 LONGEST_PAUSE = 30.0  # seconds

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from epigram.core.settings import Action
 from epigram.data.validation import violations as faults
 from epigram.data.validation.leakage import leak_faults
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_index import OUT, TRAIN, Split, Values
 from epigram.data.validation.row_scan import Survey
+from epigram.data.validation.settings import Action
 from epigram.data.validation.text_matching import SPLITS, each_label, exact_text, label_column, label_key
 from epigram.data.validation.token_labels import each_token_label
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from epigram.core.settings import Action
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import Verdict
+from epigram.data.validation.settings import Action
 from epigram.data.validation.token_labels import MARKED, PLAIN
 
 NAMED = 8  # labels listed in a sentence

@@ -11,13 +11,13 @@ import polars as pl
 
 from epigram.core.config_types import number_of
 from epigram.core.errors import DataError, ParameterError
-from epigram.core.settings import Action, ValidateSettings
 from epigram.data.validation import report_notes, violations
 from epigram.data.validation.cross_row_rules import Verdict, absent_labels, judge
 from epigram.data.validation.leakage import in_train, leaks, repeats
 from epigram.data.validation.row_batches import Part, Rows
 from epigram.data.validation.row_index import OUT, TRAIN, Split, Values, names_of
 from epigram.data.validation.row_scan import Survey, survey
+from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.splits import cap, cut
 from epigram.data.validation.statistics import profile
 from epigram.data.validation.text_matching import SPLITS, exact_text, label_column

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.core.settings import Action
+from epigram.data.validation.settings import Action
 
 EMPTY = "empty text"
 NUL = "NUL byte"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from epigram.core.errors import EpigramError
-from epigram.core.settings import load
+from epigram.runner.workspace.settings import load
 
 
 class Slots:

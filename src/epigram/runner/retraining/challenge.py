@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import read_json, sha256
-from epigram.core.settings import Settings
 from epigram.models import provenance
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.publish import Run
 from epigram.runner.retraining import champion
 from epigram.runner.retraining.champion import Champion, Hashes, Score
+from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import typed
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
-from epigram.core.settings import RetrainSettings, Settings
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.retraining import inbox, ingest
 from epigram.runner.retraining.champion import REFERENCE
+from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import check_name, shown
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import atomic_file, write_text
-from epigram.core.settings import RetrainSettings, Settings, ValidateSettings
+from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
+from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,9 +11,12 @@ from typing import Any
 from epigram.core.config_types import nearest, shown, typed
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file
-from epigram.core.settings import System, View, check_names, load, read_params
+from epigram.core.settings import check_names, read_params
 from epigram.data.sources.source import load_source
+from epigram.models.settings import System
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import load
+from epigram.text.settings import View
 
 Params = MutableMapping[str, Any]
 
@@ -53,7 +56,8 @@ def check_systems(params: Path) -> None:
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
-    check(settings, multi=source.task == "multi", tokens=source.labels_tokens)
+    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    check(settings.views, settings.systems, settings.train, **kind)
 
 
 def write(path: Path, request: Request) -> None:

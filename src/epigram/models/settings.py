@@ -1,0 +1,19 @@
+"""Settings of a system: an entry of section `systems` of params.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from epigram.core.config_types import Name, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(Strict):
+    """A system of a run: a recipe, and this run's changes to it."""
+
+    view: Name
+    recipe: str | None = None  # default: the name of the system
+    encoder: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)

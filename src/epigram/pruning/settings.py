@@ -1,0 +1,20 @@
+"""Settings of pruning: section `prune` of params.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from epigram.core.config_types import Positive, Share, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneSettings(Strict):
+    """Dynamic depth control of a trained model (DDCF, Eq. 5)."""
+
+    enabled: bool = True
+    threshold: Share | Literal["auto"] = "auto"  # ξ
+    tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also the maximum loss of a pruned model
+    rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, epigram's own rule
+    drop: Literal["last", "worst"] = "last"  # for the paper's two rules; `shallowest` always keeps the first layers
+    epochs: Positive = 2  # epochs of fine-tuning after dropping layers

@@ -1,0 +1,26 @@
+"""Settings of retraining: section `retrain` of params.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from epigram.core.config_types import Name, OpenShare, Share, Strict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query(Strict):
+    """A database query: the URL, as in data/sources/sql.yaml, and the SELECT that returns the rows."""
+
+    url: str
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainSettings(Strict):
+    """Sources of new rows, the systems to retrain, and the conditions for promoting a challenger."""
+
+    incoming: str = "data/local/incoming"  # a folder
+    database: Query | None = None  # queried in addition to the folder
+    systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
+    alpha: OpenShare = 0.05  # significance level for a better score
+    margin: Share = 0.05  # maximum loss of a class's F1

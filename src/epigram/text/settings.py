@@ -1,0 +1,86 @@
+"""Settings of texts and views: sections `pos_table`, `augment`, `encode` and `views` of params.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from epigram.core.config_types import OpenShare, Positive, Range, Seed, Share, Strict
+from epigram.core.errors import ParameterError
+from epigram.core.settings import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosTableSettings(Strict):
+    """Attention weights of notional and function words (Transformer-F, Eq. 5)."""
+
+    notional: Share = 1.0
+    function: Share = 0.5
+    adverb: Literal["notional", "function"] = "notional"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentSettings(Strict):
+    """Template of the prompt (prompt text augmentation, PTA)."""
+
+    template: Literal["plain", "complex", "auto"] = "plain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeSettings(Strict):
+    """Vocabulary sizes and maximum length of the encoded texts."""
+
+    min_count: Positive = 1
+    max_vocabulary: Positive = 50_000
+    wordpiece_vocabulary: Positive = 8_000
+    max_length: Positive = 512  # tokens per text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainSettings(Strict):
+    """Masked language modelling on the training texts, before the systems of a view are trained (Devlin et al. 2019).
+
+    The sizes are those of the small encoder, from which the systems of the view start.
+    """
+
+    texts: str | None = None  # further texts, one per line: a file in data/local
+    width: Positive = 128
+    depth: Positive = 4
+    heads: Positive = 4
+    hidden: Positive = 256
+    max_length: Positive = 128  # tokens per input, prompt and special tokens included; longer texts are split
+    mask_share: OpenShare = 0.15  # share of the words of a text
+    epochs: Positive = 20
+    batch_size: Positive = 64  # texts
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    seed: Seed = 0
+    threads: Positive = 1  # CPU threads; they affect the result, because they determine the order of the sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(Strict):
+    """A tokenization, with or without the prompt, from scratch or of a pretrained checkpoint."""
+
+    tokenizer: Literal["token", "wordpiece"] = "token"
+    prompt: bool = False
+    checkpoint: str | None = None
+    characters: bool = False  # tokens are also represented by their characters
+    vectors: str | None = None  # a file in data/local with token vectors: .npz, .safetensors, .txt or .vec
+    pretrain: PretrainSettings | None = None  # {} enables it with the defaults
+
+
+def read_view(params: Params) -> View:
+    """Return the view that a stage reads. Raises ParameterError for an invalid value."""
+    view = params.entry("views", View)
+    check_one_start(params.key, view)
+    return view
+
+
+def check_one_start(name: str, view: View) -> None:
+    """Raise ParameterError for a view with more than one source of initial token vectors."""
+    given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
+    if len(given) > 1:
+        raise ParameterError(
+            f"params.yaml: views.{name} has {given[0]} and {given[1]}, and token vectors start from one of them: "
+            "remove one, or make a view of each"
+        )
