@@ -11,7 +11,7 @@ from benchmarks.corpora import encoded
 from benchmarks.plain_loop import examples_of, padded_batches
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import batches_of, frame_of
+from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.text.encoded_dataset import Split, View
 
@@ -23,7 +23,7 @@ SETTINGS = {"titles": TITLES, "batch": BATCH, "threads": 1}
 
 def texts_of(view: View, part: Split, length: int) -> TextBatches:
     """Return a split, or some rows of one, in the format of our loop, with at most `length` tokens per text."""
-    return TextBatches.framed(frame_of(view, length), part.ids, part.offsets, labels=part.labels)
+    return TextBatches.framed(template_of(view, length), part.ids, part.offsets, labels=part.labels)
 
 
 def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:
@@ -37,7 +37,7 @@ def rows(plan: Plan) -> list[Row]:
     """Return padding share and throughput at batch size 64."""
     torch.set_num_threads(1)
     view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(TITLES)))
-    texts, examples = batches_of(view, "dev", frame_of(view, 128)), examples_of(view.split("dev"))
+    texts, examples = batches_of(view, "dev", template_of(view, 128)), examples_of(view.split("dev"))
     tokens = int(texts.lengths.sum())
     order = np.random.default_rng(0)
 

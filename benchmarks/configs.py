@@ -9,12 +9,12 @@ import torch
 
 from epigram.models.registry import RECIPES
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.threads import with_threads
+from epigram.training.threads import resolve_threads
 
 
 def config_of(name: str, checkpoint: str | None = None, **changes: Any) -> TrainingConfig:
     """Return the settings of a system's recipe with `changes`, and set PyTorch's number of threads to its value."""
     recipe = RECIPES[name]
-    config = with_threads(replace(configure(name, recipe), **changes), recipe, checkpoint)
+    config = resolve_threads(replace(configure(name, recipe), **changes), recipe, checkpoint)
     torch.set_num_threads(int(config.threads))
     return config

@@ -23,13 +23,13 @@ from benchmarks.intervals import Right, difference
 from benchmarks.plain_loop import Settings, examples_of, predictions
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import batches_of, frame_of
+from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.batches import Rows
 from epigram.models.precision import multiplies_bf16
 from epigram.models.predict import predict
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
-from epigram.training.train_system import rate_of
+from epigram.training.train_system import learning_rate_of
 from epigram.training.trainer import Trainer
 
 SEEDS = 3
@@ -57,8 +57,8 @@ def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed
     texts = texts_of(view, train, config.max_length)
     one = texts_of(view, chosen(train, [0]), config.max_length)  # a dev set is required; LastWeights ignores its score
     torch.manual_seed(seed)
-    LastWeights(model, texts, one, config, seed=seed, rate=rate_of(config, view)).run()
-    logits = predict(model, batches_of(view, "test", frame_of(view, config.max_length))).logits
+    LastWeights(model, texts, one, config, seed=seed, rate=learning_rate_of(config, view)).run()
+    logits = predict(model, batches_of(view, "test", template_of(view, config.max_length))).logits
     return np.asarray(logits.argmax(1) == view.split("test").labels)
 
 
@@ -117,7 +117,7 @@ def fast_text(plan: Plan) -> Comparisons:
 def int8(plan: Plan) -> Comparisons:
     """Compare the int8 graph with our model in its default precision."""
     view = View.load(minilm_view(plan.scratch))
-    models, texts = export.forms(plan, view), batches_of(view, "test", frame_of(view, minilm.LENGTH))
+    models, texts = export.forms(plan, view), batches_of(view, "test", template_of(view, minilm.LENGTH))
     found = export.predictions({kind: models[kind] for kind in ("int8", export.ANSWERS)}, texts)
     return [export.compared(found, view.split("test").labels, f"{view.corpus}, fine-tuned MiniLM")]
 

@@ -18,7 +18,7 @@ from benchmarks.corpora import minilm as minilm_view
 from benchmarks.intervals import difference
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, Run, cores
-from epigram.inference.dataset_batches import batches_of, frame_of
+from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.inference.export import export
 from epigram.inference.predictor import Predictor
 from epigram.models.batches import TextBatches
@@ -27,7 +27,7 @@ from epigram.models.predict import Predicted, predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.text.encoded_dataset import View
-from epigram.training.train_system import rate_of
+from epigram.training.train_system import learning_rate_of
 from epigram.training.trainer import Trainer
 
 TEXTS, STEP = 1_500, 16  # of training: total, and per step
@@ -41,13 +41,13 @@ KINDS = [kind for kind in NAMES if kind != "bf16" or multiplies_bf16("cpu")]
 
 def tuned(plan: Plan, view: View) -> Path:
     """Return the folder of MiniLM fine-tuned for one epoch on some of the view's texts."""
-    recipe, frame = RECIPES[minilm.SYSTEM], frame_of(view, minilm.LENGTH)
+    recipe, frame = RECIPES[minilm.SYSTEM], template_of(view, minilm.LENGTH)
     config = config_of(minilm.SYSTEM, view.checkpoint, epochs=1, batch_size=STEP)
     train = texts_of(view, drawn(view.split("train"), plan.size(TEXTS)), minilm.LENGTH)
     few = chosen(view.split("dev"), np.arange(50))  # the loop needs a development set; nothing is selected by it here
     dev = texts_of(view, few, minilm.LENGTH)
     model, folder = minilm.ours(view), plan.scratch / "eager"
-    Trainer(model, train, dev, config, seed=0, rate=rate_of(config, view)).run()
+    Trainer(model, train, dev, config, seed=0, rate=learning_rate_of(config, view)).run()
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts={})
     return folder
 
@@ -109,7 +109,7 @@ def forms(plan: Plan, view: View) -> dict[str, Any]:
 def rows(plan: Plan) -> list[Row]:
     """Return the speed of the int8 graph, and the differences of both graphs from the model."""
     view = View.load(minilm_view(plan.scratch))
-    models, texts = forms(plan, view), batches_of(view, "dev", frame_of(view, minilm.LENGTH))
+    models, texts = forms(plan, view), batches_of(view, "dev", template_of(view, minilm.LENGTH))
     found = predictions({kind: models[kind] for kind in ("eager", "fp32", "int8")}, texts)
     gap = float(np.abs(found["fp32"].logits - found["eager"].logits).max())
     scores = {kind: 100 * predicted.score(view.split("dev").labels) for kind, predicted in found.items()}

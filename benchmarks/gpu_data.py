@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.inference.dataset_batches import device_of
+from epigram.inference.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS
@@ -25,7 +25,7 @@ BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 # dense bf16 with fp32 accumulation, TFLOP/s, as published; the first name contained in the GPU's name applies
 PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L4": 121}
-DEVICE = device_of()
+DEVICE = default_device()
 
 
 def split(rows: int, length: int, *, shortest: float = 0.5, seed: int = 0) -> Split:

@@ -60,7 +60,7 @@ def main() -> None:
     """Run in the launcher's process group; the first process prints."""
     from epigram.training import parallel
 
-    with parallel.joined():
+    with parallel.process_group():
         told = measure(tiny="--tiny" in sys.argv)
         if not parallel.rank():
             print(json.dumps(told))

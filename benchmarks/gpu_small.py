@@ -23,8 +23,8 @@ from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.cuda_graphs import Steps
-from epigram.training.optimizers import optimizer, schedule
+from epigram.training.cuda_graphs import GraphSteps
+from epigram.training.optimizers import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "dmsp", "transformer")
@@ -38,9 +38,9 @@ class Captured:
 
     def __init__(self, model: nn.Module, texts: TextBatches, config: TrainingConfig, epochs: int) -> None:
         self.texts, self.config, self.order = texts, config, np.random.default_rng(0)
-        self.optimizer = optimizer(model, config, config.learning_rate)
-        self.schedule = schedule(self.optimizer, config, epochs * len(texts) // config.batch_size)
-        self.steps = Steps(model, texts, self.optimizer, config)
+        self.optimizer = build_optimizer(model, config, config.learning_rate)
+        self.schedule = build_schedule(self.optimizer, config, epochs * len(texts) // config.batch_size)
+        self.steps = GraphSteps(model, texts, self.optimizer, config)
 
     def epoch(self) -> int:
         """Train one epoch and return its number of steps."""
@@ -89,7 +89,7 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
     first = perf_counter() - start
     batches = padded_batches(examples_of(part), PAD, BATCH, padding="to max_length", longest=LENGTH)
     plain = torch.optim.AdamW(other.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    rates = schedule(plain, replace(config, schedule="constant"), len(batches))
+    rates = build_schedule(plain, replace(config, schedule="constant"), len(batches))
     plain_epoch(other, batches, config, rates)
     learnt = Measured((accuracy(model, dev),)), Measured((accuracy(other, dev),))
 

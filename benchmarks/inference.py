@@ -17,7 +17,7 @@ from benchmarks.corpora import ENGLISH, NEWS, titles
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
-from epigram.inference.dataset_batches import frame_of
+from epigram.inference.dataset_batches import template_of
 from epigram.inference.predictor import Predictor
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
@@ -49,7 +49,7 @@ def saved(view: View, scratch: Path) -> tuple[Path, Path]:
     from transformers import AutoTokenizer
 
     recipe, folder, theirs = RECIPES[minilm.SYSTEM], scratch / "ours", scratch / "theirs"
-    frame = frame_of(view, minilm.LENGTH)
+    frame = template_of(view, minilm.LENGTH)
     model, tokenizer = minilm.ours(view), view.tokenizer_json
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=tokenizer, facts={})
     minilm.theirs(view).save_pretrained(theirs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epigram.inference.dataset_batches import context_of
+from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import multiplies_bf16
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import View
@@ -21,7 +21,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 def ours(view: View, seed: int = 0) -> Any:
     """Return the system `bert` with the checkpoint's weights."""
     torch.manual_seed(seed)
-    return RECIPES[SYSTEM].build(context_of(view, LENGTH), SYSTEM)
+    return RECIPES[SYSTEM].build(data_spec_of(view, LENGTH), SYSTEM)
 
 
 def theirs(view: View, seed: int = 0) -> Any:

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.optimizers import schedule
+from epigram.training.optimizers import build_schedule
 
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]
@@ -83,7 +83,7 @@ def train(model: nn.Module, examples: list[Example], pad_id: int, config: Traini
     """Train for our number of epochs, with our batch size, learning rates and gradient clipping."""
     batches = padded_batches(examples, pad_id, config.batch_size, padding=settings.padding, longest=config.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    rates = schedule(optimizer, config, config.epochs * len(batches))
+    rates = build_schedule(optimizer, config, config.epochs * len(batches))
     model.train()
     for tokens, labels in chain.from_iterable(repeat(batches, config.epochs)):
         optimizer.zero_grad()

@@ -20,7 +20,7 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import context_of
+from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
@@ -76,7 +76,7 @@ def data_of(plan: Plan, name: str, length: int) -> Data:
 def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
     """Train a model, prune a copy of it, and fine-tune the full model for the same number of epochs."""
     torch.manual_seed(seed)
-    full: Any = RECIPES[SYSTEM].build(context_of(data.view, config.max_length), SYSTEM)
+    full: Any = RECIPES[SYSTEM].build(data_spec_of(data.view, config.max_length), SYSTEM)
     Trainer(full, data.train, data.dev, config, seed=seed).run()
     pruned = prune(
         copy.deepcopy(full),

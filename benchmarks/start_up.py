@@ -10,7 +10,7 @@ import torch
 from benchmarks.corpora import encoded, minilm
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan, SkippedError, process
-from epigram.inference.dataset_batches import context_of, frame_of
+from epigram.inference.dataset_batches import data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
 from epigram.text.encoded_dataset import View
@@ -33,8 +33,8 @@ def untrained(view: View, folder: Path) -> None:
     recipe = RECIPES[SYSTEM]
     length = configure(SYSTEM, recipe).max_length
     torch.manual_seed(0)
-    model = recipe.build(context_of(view, length))
-    frame = frame_of(view, length)
+    model = recipe.build(data_spec_of(view, length))
+    frame = template_of(view, length)
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts={})
 
 

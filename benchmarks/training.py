@@ -14,7 +14,7 @@ from benchmarks.measured_steps import STEPS, WARM_UP, examples_of_both, our_run,
 from benchmarks.plain_loop import Padding, Settings
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import context_of
+from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import multiplies_bf16
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.dropout import Dropout, replaced
@@ -37,7 +37,7 @@ def peers() -> list[Settings]:
 def fresh(name: str, view: View, seed: int = 0) -> Any:
     """Return the system with new weights."""
     torch.manual_seed(seed)
-    return RECIPES[name].build(context_of(view, LENGTH), name)
+    return RECIPES[name].build(data_spec_of(view, LENGTH), name)
 
 
 def plain(name: str, view: View, seed: int = 0) -> Any:

@@ -16,7 +16,7 @@ import typer
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit
 from epigram.inference import signing
-from epigram.inference.texts import TABLES, decoded, lines_of
+from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
@@ -54,9 +54,9 @@ def predict(
             raise ParameterError("--out is for one table, without --json: epigram predict MODEL in.csv --out out.csv")
         _predict_table(model, table, out, text, force)
         return
-    if table is not None and table.suffix.lower() in TABLES and table.is_file():
+    if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
         raise ParameterError(f"{table} is a table: name the column of its texts and a file to write: --text, --out")
-    _predict_texts(model, decoded(map(os.fsencode, texts), "text") if texts else _lines(file), as_json)
+    _predict_texts(model, decode_lines(map(os.fsencode, texts), "text") if texts else _lines(file), as_json)
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) -> None:
@@ -71,7 +71,7 @@ def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) 
 
 def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
     from epigram.inference.predictor import Predictor
-    from epigram.inference.words import marked
+    from epigram.inference.words import bracket_labels
 
     predictor = Predictor(model)
     default = next(iter(predictor.saved.frame.token_labels), "")
@@ -83,7 +83,7 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
                 echo(json_text(shown | words))
             else:
-                echo(f"{answer.label}\t{answer.probability:.3f}\t{marked(text, answer.words, default)}")
+                echo(f"{answer.label}\t{answer.probability:.3f}\t{bracket_labels(text, answer.words, default)}")
             empty += not text.strip()
             truncated += answer.truncated
     _note(empty, truncated, predictor.room)
@@ -96,7 +96,7 @@ def _lines(file: Path | None) -> Iterator[str]:
     source = file.open("rb") if file is not None else sys.stdin.buffer
     with source:
         name = "stdin line" if file is None else f"{file} line"
-        yield from decoded(lines_of(source, name), name)
+        yield from decode_lines(read_lines(source, name), name)
 
 
 def _note(empty: int, truncated: int, room: int) -> None:

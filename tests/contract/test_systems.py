@@ -19,7 +19,7 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.train_system import FITS
+from epigram.training.train_system import FITTERS
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import (
     CLASSES,
@@ -54,7 +54,7 @@ def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-
 def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
     """Train `model` on `texts`, held out on the same rows; a long training takes all rows at once."""
     if recipe.fitting != "gradient":
-        FITS[recipe.fitting](model, texts, texts, seed=seed)
+        FITTERS[recipe.fitting](model, texts, texts, seed=seed)
         return model
     size = 8 if epochs < 10 else len(texts)
     config = TrainingConfig(

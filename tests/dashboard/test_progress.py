@@ -9,11 +9,11 @@ import pytest
 from epigram.runner.dvc.dvc_output import told
 from epigram.runner.prefect.progress_artifact import Gauge, percent
 from epigram.training.history import Progress
-from epigram.training.progress import line
+from epigram.training.progress import progress_line
 
 
 def test_a_training_s_own_line_has_its_percentage() -> None:
-    shown = line(Progress(3, 20, 30, 100, 0.412, 0.821, 1200.0, 12.0), "mlp seed 0")
+    shown = progress_line(Progress(3, 20, 30, 100, 0.412, 0.821, 1200.0, 12.0), "mlp seed 0")
     assert percent(shown) == 30.0
 
 

@@ -23,7 +23,7 @@ from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
 from epigram.runner.workspace.settings import Settings
 from epigram.training.config import configure
-from epigram.training.preflight import check
+from epigram.training.preflight import check_systems
 from epigram.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_every_family_has_its_paragraph_and_no_system_stands_in_two() -> None:
 @pytest.mark.parametrize("block", blocks("yaml"))
 def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
     settings = settings_of(block)
-    check(settings.views, settings.systems, settings.train)
+    check_systems(settings.views, settings.systems, settings.train)
     for name in yaml.safe_load(block)["systems"]:
         system = settings.systems[name]
         view = settings.views[system.view]
@@ -124,7 +124,7 @@ def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -
 
 def test_the_new_system_stands_in_params_yaml_like_any_other(example: str) -> None:
     settings = settings_of(f"systems: {{{example}: {{view: token, head: {{dropout: 0.5}}}}}}")
-    check(settings.views, settings.systems, settings.train)
+    check_systems(settings.views, settings.systems, settings.train)
 
 
 def test_what_the_library_is_asked_for_is_there() -> None:

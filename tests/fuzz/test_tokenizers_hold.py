@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError
-from epigram.inference.texts import decoded
+from epigram.inference.texts import decode_lines
 from epigram.text.alignment import misaligned, words_of
 from epigram.text.encoding import TextEncoder
 from epigram.text.token_characters import Speller
@@ -143,7 +143,7 @@ def test_half_a_character_is_named(text: str, kind: str) -> None:
 @given(st.lists(st.binary(max_size=20) | nasty.map(str.encode), max_size=5))
 def test_lines_from_outside_are_texts_or_named(lines: list[bytes]) -> None:
     try:
-        found = list(decoded(lines, "stdin line"))
+        found = list(decode_lines(lines, "stdin line"))
     except DataError as error:
         assert str(error).startswith("stdin line ")
         assert "\n" not in str(error)

@@ -14,7 +14,7 @@ import yaml
 from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.stages import augment, download, encode, pos_table, pretrain, train, validate
-from epigram.training.threads import cores
+from epigram.training.threads import available_cores
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +64,7 @@ def test_a_checkpoint_is_fine_tuned_saved_and_reloaded_without_it(
     run(monkeypatch, train, "bert_pta", "encoded", "pretrained", "models")
 
     folder = tmp_path / "models" / "seed-0"
-    assert json.loads((folder / "manifest.json").read_text())["training"]["threads"] == cores()
+    assert json.loads((folder / "manifest.json").read_text())["training"]["threads"] == available_cores()
     before = Predictor(folder).probabilities(["good food", "a bad book, and a long one"])
     assert load(folder).model.depth == 3
     checkpoint.rename(checkpoint.with_name("gone"))

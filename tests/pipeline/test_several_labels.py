@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epigram.core.files import sha256
-from epigram.evaluation.results import read
+from epigram.evaluation.results import read_evaluation
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
@@ -106,4 +106,6 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_the_report_has_the_same(sh
     out = "data/evaluated/transformer"
     ended = shop.stage("evaluate", "transformer", "data/validated", data[0], data[2], out)
     assert ended.code == 0, ended.err
-    assert list(read(shop.root / out).metrics.seeds[0].thresholds) == pytest.approx(saved.thresholds, abs=1e-6)
+    assert list(read_evaluation(shop.root / out).metrics.seeds[0].thresholds) == pytest.approx(
+        saved.thresholds, abs=1e-6
+    )

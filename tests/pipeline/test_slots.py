@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from epigram.runner.prefect.slots import Slots, needed
-from epigram.training.threads import cores
+from epigram.training.threads import available_cores
 
 
 def test_a_large_stage_takes_its_threads_and_never_more_than_all() -> None:
@@ -66,7 +66,7 @@ def test_systems_on_a_checkpoint_need_all_cores(tmp_path: Path) -> None:
     }
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(params))
-    assert needed(path) == {"bert": cores(), "textcnn": 1, "dpcnn": 3}
+    assert needed(path) == {"bert": available_cores(), "textcnn": 1, "dpcnn": 3}
 
 
 def test_a_file_of_another_revision_needs_one_slot_a_stage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError, TryAgainError
-from epigram.training.checkpoint import finish, finished, kept
+from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
 from epigram.training.history import Progress
 from epigram.training.trainer import Trainer
 from tests.support.runs import BATCHES, KilledError, ended, trainer
@@ -179,7 +179,7 @@ def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TryAgainError, match="memory ran out at step 6"), kept("train", "textcnn") as state:
+    with pytest.raises(TryAgainError, match="memory ran out at step 6"), resume_folder("train", "textcnn") as state:
         shrinking(state / "steps", 8, 8, 4, 4, 4, 3).run()
     assert names(state / "steps") == ["step-00000002"]
     assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": 2}
@@ -190,13 +190,13 @@ def test_where_memory_runs_out_behind_it_a_model_of_halves_is_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, done: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MemoryError), kept("train", "textcnn") as state:
+    with pytest.raises(MemoryError), resume_folder("train", "textcnn") as state:
         made = shrinking(state / "steps", 8, room)
         made.run()
         (state / "seed-0").mkdir()
-        finish(state / "seed-0", made.checkpoints)
+        mark_finished(state / "seed-0", made.checkpoints)
         raise MemoryError
-    assert (finished(state / "seed-0") is not None) is done
+    assert (read_finished(state / "seed-0") is not None) is done
 
 
 def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.inference.predictor import Answer, Predictor
+from epigram.inference.predictor import Predictor, TextPrediction
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
@@ -169,7 +169,7 @@ def test_the_deciding_word_is_labelled_by_its_label(tagged: Workshop, model: str
         assert_words(answer, text, word, kinds[text])
 
 
-def assert_words(answer: Answer, text: str, word: str, label: str) -> None:
+def assert_words(answer: TextPrediction, text: str, word: str, label: str) -> None:
     """Every word of `text` has its place, `word` alone has `label`, and all are sure."""
     assert [each.text for each in answer.words] == text.split()
     assert [text[each.start : each.end] for each in answer.words] == text.split()

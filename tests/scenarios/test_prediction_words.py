@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.inference.words import Word, marked, words_of
+from epigram.inference.words import Word, bracket_labels, words_of
 from epigram.models.predict import Predicted
 from epigram.text.alignment import Located
 
@@ -58,5 +58,5 @@ def test_tokens_that_the_model_did_not_read_have_no_word() -> None:
 
 def test_all_words_but_those_of_the_default_label_are_marked_in_their_places() -> None:
     words = [Word("Ann", 0, 3, "PER", 0.7), Word("met", 4, 7, "O", 0.8), Word("Bob", 8, 11, "LOC", 0.6)]
-    assert marked("Ann met Bob", words, "O") == "[Ann|PER] met [Bob|LOC]"
-    assert marked("Ann met Bob", [], "O") == "Ann met Bob"
+    assert bracket_labels("Ann met Bob", words, "O") == "[Ann|PER] met [Bob|LOC]"
+    assert bracket_labels("Ann met Bob", [], "O") == "Ann met Bob"

@@ -11,10 +11,10 @@ import torch
 from epigram.models.serialization import Saved, TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
-from epigram.pruning.depth import Pruned, layer_accuracies, prune, shallower
+from epigram.pruning.depth import PruningResult, layer_accuracies, prune, truncated_copy
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
-from epigram.pruning.tradeoff import record_of
+from epigram.pruning.tradeoff import pruning_record
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
 from tests.support.layered import (
@@ -34,7 +34,7 @@ STILL = 1e-12  # a learning rate that changes no answer
 QUICK = 1.0
 
 
-def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any) -> Pruned:
+def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any) -> PruningResult:
     """`model` after pruning by the eight words, all of them in train and in dev."""
     chosen = PruneSettings(**{"epochs": 3, **settings})
     held = texts_of() if dev is None else dev
@@ -238,8 +238,8 @@ def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
 
 def test_a_shallower_copy_has_the_first_layers() -> None:
     model = model_of(SILENT, ONE_WRONG, RIGHT)
-    assert layers_of(shallower(model, 2)) == [SILENT, ONE_WRONG]
-    assert layers_of(shallower(model, 1)) == [SILENT]
+    assert layers_of(truncated_copy(model, 2)) == [SILENT, ONE_WRONG]
+    assert layers_of(truncated_copy(model, 1)) == [SILENT]
     assert model.depth == 3
 
 
@@ -251,8 +251,10 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
         vocabulary=CONTEXT.vocabulary,
     )  # fmt: skip
     saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
-    found = Pruned(model=shallower(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0))
-    record = record_of(saved, found, {"seed": 3, "depth_full": 3}, 8)
+    found = PruningResult(
+        model=truncated_copy(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0)
+    )
+    record = pruning_record(saved, found, {"seed": 3, "depth_full": 3}, 8)
     table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]
     assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
     assert record == {
@@ -262,5 +264,5 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
 
 def test_a_model_without_layers_has_no_table() -> None:
     saved = Saved(Path(), "mine", type("Flat", (), {"depth": 0})(), ["a", "b"], None, [])  # type: ignore[arg-type]
-    record = record_of(saved, Pruned(model=None, reason="no layers to drop"), {"seed": 0}, 8)
+    record = pruning_record(saved, PruningResult(model=None, reason="no layers to drop"), {"seed": 0}, 8)
     assert record == {"seed": 0, "layered": False, "reason": "no layers to drop", "accepted": False}

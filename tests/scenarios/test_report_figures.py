@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from epigram.evaluation.formats import amount, percent
+from epigram.evaluation.formats import abbreviate, percent
 from epigram.evaluation.summary import Row, read_summary
 from epigram.inference import measure
 from epigram.models.batches import TextBatches
@@ -182,15 +182,15 @@ def test_flops_are_those_of_one_text_everywhere(shop: Workshop) -> None:
     for record in read(shop, "pruned/transformer/pruning.json")["seeds"]:
         assert [point["flops"] for point in record["tradeoff"] if point["depth"] == 1] == [flops]
     assert read(shop, "report/metrics.json")["systems"]["transformer"]["flops"] == flops
-    assert line_of(cells(section(shop, "<h3>Depth</h3>")), "1")[3] == amount(flops)
-    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[6] == amount(flops)
-    assert figure(shop, "FLOPs a text") == amount(flops)
-    assert markdown_cells(read(shop, "report/comparison.md"))["FLOPs a text"] == amount(flops)
+    assert line_of(cells(section(shop, "<h3>Depth</h3>")), "1")[3] == abbreviate(flops)
+    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[6] == abbreviate(flops)
+    assert figure(shop, "FLOPs a text") == abbreviate(flops)
+    assert markdown_cells(read(shop, "report/comparison.md"))["FLOPs a text"] == abbreviate(flops)
 
 
 def test_parameters_before_and_after_pruning_are_the_same_everywhere(shop: Workshop) -> None:
     row = row_of(shop)
-    shown = f"{amount(row.parameters)} → {amount(row.parameters_pruned)}"
+    shown = f"{abbreviate(row.parameters)} → {abbreviate(row.parameters_pruned)}"
     depths = read(shop, "pruned/transformer/pruning.json")["seeds"][0]["tradeoff"]
     assert [depths[-1]["parameters"], depths[0]["parameters"]] == [row.parameters, row.parameters_pruned]
     assert read(shop, "report/metrics.json")["systems"]["transformer"]["parameters_pruned"] == row.parameters_pruned

@@ -12,7 +12,7 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.training import checkpoint, parallel
-from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.state import State
 
 
@@ -48,7 +48,7 @@ def due_after(clock: Clock, made: Checkpoints) -> float:
 def test_checkpoints_are_20_seconds_apart_or_50_times_their_cost(
     cost: float, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(checkpoint.OFTEN, raising=False)
+    monkeypatch.delenv(checkpoint.INTERVAL_VARIABLE, raising=False)
     clock = Clock(monkeypatch, cost)
     made = Checkpoints(tmp_path)
     assert due_after(clock, made) == 20.0
@@ -60,12 +60,12 @@ def test_checkpoints_are_20_seconds_apart_or_50_times_their_cost(
 def test_the_distance_may_be_set_and_zero_is_every_step(
     text: str, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(checkpoint.OFTEN, text)
+    monkeypatch.setenv(checkpoint.INTERVAL_VARIABLE, text)
     clock = Clock(monkeypatch, 1.0)
     made = Checkpoints(tmp_path)
     made.save(1, state(1))
     assert due_after(clock, made) == pytest.approx(wanted, abs=0.11)
-    monkeypatch.setenv(checkpoint.OFTEN, "often")
+    monkeypatch.setenv(checkpoint.INTERVAL_VARIABLE, "often")
     with pytest.raises(ParameterError, match="often"):
         Checkpoints(tmp_path)
 
@@ -108,7 +108,7 @@ def test_a_pause_saves_where_it_is_time_or_the_end_is_asked_for(
     made.every = 0.0 if due else 1e9
     asked: list[int] = []
     monkeypatch.setattr(checkpoint, "interrupt", asked.append)
-    pause(made, signal, 3, lambda: state(3) if fit else None)
+    checkpoint_or_stop(made, signal, 3, lambda: state(3) if fit else None)
     assert (taken_up(tmp_path) == 3) is saved
     assert asked == ([signal] if signal else [])
 
@@ -132,7 +132,7 @@ class Summed(torch.nn.Module):
 def test_pieces_of_a_batch_count_by_their_texts(
     model: torch.nn.Module, pieces: int, wanted: list[tuple[int, float]]
 ) -> None:
-    found = list(parallel.shares(np.arange(5), model, pieces))
+    found = list(parallel.split_batch(np.arange(5), model, pieces))
     assert [(len(rows), weight) for rows, weight in found] == wanted
     assert np.concatenate([rows for rows, _ in found]).tolist() == list(range(5))
 
@@ -141,9 +141,9 @@ def test_of_two_processes_each_takes_every_second_text(monkeypatch: pytest.Monke
     monkeypatch.setattr(parallel, "processes", lambda: 2)
     for rank, wanted in ((0, ([10, 30, 50], 0.6)), (1, ([20, 40], 0.4))):
         monkeypatch.setattr(parallel, "rank", lambda rank=rank: rank)
-        [(rows, weight)] = parallel.shares(np.array([10, 20, 30, 40, 50]), torch.nn.Module())
+        [(rows, weight)] = parallel.split_batch(np.array([10, 20, 30, 40, 50]), torch.nn.Module())
         assert (rows.tolist(), weight) == wanted
-    [(rows, weight)] = parallel.shares(np.array([10]), torch.nn.Module())
+    [(rows, weight)] = parallel.split_batch(np.array([10]), torch.nn.Module())
     assert (rows.tolist(), weight) == ([10], 0.0), "a process without a text counts for nothing"
 
 
@@ -151,11 +151,11 @@ def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_p
     folder = tmp_path / "seed-0"
     folder.mkdir()
     (folder / "model").write_bytes(b"weights")
-    checkpoint.finish(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
-    note = checkpoint.finished(folder)
+    checkpoint.mark_finished(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
+    note = checkpoint.read_finished(folder)
     assert note["about"] == {"score": 0.5}
     (folder / "model").write_bytes(b"Weights")  # same name and size, another letter
-    assert checkpoint.finished(folder) is None
+    assert checkpoint.read_finished(folder) is None
     assert not folder.exists()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.training.history import pace
+from epigram.training.history import estimate_pace
 from epigram.training.trainer import DivergedError
 from tests.support.scripted import Dev, Run, prepared, trained
 
@@ -178,8 +178,8 @@ def test_the_loss_is_looked_at_every_20_steps_and_before_each_evaluation(fault: 
 
 
 def test_pace_is_in_steps_a_second_and_seconds_for_those_left() -> None:
-    assert pace(10.0, 5, 20) == (0.5, 40.0)
-    assert pace(10.0, 0, 20)[1] == 200.0, "before the first step has ended it counts as one"
+    assert estimate_pace(10.0, 5, 20) == (0.5, 40.0)
+    assert estimate_pace(10.0, 0, 20)[1] == 200.0, "before the first step has ended it counts as one"
 
 
 def test_progress_shows_the_best_dev_score_so_far() -> None:

@@ -18,7 +18,7 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from epigram.inference.dataset_batches import batches_of, context_of, cut_short, frame_of
+from epigram.inference.dataset_batches import batches_of, count_truncated, data_spec_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
@@ -32,7 +32,7 @@ from epigram.text.pos_table import build, save
 from epigram.text.settings import PosTableSettings
 from epigram.training import fit_linear_svm, fit_random_baseline, train_system
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.tuning import thresholds_of
+from epigram.training.tuning import tune_thresholds
 from tests.support.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
@@ -110,7 +110,7 @@ def test_the_train_stage_chooses_the_epoch_that_is_best_on_dev(
 
 def token_f1(model: Any, view: View) -> float:
     """Micro-F1 of the labels of dev's tokens other than O, label 0."""
-    frame = frame_of(view, 128)
+    frame = template_of(view, 128)
     tokens, gold = predict(model, batches_of(view, "dev", frame)).tokens, view.split("dev").token_labels
     assert tokens is not None and gold is not None
     pairs = list(zip(tokens.argmax(1).tolist(), gold.tolist(), strict=True))
@@ -142,7 +142,9 @@ def test_a_pretrained_checkpoint_has_a_learning_rate_of_its_own(
     checkpoint: str | None, own: float | None, wanted: float
 ) -> None:
     view: Any = type("Some", (), {"checkpoint": checkpoint})
-    assert train_system.rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
+    assert (
+        train_system.learning_rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
+    )
 
 
 def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None:
@@ -161,16 +163,16 @@ def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None
 def test_a_model_reads_as_many_tokens_as_its_setting_and_the_view_allow(encode: Callable[..., View]) -> None:
     corpus = {"train": [("a b c d e", "pos"), ("a b", "neg"), ("a b c d", "pos")], "dev": rows(TRUE, 1)}
     view = encode({**corpus, "test": [("a b c d e e e", "pos"), ("a", "neg")]}, max_length=7)
-    assert [frame_of(view, most).max_length for most in (3, 7, 128)] == [3, 7, 7]
-    assert [cut_short(view, frame_of(view, most), "train") for most in (1, 3, 4, 5)] == [3, 2, 1, 0]
+    assert [template_of(view, most).max_length for most in (3, 7, 128)] == [3, 7, 7]
+    assert [count_truncated(view, template_of(view, most), "train") for most in (1, 3, 4, 5)] == [3, 2, 1, 0]
 
 
 def test_label_counts_are_those_of_train(encode: Callable[..., View]) -> None:
     corpus = {"train": [*above("one two three", "one three"), ("four", ["pos"])]}
     view = encode({**corpus, "dev": above("one", "one"), "test": above("two", "two")}, task="multi")
-    counts = context_of(view, 8).label_counts
+    counts = data_spec_of(view, 8).label_counts
     assert counts is not None and counts.tolist() == [2, 3]
-    assert context_of(encode(dict.fromkeys(("train", "dev", "test"), rows(TRUE, 1))), 8).label_counts is None
+    assert data_spec_of(encode(dict.fromkeys(("train", "dev", "test"), rows(TRUE, 1))), 8).label_counts is None
 
 
 # Thresholds
@@ -204,13 +206,13 @@ def test_thresholds_are_fitted_on_dev(encode: Callable[..., View]) -> None:
         "test": above("three four", "four"),  # best at 0.35
     }
     view = encode(corpus, task="multi")
-    found = thresholds_of(Fixed(view), view, frame_of(view, 8), "fp32")
+    found = tune_thresholds(Fixed(view), view, template_of(view, 8), "fp32")
     assert found == pytest.approx([0.15, 0.15])
 
 
 def test_one_label_a_text_has_no_thresholds(encode: Callable[..., View]) -> None:
     view = encode({name: rows(TRUE, 1) for name in ("train", "dev", "test")})
-    assert thresholds_of(None, view, frame_of(view, 8), "fp32") is None
+    assert tune_thresholds(None, view, template_of(view, 8), "fp32") is None
 
 
 # What is not trained by gradient

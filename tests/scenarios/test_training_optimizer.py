@@ -13,8 +13,8 @@ from torch import nn
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
-from epigram.training.optimizers import optimizer
-from epigram.training.step import descend
+from epigram.training.optimizers import build_optimizer
+from epigram.training.step import optimizer_step
 from tests.support.scripted import Dev, prepared
 
 GRADIENTS = [1.0, -0.5, 2.0, 0.25]
@@ -31,7 +31,7 @@ class Two(nn.Module):
 def moved(gradients: list[float], rate: float = 0.1, **settings: Any) -> Two:
     """The two weights after a step for each of the `gradients`."""
     model = Two()
-    used = optimizer(model, TrainingConfig(**settings), rate)
+    used = build_optimizer(model, TrainingConfig(**settings), rate)
     for gradient in gradients:
         for weight in model.parameters():
             weight.grad = torch.full_like(weight, gradient)
@@ -83,7 +83,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_vectors(kind: str, matrix: flo
 def test_no_bias_and_no_norm_of_a_transformer_decays() -> None:
     recipe = RECIPES["transformer_f"].changed(encoder={"width": 8, "hidden": 12, "depth": 2}, head={}, train={})
     model: Any = recipe.build(DataSpec(vocabulary=9, classes=3, max_length=8, pos_weight=torch.ones(9)))
-    used = optimizer(model, TrainingConfig(weight_decay=0.01), 1e-3)
+    used = build_optimizer(model, TrainingConfig(weight_decay=0.01), 1e-3)
     decay = {id(p): group["weight_decay"] for group in used.param_groups for p in group["params"]}
     found = {name: decay.get(id(p)) for name, p in model.named_parameters()}
     kept = {name for name in found if name.endswith("bias") or ".norm" in name}
@@ -109,7 +109,7 @@ def test_the_gradient_is_scaled_to_the_clip_norm_and_no_further(clip: float | No
     weight = nn.Linear(2, 1, bias=False)
     nn.init.ones_(weight.weight)
     loss = weight(torch.tensor([3.0, 4.0])).sum()
-    returned = descend(weight, [loss], torch.optim.SGD(weight.parameters(), lr=1.0), clip)
+    returned = optimizer_step(weight, [loss], torch.optim.SGD(weight.parameters(), lr=1.0), clip)
     np.testing.assert_allclose(weight.weight.detach().numpy(), [wanted], rtol=1e-5)
     assert returned.item() == 7.0
 
@@ -120,7 +120,7 @@ def test_a_step_sums_the_gradients_and_the_losses_of_its_pieces_and_none_of_the_
     used = torch.optim.SGD(weight.parameters(), lr=1.0)
     for loss, after in ((2.0, -3.0), (-7.0, -6.0)):  # (w + 1) + (2w + 1) at 0 and at -3; the gradient is 3
         pieces = (weight(torch.tensor([x])).sum() + 1.0 for x in (1.0, 2.0))
-        assert descend(weight, pieces, used, None).item() == loss
+        assert optimizer_step(weight, pieces, used, None).item() == loss
         assert weight.weight.item() == after
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Cost, Evaluation, Task, write
+from epigram.evaluation.results import Cost, Evaluation, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.word_predictions import Words
@@ -113,7 +113,7 @@ def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "
     (validated / "corpus.json").write_text(json.dumps(corpus()))
     (validated / "report.html").write_text(data_page)
     for each in evaluations:
-        write(evaluated / each.metrics.system, each)
+        write_evaluation(evaluated / each.metrics.system, each)
         for seed in each.metrics.seeds:
             folder = pruned / each.metrics.system / f"seed-{seed.seed}"
             folder.mkdir(parents=True)

@@ -91,7 +91,7 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
 
 
 def of_stages(folder: Path) -> list[Format]:
-    from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+    from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
     from epigram.text import pos_table
     from epigram.text.encoded_dataset import View
     from epigram.text.prompts import read_prompt
@@ -101,8 +101,8 @@ def of_stages(folder: Path) -> list[Format]:
 
     def view(at: Path) -> None:
         read = View.load(at)
-        context_of(read, 30)
-        frame = frame_of(read, 30)
+        data_spec_of(read, 30)
+        frame = template_of(read, 30)
         for split in SPLITS:
             batches_of(read, split, frame).gather(np.arange(2))
 

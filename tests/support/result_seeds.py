@@ -13,7 +13,7 @@ from tests.support.seeds import Format, in_header
 def of_results(folder: Path) -> list[Format]:
     from epigram.core.files import write_json
     from epigram.evaluation.comparison import compare
-    from epigram.evaluation.results import read, write
+    from epigram.evaluation.results import read_evaluation, write_evaluation
     from epigram.evaluation.summary import Corpus, read_summary, write_summary
     from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning, read_pruning
     from tests.support.evaluation_samples import system
@@ -21,7 +21,7 @@ def of_results(folder: Path) -> list[Format]:
     sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])
     corpus = Corpus(name="toy", language="zh", task="single", labels=["neg", "pos"], rows={}, notes=[])
     here = folder / "evaluated"
-    write(here, system("toy", [{1}], [{2, 4}], rows=12, labelled=True, words_wrong=[{5}]))
+    write_evaluation(here, system("toy", [{1}], [{2, 4}], rows=12, labelled=True, words_wrong=[{5}]))
     write_summary(folder / "summary" / "summary.json", compare(corpus, [sound], 0.05))
 
     point = Point(depth=1, classifier_score=0.5, parameters=10, flops=10)
@@ -31,7 +31,7 @@ def of_results(folder: Path) -> list[Format]:
     both = (in_json, blind)
 
     def compared(at: Path) -> None:
-        compare(corpus, [sound, read(at)], 0.05)
+        compare(corpus, [sound, read_evaluation(at)], 0.05)
 
     return [
         Format("metrics.json", here, "metrics.json", compared, both),

@@ -12,7 +12,7 @@ import numpy as np
 from epigram.evaluation.arrays import Bools, Floats, ratio
 from epigram.evaluation.results import Bin, Calibration, Task
 
-SMALLEST = 1e-12
+EPSILON = 1e-12
 LOG_TEMPERATURE = (-5.0, 5.0)  # bounds; without an error in the data, the best temperature would be 0
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
@@ -55,9 +55,9 @@ def brier(task: Task, probabilities: Floats, gold: Bools) -> float:
     return float(squared.mean() if task == "multi" else squared.sum(-1).mean())
 
 
-def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
+def apply_temperature(task: Task, probabilities: Floats, temperature: float) -> Floats:
     """Return probabilities (..., C) after dividing their logits by the temperature (Guo et al., Eq. 9)."""
-    p = np.clip(probabilities.astype(float), SMALLEST, 1.0 - SMALLEST)
+    p = np.clip(probabilities.astype(float), EPSILON, 1.0 - EPSILON)
     if task == "multi":
         with np.errstate(over="ignore"):  # exp overflows to inf: the probability 1 / inf is 0
             return np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
@@ -66,7 +66,7 @@ def scaled(task: Task, probabilities: Floats, temperature: float) -> Floats:
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
-def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
+def fit_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
     """Return the temperature with the smallest negative log-likelihood, by golden-section search over its logarithm.
 
     `probabilities` and `gold` are (N, C), of the development set. The log-likelihood is concave in 1/T, so it has a
@@ -74,9 +74,9 @@ def fitted_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
     """
 
     def loss(log_temperature: float) -> float:
-        p = scaled(task, probabilities, float(np.exp(log_temperature)))
+        p = apply_temperature(task, probabilities, float(np.exp(log_temperature)))
         right = np.where(gold, p, 1.0 - p) if task == "multi" else p[gold]
-        return float(-np.log(np.maximum(right, SMALLEST)).mean())
+        return float(-np.log(np.maximum(right, EPSILON)).mean())
 
     low, high = LOG_TEMPERATURE
     while high - low > 1e-4:
@@ -89,7 +89,7 @@ def calibrate(
     task: Task, dev_probabilities: Floats, dev_gold: Bools, probabilities: Floats, gold: Bools, bins: int
 ) -> Calibration:
     """Return one seed's calibration on the test set; the temperature is fitted on the development set. All (N, C)."""
-    temperature = fitted_temperature(task, dev_probabilities, dev_gold)
+    temperature = fit_temperature(task, dev_probabilities, dev_gold)
 
     def error(values: Floats) -> float:
         return expected_calibration_error(reliability(*confidences(task, values, gold), bins))
@@ -98,5 +98,5 @@ def calibrate(
         ece=error(probabilities),
         brier=brier(task, probabilities, gold),
         temperature=temperature,
-        ece_scaled=error(scaled(task, probabilities, temperature)),
+        ece_scaled=error(apply_temperature(task, probabilities, temperature)),
     )

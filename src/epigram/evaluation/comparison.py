@@ -14,14 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from epigram.core.errors import DataError
-from epigram.evaluation.formats import SCORE_NAMES, amount, level, listed, percent
+from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
-from epigram.evaluation.scoring import Outcomes, judge, thresholds
+from epigram.evaluation.scoring import RowScores, predict_labels, seed_thresholds
 from epigram.evaluation.significance import Verdict, verdicts
 from epigram.evaluation.summary import Corpus, Row, Summary
-from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.tokens import LabelledWords
 
-NAMED = 6  # maximum number of ties that the verdict lists by name
+MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
@@ -47,7 +47,9 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
         chosen_system=best.system,
         chosen_seed=chosen_seed,
         cheapest_tied=cheapest.system if cheapest else None,
-        verdict=" ".join([_choice(rows[0], chosen_seed, best), _rivals(rows[0], rows[1:], tied, cheapest)]).strip(),
+        verdict=" ".join(
+            [_describe_choice(rows[0], chosen_seed, best), _describe_others(rows[0], rows[1:], tied, cheapest)]
+        ).strip(),
         rows=rows,
     )
 
@@ -70,20 +72,20 @@ def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:
 
 
 def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], alpha: float) -> dict[str, Verdict]:
-    best, *others = [_outcomes(evaluation, split) for evaluation in ranked]
+    best, *others = [_row_scores(evaluation, split) for evaluation in ranked]
     names = [evaluation.metrics.system for evaluation in ranked[1:]]
     return verdicts(best, dict(zip(names, others, strict=True)), alpha)
 
 
-def _outcomes(evaluation: Evaluation, split: Literal["dev", "test"]) -> Outcomes:
+def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowScores:
     """Return what each row adds to the score that ranks the systems."""
     known, metrics = evaluation.predictions, evaluation.metrics
     kept = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
     labels, probabilities, gold, predicted, offsets = (getattr(known, f"{split}_{name}") for name in kept)
     if metrics.score == "token_f1":
-        return Labelled.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.outcomes()
-    cuts = thresholds(metrics.task, known.dev_labels, known.dev_probabilities)
-    return judge(metrics.task, labels, probabilities, cuts).outcomes()
+        return LabelledWords.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.outcomes()
+    cuts = seed_thresholds(metrics.task, known.dev_labels, known.dev_probabilities)
+    return predict_labels(metrics.task, labels, probabilities, cuts).outcomes()
 
 
 def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
@@ -107,11 +109,11 @@ def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> R
         p_dev=on_dev.p if on_dev else None,
         p_test=on_test.p if on_test else None,
         test_outcome=on_test.outcome if on_test else None,
-        **_of_words(metrics),
+        **_token_scores(metrics),
     )
 
 
-def _of_words(metrics: Metrics) -> dict[str, Any]:
+def _token_scores(metrics: Metrics) -> dict[str, Any]:
     if metrics.tokens is None:
         return {}
     test = metrics.tokens.test
@@ -145,10 +147,12 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
     silent = [row.system for row in rows if row.token_f1 is None]
     if score != "token_f1" or not silent:
         return []
-    return [f"{listed(silent)} {'labels' if len(silent) == 1 else 'label'} no tokens, which counts as a score of 0."]
+    return [
+        f"{join_names(silent)} {'labels' if len(silent) == 1 else 'label'} no tokens, which counts as a score of 0."
+    ]
 
 
-def _choice(chosen: Row, seed: int, best: Metrics) -> str:
+def _describe_choice(chosen: Row, seed: int, best: Metrics) -> str:
     score, seeds = SCORE_NAMES[best.score], len(chosen.seeds)
     averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
     return (
@@ -158,14 +162,18 @@ def _choice(chosen: Row, seed: int, best: Metrics) -> str:
     )
 
 
-def _rivals(chosen: Row, others: Sequence[Row], tied: Sequence[Row], cheapest: Row | None) -> str:
+def _describe_others(chosen: Row, others: Sequence[Row], tied: Sequence[Row], cheapest: Row | None) -> str:
     if not others:
         return ""
     if cheapest is None:
         return "It beats every other system on the development set by more than chance."
-    who = listed([row.system for row in tied]) if len(tied) <= NAMED else f"{len(tied)} of the {len(others)} others"
+    who = (
+        join_names([row.system for row in tied])
+        if len(tied) <= MAX_NAMED
+        else f"{len(tied)} of the {len(others)} others"
+    )
     tie = f"{who} {'is' if len(tied) == 1 else 'are'} tied with it"
     if cheapest.flops >= chosen.flops:
         return f"{tie}, but not cheaper."
-    cost = f"{amount(cheapest.flops)} FLOPs a text against {amount(chosen.flops)}"
+    cost = f"{abbreviate(cheapest.flops)} FLOPs a text against {abbreviate(chosen.flops)}"
     return f"{tie} and takes {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, {cost}."

@@ -12,10 +12,10 @@ from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration import calibrate, confidences, reliability
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
 from epigram.evaluation.metrics import class_scores, mean, per_class
-from epigram.evaluation.mistakes import surest_mistakes
+from epigram.evaluation.mistakes import most_confident_errors
 from epigram.evaluation.results import (
-    Alone,
     Calibration,
+    ClassifierAccuracy,
     ClassScores,
     Cost,
     Evaluation,
@@ -23,10 +23,10 @@ from epigram.evaluation.results import (
     Predictions,
     SeedMetrics,
 )
-from epigram.evaluation.scoring import SCORE, Judged, thresholds
+from epigram.evaluation.scoring import SCORE, SplitPredictions, seed_thresholds
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.slices import slices
-from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, beside
+from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, score_split
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics
 
 
@@ -41,25 +41,25 @@ def evaluate_system(
     test_said: SystemOutput,
     costs: Sequence[Cost],
     settings: EvaluateSettings,
-    alone: Sequence[list[Alone]] | None = None,
+    alone: Sequence[list[ClassifierAccuracy]] | None = None,
 ) -> Evaluation:
     """Return all metrics of one system from its predictions; `seeds`, `costs` and `alone` have one entry per seed.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
     for split, said in ((dev, dev_said), (test, test_said)):
-        _check(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
-    cuts = thresholds(target.task, dev.labels, dev_said.probabilities)
-    on_dev, on_test = beside(target, dev, dev_said, cuts), beside(target, test, test_said, cuts)
+        _check_probabilities(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
+    cuts = seed_thresholds(target.task, dev.labels, dev_said.probabilities)
+    on_dev, on_test = score_split(target, dev, dev_said, cuts), score_split(target, test, test_said, cuts)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], cuts, on_dev, on_test, settings)
-    kept = {**_kept("dev", dev, dev_said), **_kept("test", test, test_said)}
+    kept = {**_prediction_fields("dev", dev, dev_said), **_prediction_fields("test", test, test_said)}
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
         predictions=Predictions(**kept, test_in_train=test.in_train),
     )
 
 
-def _check(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[int, int, int]) -> None:
+def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[int, int, int]) -> None:
     if probabilities.shape != shape:
         raise ValueError(f"{name}: probabilities are {probabilities.shape}, not {shape}")
     for seed, values in zip(seeds, probabilities, strict=True):
@@ -70,7 +70,7 @@ def _check(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[
             )
 
 
-def _kept(split: str, truth: Split, said: SystemOutput) -> dict[str, Any]:
+def _prediction_fields(split: str, truth: Split, said: SystemOutput) -> dict[str, Any]:
     """Return the fields of `Predictions` for one split."""
     probabilities = np.ascontiguousarray(said.probabilities, dtype=np.float32)
     known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
@@ -83,7 +83,7 @@ def _kept(split: str, truth: Split, said: SystemOutput) -> dict[str, Any]:
 def _per_seed(
     seeds: Sequence[int],
     costs: Sequence[Cost],
-    alone: Sequence[list[Alone]],
+    alone: Sequence[list[ClassifierAccuracy]],
     cuts: Floats,
     dev: ScoredSplit,
     test: ScoredSplit,
@@ -105,7 +105,7 @@ def _per_seed(
     return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
 
-def _calibrations(dev: Judged, test: Judged, bins: int) -> list[Calibration]:
+def _calibrations(dev: SplitPredictions, test: SplitPredictions, bins: int) -> list[Calibration]:
     pairs = zip(dev.probabilities, test.probabilities, strict=True)
     return [calibrate(test.task, dev_p, dev.gold, test_p, test.gold, bins) for dev_p, test_p in pairs]
 
@@ -132,12 +132,12 @@ def _metrics(
         calibration=mean([seed.calibration for seed in seeds]),
         reliability=reliability(*confidences(target.task, texts.probabilities, texts.gold), settings.bins),
         slices=slices(test.ranked, truth.texts, truth.in_train, **drawn),
-        mistakes=surest_mistakes(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
+        mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
         tokens=token_metrics(test, seeds, **drawn),
         **sentence_f1(target, test, **drawn),
     )
 
 
-def _classes(labels: Sequence[str], test: Judged) -> list[ClassScores]:
+def _classes(labels: Sequence[str], test: SplitPredictions) -> list[ClassScores]:
     support = test.gold.sum(0)
     return class_scores(labels, per_class((test.predicted & test.gold).sum(1), test.predicted.sum(1), support), support)

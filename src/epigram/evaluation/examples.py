@@ -8,30 +8,30 @@ import numpy as np
 
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.results import Example, Piece
-from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words
 
 EXAMPLES = 8
-LONGEST = 40  # maximum number of words of a shown row
-WIDEST = 40  # maximum number of characters shown of a word
+MAX_WORDS = 40  # maximum number of words of a shown row
+MAX_WORD_CHARACTERS = 40  # maximum number of characters shown of a word
 
 
-def examples(truth: Words, labelled: Labelled, rows: Ints) -> list[Example]:
+def examples(truth: Words, labelled: LabelledWords, rows: Ints) -> list[Example]:
     """Return rows of at most LONGEST words, evenly spaced among those with a marked word."""
     counts = np.diff(labelled.offsets)
     marked = labelled.words.gold
-    fit = np.flatnonzero((counts <= LONGEST) & (marked > 0))
+    fit = np.flatnonzero((counts <= MAX_WORDS) & (marked > 0))
     chosen = fit[np.linspace(0, len(fit) - 1, min(EXAMPLES, len(fit))).astype(int)]
     return [Example(row=int(rows[n]), pieces=_pieces(truth, labelled, n)) for n in chosen.tolist()]
 
 
-def _pieces(truth: Words, labelled: Labelled, n: int) -> list[Piece]:
+def _pieces(truth: Words, labelled: LabelledWords, n: int) -> list[Piece]:
     part = slice(labelled.offsets[n], labelled.offsets[n + 1])
     votes = labelled.predicted[:, part, None] == np.arange(len(truth.names))  # (K, words, S)
     pairs = zip(votes.sum(0).argmax(1).tolist(), labelled.gold[part].tolist(), truth.texts[n], strict=True)
     return [
         Piece(
-            text=truth.between.join(text[:WIDEST] for *_, text in run),
+            text=truth.between.join(text[:MAX_WORD_CHARACTERS] for *_, text in run),
             predicted=truth.names[said],
             gold=truth.names[gold],
         )

@@ -19,12 +19,12 @@ def level(share: float) -> str:
     return f"{100 * share:g}%"
 
 
-def spread(share: float, low: float, high: float) -> str:
+def score_with_interval(share: float, low: float, high: float) -> str:
     """Format a score with its interval in percent: "83.1 [80.9, 85.2]"."""
     return f"{percent(share)} [{percent(low)}, {percent(high)}]"
 
 
-def amount(number: float) -> str:
+def abbreviate(number: float) -> str:
     """Format a number with three significant digits: 1234567 → "1.23 M", 999999 → "1 M"."""
     number = float(f"{number:.3g}")  # rounded first: 999999 is "1 M", not "1000 k"
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -54,12 +54,12 @@ def change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def reach(shares: Sequence[float]) -> str:
+def format_range(shares: Sequence[float]) -> str:
     """Format the range of several shares, "0.294 to 0.341", or a single share, "0.318"."""
     return change(f"{min(shares):.3f}", f"{max(shares):.3f}").replace(" → ", " to ")
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names: "a", "a and b", "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 

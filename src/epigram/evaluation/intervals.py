@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from epigram.evaluation.arrays import Floats, ratio
 from epigram.evaluation.metrics import macro_f1, per_class
 from epigram.evaluation.results import Interval
-from epigram.evaluation.scoring import Judged, Outcomes
+from epigram.evaluation.scoring import RowScores, SplitPredictions
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
 
@@ -34,7 +34,7 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
     return np.concatenate([statistic(draw.astype(float) @ values) for draw in draws])
 
 
-def score_columns(outcomes: Outcomes) -> Floats:
+def score_columns(outcomes: RowScores) -> Floats:
     """Return columns (N, 2K); `seed_scores` turns their sums into every seed's score."""
     return np.concatenate([outcomes.gained, outcomes.possible]).T
 
@@ -45,13 +45,13 @@ def seed_scores(sums: Floats) -> Floats:
     return ratio(gained, possible)
 
 
-def score_interval(outcomes: Outcomes, *, resamples: int, confidence: float) -> Interval:
+def score_interval(outcomes: RowScores, *, resamples: int, confidence: float) -> Interval:
     """Return the score averaged over the seeds, with its interval."""
     draws = bootstrap(score_columns(outcomes), lambda sums: seed_scores(sums).mean(1), resamples)
     return percentile(float(outcomes.scores().mean()), draws, confidence)
 
 
-def macro_f1_interval(judged: Judged, *, resamples: int, confidence: float) -> Interval:
+def macro_f1_interval(judged: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
     """Return macro-F1 averaged over the seeds, with its interval."""
     gold, predicted, multi = judged.gold, judged.predicted, judged.task == "multi"
     seeds, count, classes = predicted.shape

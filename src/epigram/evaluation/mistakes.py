@@ -8,13 +8,13 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.results import Mistake
-from epigram.evaluation.scoring import Judged
+from epigram.evaluation.scoring import SplitPredictions
 
-SHOWN = 300  # characters of a text that are kept
+MAX_CHARACTERS = 300  # characters of a text that are kept
 
 
-def surest_mistakes(
-    judged: Judged, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
+def most_confident_errors(
+    judged: SplitPredictions, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
 ) -> list[Mistake]:
     """Return the `count` most confident errors of the combined seeds, most confident first.
 
@@ -29,7 +29,7 @@ def surest_mistakes(
     return [
         Mistake(
             row=int(rows[i]),
-            text=_short(texts[i]),
+            text=_truncate(texts[i]),
             gold=_names(labels, gold[i]),
             predicted=_names(labels, predicted[i]),
             probability=float(sureness[i]),
@@ -39,8 +39,8 @@ def surest_mistakes(
     ]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
 def _names(labels: Sequence[str], chosen: Bools) -> list[str]:

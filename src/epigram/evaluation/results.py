@@ -159,7 +159,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alone:
+class ClassifierAccuracy:
     """Accuracy of one classifier of a head, used without the others."""
 
     name: str
@@ -185,7 +185,7 @@ class SeedMetrics:
     thresholds: list[float] = field(default_factory=list)
     dev_tokens: TokenScores | None = None
     test_tokens: TokenScores | None = None
-    alone: list[Alone] = field(default_factory=list)
+    alone: list[ClassifierAccuracy] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,14 +249,14 @@ class Evaluation:
     predictions: Predictions
 
 
-def write(folder: Path, evaluation: Evaluation) -> None:
+def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
     """Write `metrics.json` and `predictions.safetensors` into `folder` atomically."""
     with atomic_folder(folder) as temporary:
         write_json(temporary / "metrics.json", asdict(evaluation.metrics))
         write_arrays(temporary / "predictions.safetensors", _present(evaluation.predictions))
 
 
-def read(folder: Path) -> Evaluation:
+def read_evaluation(folder: Path) -> Evaluation:
     """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
     metrics = from_json(Metrics, folder / "metrics.json")
     path = folder / "predictions.safetensors"

@@ -15,7 +15,7 @@ SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class RowScores:
     """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
 
     Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN.
@@ -28,13 +28,13 @@ class Outcomes:
         """Return the score of every seed, (K,)."""
         return ratio(self.gained.sum(1), self.possible.sum(1))
 
-    def rows(self, chosen: Bools) -> Outcomes:
+    def rows(self, chosen: Bools) -> RowScores:
         """Return only the rows where `chosen` (N,) is true."""
-        return Outcomes(self.gained[:, chosen], self.possible[:, chosen])
+        return RowScores(self.gained[:, chosen], self.possible[:, chosen])
 
 
 @dataclass(frozen=True)
-class Judged:
+class SplitPredictions:
     """Probabilities and predicted labels (K, N, C) of one split, with its gold labels (N, C)."""
 
     task: Task
@@ -42,17 +42,19 @@ class Judged:
     predicted: Bools
     gold: Bools
 
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> RowScores:
         """Return what each row adds to the score."""
         hits = (self.gold & self.predicted).sum(-1).astype(float)
         if self.task == "single":
-            return Outcomes(hits, np.ones_like(hits))
-        return Outcomes(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
+            return RowScores(hits, np.ones_like(hits))
+        return RowScores(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
-    def without(self, label: int) -> Judged:
+    def without(self, label: int) -> SplitPredictions:
         """Return only the other labels, as a multi-label task."""
         others = np.arange(self.gold.shape[1]) != label
-        return Judged("multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others])
+        return SplitPredictions(
+            "multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others]
+        )
 
     def confusion(self) -> Ints:
         """Return confusion matrices (K, C, C) of single-label predictions: rows are gold, columns predicted."""
@@ -65,28 +67,28 @@ class Judged:
             return [metrics.scores(matrix) for matrix in self.confusion()]
         return [multilabel.scores(self.gold, seed) for seed in self.predicted]
 
-    def mean(self) -> Judged:
+    def mean(self) -> SplitPredictions:
         """Combine the seeds (K = 1): mean probabilities and the most likely label; multi-label: majority vote."""
         votes = self.predicted.mean(0, keepdims=True)
         probabilities = self.probabilities.mean(0, keepdims=True)
-        predicted = votes > 0.5 if self.task == "multi" else _likeliest(probabilities)
-        return Judged(self.task, probabilities, predicted, self.gold)
+        predicted = votes > 0.5 if self.task == "multi" else _most_likely(probabilities)
+        return SplitPredictions(self.task, probabilities, predicted, self.gold)
 
 
-def thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Floats:
+def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Floats:
     """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
     if task == "single":
         return np.zeros((len(dev_probabilities), 0))
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
-def judge(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> Judged:
+def predict_labels(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> SplitPredictions:
     """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
     if task == "multi":
-        return Judged(task, probabilities, probabilities > cuts[:, None], labels.astype(bool))
+        return SplitPredictions(task, probabilities, probabilities > cuts[:, None], labels.astype(bool))
     gold = np.arange(probabilities.shape[-1]) == labels[:, None]
-    return Judged(task, probabilities, _likeliest(probabilities), gold)
+    return SplitPredictions(task, probabilities, _most_likely(probabilities), gold)
 
 
-def _likeliest(probabilities: Floats) -> Bools:
+def _most_likely(probabilities: Floats) -> Bools:
     return np.asarray(np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None])

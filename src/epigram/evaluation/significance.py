@@ -14,7 +14,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.intervals import bootstrap, score_columns, seed_scores
-from epigram.evaluation.scoring import Outcomes
+from epigram.evaluation.scoring import RowScores
 
 RESAMPLES = 5_000
 
@@ -37,7 +37,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail / (1 << n))
 
 
-def paired_bootstrap(a: Outcomes, b: Outcomes, resamples: int = RESAMPLES, seed: int = 0) -> float:
+def paired_bootstrap(a: RowScores, b: RowScores, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Return the two-sided p-value of the difference in mean score; resamples paired rows and each side's seeds."""
     runs = len(a.gained)
     columns = np.concatenate([score_columns(a), score_columns(b)], axis=1)
@@ -45,21 +45,21 @@ def paired_bootstrap(a: Outcomes, b: Outcomes, resamples: int = RESAMPLES, seed:
 
     def difference(sums: Floats) -> Floats:
         scores_a, scores_b = seed_scores(sums[:, : 2 * runs]), seed_scores(sums[:, 2 * runs :])
-        return _mean_of_drawn_seeds(scores_a, generator) - _mean_of_drawn_seeds(scores_b, generator)
+        return _resampled_mean(scores_a, generator) - _resampled_mean(scores_b, generator)
 
     draws = bootstrap(columns, difference, resamples, seed)
     rarer = min((draws <= 0).sum(), (draws >= 0).sum())
     return min(1.0, 2 * float(rarer + 1) / (resamples + 1))
 
 
-def _mean_of_drawn_seeds(scores: Floats, generator: np.random.Generator) -> Floats:
+def _resampled_mean(scores: Floats, generator: np.random.Generator) -> Floats:
     """Return the mean over K seeds drawn with replacement, (r,), from `scores` (r, K)."""
     draws, runs = scores.shape
     weights = generator.multinomial(runs, np.full(runs, 1 / runs), size=draws)
     return np.asarray((scores * weights).sum(1) / runs)
 
 
-def p_value(a: Outcomes, b: Outcomes) -> float:
+def p_value(a: RowScores, b: RowScores) -> float:
     """Return the p-value of two systems on the same rows: McNemar's test where it applies, else the bootstrap."""
     one_run_each = len(a.gained) == len(b.gained) == 1
     right_or_wrong = bool((a.possible == 1).all() and (b.possible == 1).all())
@@ -77,18 +77,18 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def verdict(a: Outcomes, b: Outcomes, alpha: float) -> Verdict:
+def verdict(a: RowScores, b: RowScores, alpha: float) -> Verdict:
     """Compare system a with system b."""
-    return _judged(a, b, p_value(a, b), alpha)
+    return _verdict(a, b, p_value(a, b), alpha)
 
 
-def verdicts(best: Outcomes, others: Mapping[str, Outcomes], alpha: float) -> dict[str, Verdict]:
+def verdicts(best: RowScores, others: Mapping[str, RowScores], alpha: float) -> dict[str, Verdict]:
     """Compare each of the others with the best; the p-values are corrected for their number."""
     adjusted = holm(np.array([p_value(other, best) for other in others.values()], dtype=float))
-    return {name: _judged(others[name], best, float(p), alpha) for name, p in zip(others, adjusted, strict=True)}
+    return {name: _verdict(others[name], best, float(p), alpha) for name, p in zip(others, adjusted, strict=True)}
 
 
-def _judged(a: Outcomes, b: Outcomes, p: float, alpha: float) -> Verdict:
+def _verdict(a: RowScores, b: RowScores, p: float, alpha: float) -> Verdict:
     gap = float(a.scores().mean() - b.scores().mean())
     if p >= alpha or gap == 0:
         return Verdict("tie", p)

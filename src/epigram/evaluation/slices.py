@@ -11,7 +11,7 @@ import numpy as np
 from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.intervals import score_interval
 from epigram.evaluation.results import Slice
-from epigram.evaluation.scoring import Outcomes
+from epigram.evaluation.scoring import RowScores
 
 
 def length_slices(lengths: Ints) -> list[tuple[str, Bools]]:
@@ -34,7 +34,7 @@ def leak_slices(in_train: Bools) -> list[tuple[str, Bools]]:
 
 
 def slices(
-    outcomes: Outcomes, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
+    outcomes: RowScores, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
 ) -> list[Slice]:
     """Return score and interval of every slice that has rows."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))

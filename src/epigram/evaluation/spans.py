@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.evaluation.arrays import Bools, Ints
 
 PREFIXED = re.compile(r"([BIESLUM])-(.+)")  # B-PER, I-PER
-SAME = {"L": "E", "U": "S", "M": "I"}  # prefixes of BILOU and BMES → the BIOES prefixes of seqeval
+BIOES_PREFIX = {"L": "E", "U": "S", "M": "I"}  # prefixes of BILOU and BMES → the BIOES prefixes of seqeval
 OUTSIDE = "O"
 
 
@@ -68,4 +68,4 @@ def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:
 def _tag(name: str, mark: str, marked: bool) -> str:
     """Return the tag of a label: with its own prefix if `marked` and it has one, else `mark` before its name."""
     own = PREFIXED.fullmatch(name) if marked else None  # if no label has B- or I-, E-mail and U-turn are plain names
-    return f"{SAME.get(own[1], own[1])}-{own[2]}" if own else f"{mark}-{name}"
+    return f"{BIOES_PREFIX.get(own[1], own[1])}-{own[2]}" if own else f"{mark}-{name}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.results import Task, TokenScores
-from epigram.evaluation.scoring import Judged, Outcomes, judge
-from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.scoring import RowScores, SplitPredictions, predict_labels
+from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words
 
 
@@ -50,21 +50,21 @@ class ScoredSplit:
     """Gold labels with a system's predictions; `ranked` is what each row adds to the score that ranks the systems."""
 
     truth: Split
-    texts: Judged
-    words: Labelled | None  # None if the system labels no words
-    ranked: Outcomes
+    texts: SplitPredictions
+    words: LabelledWords | None  # None if the system labels no words
+    ranked: RowScores
 
     def token_scores(self) -> Sequence[TokenScores | None]:
         """Return the word scores of every seed; None per seed if the system labels no words."""
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
-def beside(target: Target, truth: Split, said: SystemOutput, cuts: Floats) -> ScoredSplit:
+def score_split(target: Target, truth: Split, said: SystemOutput, cuts: Floats) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
-    texts = judge(target.task, truth.labels, said.probabilities, cuts)
+    texts = predict_labels(target.task, truth.labels, said.probabilities, cuts)
     if truth.words is None:
         return ScoredSplit(truth, texts, None, texts.outcomes())
     seeds, gold = len(texts.predicted), truth.words
-    words = Labelled.of(gold.labels, said.words, gold.offsets, seeds=seeds, names=gold.names)
+    words = LabelledWords.of(gold.labels, said.words, gold.offsets, seeds=seeds, names=gold.names)
     ranked = words.words.outcomes() if target.tokens_only else texts.outcomes()
     return ScoredSplit(truth, texts, None if said.words is None else words, ranked)

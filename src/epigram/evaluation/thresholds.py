@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 20  # gold rows that a label needs for its own threshold; with fewer, it would be noise
-PASSES = 5
+MIN_GOLD_ROWS = 20  # gold rows that a label needs for its own threshold; with fewer, it would be noise
+MAX_PASSES = 5
 
 Floats = NDArray[np.floating[Any]]
 
@@ -23,14 +23,14 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     """
     if not gold.any():
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
-    cuts = np.full(gold.shape[1], _best_cut(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
-    common = [c for c in range(gold.shape[1]) if gold[:, c].sum() >= ROWS]
-    for _ in range(PASSES):
+    cuts = np.full(gold.shape[1], _best_threshold(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
+    common = [c for c in range(gold.shape[1]) if gold[:, c].sum() >= MIN_GOLD_ROWS]
+    for _ in range(MAX_PASSES):
         before = cuts.copy()
         for c in common:
             said = probabilities > cuts
             said[:, c] = False
-            cuts[c] = _best_cut(
+            cuts[c] = _best_threshold(
                 gold[:, c], probabilities[:, c], int((said & gold).sum()), int(said.sum()), int(gold.sum())
             )
         if np.array_equal(cuts, before):
@@ -38,7 +38,7 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     return cuts
 
 
-def _best_cut(gold: NDArray[np.bool_], probabilities: Floats, hits: int, said: int, positives: int) -> Any:
+def _best_threshold(gold: NDArray[np.bool_], probabilities: Floats, hits: int, said: int, positives: int) -> Any:
     """Return the cut of `probabilities` (N,) with the best F1, given `hits` correct of `said` other predictions."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, ones = probabilities[order], np.ones(1, probabilities.dtype)

@@ -12,7 +12,7 @@ from epigram.evaluation.intervals import score_interval
 from epigram.evaluation.metrics import class_scores, confusion, mean, per_class
 from epigram.evaluation.results import ClassScores, SeedMetrics, TokenMetrics
 from epigram.evaluation.splits import ScoredSplit, Target
-from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.tokens import LabelledWords
 
 
 def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
@@ -43,7 +43,7 @@ def sentence_f1(target: Target, test: ScoredSplit, **drawn: Any) -> dict[str, An
     return {"sentence_f1": interval, "plain": target.labels[target.plain]}
 
 
-def _classes(names: Sequence[str], labelled: Labelled) -> list[ClassScores]:
+def _classes(names: Sequence[str], labelled: LabelledWords) -> list[ClassScores]:
     matrices = np.stack([confusion(labelled.gold, seed, len(names)) for seed in labelled.predicted])  # (K, S, S)
     hits, support = np.diagonal(matrices, axis1=1, axis2=2), matrices[0].sum(1)
     return class_scores(names, per_class(hits, matrices.sum(1), support), support)

@@ -10,7 +10,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.results import TokenScores
-from epigram.evaluation.scoring import Outcomes
+from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.spans import Spans, spans_of
 
 
@@ -22,11 +22,11 @@ class Counts:
     predicted: Ints
     gold: Ints
 
-    def outcomes(self, beta: float = 1.0) -> Outcomes:
+    def outcomes(self, beta: float = 1.0) -> RowScores:
         """Return what each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
         weight = beta**2  # of a gold item; a predicted item has weight 1
         gained = (1 + weight) * self.hits
-        return Outcomes(gained, np.broadcast_to(weight * self.gold + self.predicted, gained.shape))
+        return RowScores(gained, np.broadcast_to(weight * self.gold + self.predicted, gained.shape))
 
     def precision(self) -> Floats:
         """Return the share of the predicted items that are correct, (K,)."""
@@ -38,7 +38,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledWords:
     """Label numbers of a split's words: gold (T,) and predicted (K, T).
 
     `offsets` (N + 1,) divide the words into rows. Spans are derived from the label `names`.
@@ -52,7 +52,7 @@ class Labelled:
     @classmethod
     def of(
         cls, gold: Ints, predicted: Ints | None, offsets: Ints, *, seeds: int, names: Sequence[str] = ()
-    ) -> Labelled:
+    ) -> LabelledWords:
         """Return the labels of a split; without word predictions, every word gets the default label."""
         silent = np.zeros((seeds, len(gold)), dtype=gold.dtype)
         return cls(gold, silent if predicted is None else predicted, offsets, names)

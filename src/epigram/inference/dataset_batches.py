@@ -15,7 +15,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import View
 
 
-def length_of(view: View, max_length: int) -> int:
+def effective_length(view: View, max_length: int) -> int:
     """Return `max_length`, or the length of the view's longest text with prompt and special tokens if that is less.
 
     Raises ParameterError if prompt and special tokens leave no room for a text.
@@ -29,11 +29,11 @@ def length_of(view: View, max_length: int) -> int:
     return min(max_length, view.max_length + around)
 
 
-def frame_of(view: View, max_length: int) -> TextTemplate:
+def template_of(view: View, max_length: int) -> TextTemplate:
     """Return the input format of a view for a model that reads at most `max_length` tokens."""
     return TextTemplate(
         language=view.language,
-        max_length=length_of(view, max_length),
+        max_length=effective_length(view, max_length),
         prefix_ids=view.prefix_ids,
         suffix_ids=view.suffix_ids,
         pad_id=view.pad_id,
@@ -46,7 +46,7 @@ def frame_of(view: View, max_length: int) -> TextTemplate:
     )
 
 
-def context_of(view: View, max_length: int, pretrained: Path | None = None) -> DataSpec:
+def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) -> DataSpec:
     """Return what the view determines for every model on it; the context has a mask id only if the view has a prompt.
 
     `pretrained` is the folder of an encoder that was pretrained on the view.
@@ -57,7 +57,7 @@ def context_of(view: View, max_length: int, pretrained: Path | None = None) -> D
         classes=len(view.labels),
         labels=tuple(view.labels),
         multi=view.task == "multi",
-        max_length=length_of(view, max_length),
+        max_length=effective_length(view, max_length),
         unk_id=view.unk_id,
         mask_id=view.mask_id if prompted else None,
         prefix_ids=tuple(view.prefix_ids),
@@ -107,25 +107,27 @@ def batches_of(
         part.ids,
         part.offsets,
         labels=part.labels,
-        token_labels=None if part.token_labels is None else _shown(part.token_labels, part.offsets, *shown),
+        token_labels=None if part.token_labels is None else _keep_token_labels(part.token_labels, part.offsets, *shown),
         spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),
         device=device,
     )
 
 
-def _shown(token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int) -> NDArray[np.int16]:
+def _keep_token_labels(
+    token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int
+) -> NDArray[np.int16]:
     """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the others."""
     count = len(offsets) - 1
     kept = np.random.default_rng(seed).permutation(count) < round(share * count)
     return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
 
 
-def cut_short(view: View, frame: TextTemplate, split: str) -> int:
+def count_truncated(view: View, frame: TextTemplate, split: str) -> int:
     """Return the number of texts of a split that are longer than the model reads."""
     room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
     return int((np.diff(view.split(split).offsets) > room).sum())
 
 
-def device_of() -> torch.device:
+def default_device() -> torch.device:
     """Return the GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -16,7 +16,7 @@ from pathlib import Path
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_text
 from epigram.inference import graph, ngram_graph
-from epigram.inference.graph import refusal
+from epigram.inference.graph import export_error
 from epigram.inference.quantize import quantize
 from epigram.models import manifest
 from epigram.models.classifier import parameters
@@ -24,11 +24,11 @@ from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-REFUSED = {  # kinds of encoder and head, with the reason why they cannot be exported
+NOT_EXPORTABLE = {  # kinds of encoder and head, with the reason why they cannot be exported
     "random_baseline": "it only guesses",
     "label_decoder": "it searches for its labels, one after another",
 }
-LARGEST = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
+MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
 
 def export(folder: Path, out: Path, *, int8: bool = False) -> None:
@@ -44,29 +44,29 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
             f"an export needs {', '.join(missing)}, not installed here: pip install 'epigram[onnx]'"
         )
     saved = load(folder)
-    _refuse(saved)
+    _check_exportable(saved)
     linear = isinstance(saved.model, LinearSvm)
     if linear and int8:
         raise ParameterError(f"int8 makes layers faster, and {saved.system} has none: export without --int8")
-    with atomic_folder(out) as new, _quiet():
+    with atomic_folder(out) as new, _silence_exporter():
         (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
         if int8:
             quantize(saved, new / GRAPH)
-        _complete(new, folder, "int8" if int8 else "fp32")
+        _write_other_files(new, folder, "int8" if int8 else "fp32")
 
 
-def _refuse(saved: Saved) -> None:
+def _check_exportable(saved: Saved) -> None:
     """Raise ParameterError for a model of a kind or size that cannot be exported."""
     parts = read_json(saved.folder / "config.json")["parts"]
     for part in parts.values():
-        if part["kind"] in REFUSED:
-            raise refusal(saved, REFUSED[part["kind"]])
-    if 4 * parameters(saved.model) > LARGEST:
-        raise refusal(saved, "its weights take more than the 2 GB of an ONNX file")
+        if part["kind"] in NOT_EXPORTABLE:
+            raise export_error(saved, NOT_EXPORTABLE[part["kind"]])
+    if 4 * parameters(saved.model) > MAX_WEIGHT_BYTES:
+        raise export_error(saved, "its weights take more than the 2 GB of an ONNX file")
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_exporter() -> Iterator[None]:
     """Silence the warnings and log output of the exporter and the quantizer."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -77,7 +77,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _complete(new: Path, folder: Path, precision: str) -> None:
+def _write_other_files(new: Path, folder: Path, precision: str) -> None:
     """Copy the other files of the model's `folder` to `new`, and write the model card and the manifest."""
     copied = [name for name in CHECKED if name != "model.safetensors"]
     for name in copied:

@@ -19,11 +19,11 @@ INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters"
 OUTPUTS = ("logits", "tokens")  # fields of Prediction; the inputs are fields of Tokens
 OPSET = 20
 TOLERANCE = 1e-4  # maximum difference of a logit, relative to the model's largest logit if that is above 1
-TRACED = (4, 12)  # (texts, tokens) of the batch that is traced
-COMPARED = ((1, 1), (3, 17), (1, 1_000))  # (texts, tokens); the model may truncate them
+TRACE_SHAPE = (4, 12)  # (texts, tokens) of the batch that is traced
+CHECK_SHAPES = ((1, 1), (3, 17), (1, 1_000))  # (texts, tokens); the model may truncate them
 
 
-class Traced(nn.Module):
+class TraceableModel(nn.Module):
     """A model as a function of tensors, for the exporter."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -36,12 +36,12 @@ class Traced(nn.Module):
         return tuple(out for name in OUTPUTS if (out := getattr(said, name)) is not None)
 
 
-def refusal(saved: Saved, reason: str) -> ParameterError:
+def export_error(saved: Saved, reason: str) -> ParameterError:
     """Return the error for a model that cannot be exported."""
     return ParameterError(f"system {saved.system} cannot be exported: {reason}")
 
 
-def stand_in(saved: Saved, texts: int, length: int) -> Tokens:
+def random_batch(saved: Saved, texts: int, length: int) -> Tokens:
     """Return a batch of random tokens in the model's input format.
 
     The first text has `length` tokens, the others at most that many.
@@ -61,13 +61,13 @@ def write_graph(saved: Saved, path: Path) -> None:
 
     Raises ParameterError if the export fails or if the graph's output differs from the model's.
     """
-    tokens = stand_in(saved, *TRACED)
+    tokens = random_batch(saved, *TRACE_SHAPE)
     inputs = {name: axes for name, axes in INPUTS.items() if getattr(tokens, name) is not None}
     with torch.no_grad():
         said = saved.model(tokens)
     try:
         program = torch.onnx.export(
-            Traced(saved.model),
+            TraceableModel(saved.model),
             tuple(getattr(tokens, name) for name in inputs),
             opset_version=OPSET,
             dynamic_shapes=tuple(dict(enumerate(axes)) for axes in inputs.values()),
@@ -77,10 +77,10 @@ def write_graph(saved: Saved, path: Path) -> None:
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
-        raise refusal(saved, f"torch has no ONNX form for a part of it ({type(error).__name__})") from error
+        raise export_error(saved, f"torch has no ONNX form for a part of it ({type(error).__name__})") from error
     assert program is not None
     program.save(path, external_data=False)
-    compare(saved, OnnxModel(path, multi=saved.model.multi))
+    check_graph(saved, OnnxModel(path, multi=saved.model.multi))
 
 
 def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
@@ -92,14 +92,14 @@ def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) 
 
 
 @torch.inference_mode()
-def compare(saved: Saved, graph: OnnxModel) -> None:
+def check_graph(saved: Saved, graph: OnnxModel) -> None:
     """Raise ParameterError if the outputs of `graph` differ from those of the model by more than TOLERANCE."""
-    for texts, length in COMPARED:
-        tokens = stand_in(saved, texts, length)
+    for texts, length in CHECK_SHAPES:
+        tokens = random_batch(saved, texts, length)
         wanted, found = saved.model(tokens), graph(tokens)
         apart = (wanted.logits - found.logits).abs().max()
         if wanted.tokens is not None and found.tokens is not None:
             apart = torch.maximum(apart, (wanted.tokens - found.tokens)[tokens.valid].abs().max())
         if not apart <= TOLERANCE * max(1.0, float(wanted.logits.abs().max())):
             shape = "×".join(map(str, tokens.ids.shape))
-            raise refusal(saved, f"its graph is {apart:.1g} off in a logit, for a batch of {shape} tokens")
+            raise export_error(saved, f"its graph is {apart:.1g} off in a logit, for a batch of {shape} tokens")

@@ -13,10 +13,10 @@ import torch
 
 from epigram.core.files import read_json
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.results import Alone, Cost
+from epigram.evaluation.results import ClassifierAccuracy, Cost
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
-from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import parameters
 from epigram.models.complexity import flops, milliseconds
@@ -27,7 +27,7 @@ from epigram.text.encoded_dataset import Split, View
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """Predictions of a model for dev and test, its cost, and its speed on this machine.
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
@@ -36,18 +36,18 @@ class Measured:
 
     dev: Predicted
     test: Predicted
-    alone: list[Alone]
+    alone: list[ClassifierAccuracy]
     plain: int
     cost: Cost
     speed: dict[str, float]
 
 
-def measure(folder: Path, view: View, timing_texts: int) -> Measured:
+def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed."""
     saved, facts = load(folder), read_json(folder / "manifest.json")
     torch.set_num_threads(facts["training"]["threads"])
     precision: Precision = facts["training"]["precision"]
-    device = device_of()
+    device = default_device()
     model = saved.model.to(device)
     dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
     cost = Cost(
@@ -59,25 +59,28 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measured:
     )
     model = model.to(device) if precision == "fp32" else lowered(model.to(device))
     said = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
-    return Measured(
+    return Measurement(
         dev=said["dev"],
         test=said["test"],
-        alone=_alone(model, said, view),
+        alone=_classifier_accuracies(model, said, view),
         plain=saved.frame.plain_class,
         cost=cost,
         speed=speed(model, dev, timing_texts, precision),
     )
 
 
-def _alone(model: Any, said: Mapping[str, Predicted], view: View) -> list[Alone]:
+def _classifier_accuracies(model: Any, said: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
     names = getattr(getattr(model, "head", None), "alone", ())  # a linear SVM has no separate head
     if not names:
         return []
     dev, test = (predicted.scores(np.array(view.split(name).labels)) for name, predicted in said.items())
-    return [Alone(name=name, dev=on_dev, test=on_test) for name, on_dev, on_test in zip(names, dev, test, strict=True)]
+    return [
+        ClassifierAccuracy(name=name, dev=on_dev, test=on_test)
+        for name, on_dev, on_test in zip(names, dev, test, strict=True)
+    ]
 
 
-def together(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
+def combine_seeds(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with word labels if corpus and system label words."""
     words = [_words(seed, part, truth) for seed in seeds]
     labelled = [each for each in words if each is not None]

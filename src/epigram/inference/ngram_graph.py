@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.files import write_text
-from epigram.inference.graph import OPSET, compare
+from epigram.inference.graph import OPSET, check_graph
 from epigram.inference.ngram_runtime import NgramModel
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import NGRAMS, Saved
@@ -67,4 +67,4 @@ def write_graph(saved: Saved, path: Path) -> None:
     )
     assert program is not None
     program.save(path, external_data=False)
-    compare(saved, NgramModel(path, multi=model.multi))
+    check_graph(saved, NgramModel(path, multi=model.multi))

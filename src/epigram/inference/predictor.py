@@ -27,7 +27,7 @@ from epigram.text.whitespace import bare, indent
 
 
 @dataclass(frozen=True)
-class Answer:
+class TextPrediction:
     """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
 
     `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. `truncated` is
@@ -73,7 +73,7 @@ class Predictor:
             return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
         return self._predicted(self.batches(texts)).probabilities
 
-    def answer(self, texts: Sequence[str]) -> list[Answer]:
+    def answer(self, texts: Sequence[str]) -> list[TextPrediction]:
         """Return one prediction per text; word positions refer to the text as given."""
         if not texts:
             return []
@@ -84,9 +84,11 @@ class Predictor:
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
             tokens = self.encoder.locate(read, self.room + 1) if tokens is None else tokens
-            words = words_of(texts, _moved(tokens, texts), predicted, self.saved.frame.token_labels)
+            words = words_of(texts, _shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
-            Answer(self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut)
+            TextPrediction(
+                self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut
+            )
             for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
         ]
 
@@ -124,7 +126,7 @@ class Predictor:
         return [self.saved.labels[row.argmax()]]
 
 
-def _moved(tokens: Located, texts: Sequence[str]) -> Located:
+def _shift_spans(tokens: Located, texts: Sequence[str]) -> Located:
     """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
     by = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
     return tokens._replace(spans=tokens.spans + by[:, None])

@@ -7,12 +7,12 @@ from statistics import median
 from time import perf_counter
 
 from epigram.core.errors import ParameterError
-from epigram.inference.graph import stand_in
+from epigram.inference.graph import random_batch
 from epigram.inference.runtime import OnnxModel
 from epigram.models.serialization import Saved
 from epigram.nn.layers.types import Tokens
 
-TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # operator types; an 8-bit convolution is slower than a float one
+OPERATOR_TYPES = ["MatMul", "Gemm", "Gather", "LSTM"]  # operator types; an 8-bit convolution is slower than a float one
 BATCH = (32, 24)  # (texts, maximum tokens) of the timed batch
 ROUNDS = 9
 
@@ -31,7 +31,7 @@ def quantize(saved: Saved, path: Path) -> None:
     quantize_dynamic(
         whole,
         small,
-        op_types_to_quantize=TYPES,
+        op_types_to_quantize=OPERATOR_TYPES,
         per_channel=True,
         reduce_range=True,
         weight_type=QuantType.QInt8,
@@ -47,12 +47,12 @@ def quantize(saved: Saved, path: Path) -> None:
 
 def milliseconds(saved: Saved, *paths: Path) -> list[float]:
     """Return the median run time of each graph for the same batch, with the runs of the graphs interleaved."""
-    tokens, models = stand_in(saved, *BATCH), [OnnxModel(path, multi=saved.model.multi) for path in paths]
-    runs = [[_timed(model, tokens) for model in models] for _ in range(ROUNDS + 1)]
+    tokens, models = random_batch(saved, *BATCH), [OnnxModel(path, multi=saved.model.multi) for path in paths]
+    runs = [[_run_time(model, tokens) for model in models] for _ in range(ROUNDS + 1)]
     return [median(times) for times in zip(*runs[1:], strict=True)]  # the first run is a warm-up
 
 
-def _timed(model: OnnxModel, tokens: Tokens) -> float:
+def _run_time(model: OnnxModel, tokens: Tokens) -> float:
     start = perf_counter()
     model(tokens)
     return 1000 * (perf_counter() - start)

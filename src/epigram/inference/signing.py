@@ -19,7 +19,11 @@ from epigram.core.files import write_text
 from epigram.models import manifest
 from epigram.models.manifest import SIGNATURE
 
-NO_KEY = (ValueError, TypeError, AttributeError)  # raised for a key that is not PEM, is encrypted or has another type
+KEY_ERRORS = (
+    ValueError,
+    TypeError,
+    AttributeError,
+)  # raised for a key that is not PEM, is encrypted or has another type
 
 
 def sign(folder: Path, key: Path) -> Path:
@@ -33,7 +37,7 @@ def sign(folder: Path, key: Path) -> Path:
     manifest.verify(folder)
     try:
         signer = signing.Config().use_elliptic_key_signer(private_key=key)
-    except NO_KEY:
+    except KEY_ERRORS:
         raise ParameterError(f"{key} is not an unencrypted private key of an elliptic curve in PEM") from None
     files = hashing.Config().set_ignored_paths(paths=[SIGNATURE])
     with TemporaryDirectory() as scratch:
@@ -51,7 +55,7 @@ def require_signature(folder: Path, key: Path) -> None:
     _require_file(key)
     try:
         verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
-    except NO_KEY:
+    except KEY_ERRORS:
         raise ParameterError(f"{key} is not a public key of an elliptic curve in PEM") from None
     manifest.verify(folder)
     if not (folder / SIGNATURE).is_file():

@@ -17,7 +17,7 @@ from epigram.core.files import atomic_file
 from epigram.data.readers import delimited, json_lines
 from epigram.data.readers.decoding import guess_encoding, readable
 from epigram.data.readers.parquet import BATCH
-from epigram.inference.texts import TABLES
+from epigram.inference.texts import TABLE_SUFFIXES
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 Write = Callable[[pl.DataFrame], None]
@@ -35,7 +35,7 @@ class Table:
 
     def chunks(self) -> Iterator[pl.DataFrame]:
         """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
-        kind = kind_of(self.path)
+        kind = table_format(self.path)
         if kind == ".jsonl":
             yield from json_lines.tables(self.path, self.encoding)
         elif kind == ".parquet":
@@ -49,11 +49,11 @@ class Table:
             yield from map(_without_blank_lines, delimited.tables(self.path, options))
 
 
-def kind_of(path: Path) -> str:
+def table_format(path: Path) -> str:
     """Return the suffix in lower case. Raises ParameterError if it is not a table format."""
     kind = path.suffix.lower()
-    if kind not in TABLES:
-        raise ParameterError(f"{path} is not a table by its name: {', '.join(TABLES)} are known")
+    if kind not in TABLE_SUFFIXES:
+        raise ParameterError(f"{path} is not a table by its name: {', '.join(TABLE_SUFFIXES)} are known")
     return kind
 
 
@@ -62,7 +62,7 @@ def open_table(path: Path) -> Table:
 
     Raises InputMissingError, ParameterError for an unknown suffix and DataError for a file that cannot be read.
     """
-    kind = kind_of(path)
+    kind = table_format(path)
     if not path.is_file():
         raise InputMissingError(f"{path} is {'a folder: name a file' if path.is_dir() else 'missing'}")
     if kind == ".parquet":
@@ -72,13 +72,13 @@ def open_table(path: Path) -> Table:
     table = Table(path, [], 0, encoding=guess_encoding(path) or "utf-8")
     if kind == ".tsv":
         try:
-            return _counted(table)
+            return _scan(table)
         except DataError:
-            return _counted(replace(table, quote=None))  # a text contains an unpaired quotation mark
-    return _counted(table)
+            return _scan(replace(table, quote=None))  # a text contains an unpaired quotation mark
+    return _scan(table)
 
 
-def _counted(table: Table) -> Table:
+def _scan(table: Table) -> Table:
     columns, rows = list[str](), 0
     try:
         for chunk in table.chunks():
@@ -102,18 +102,18 @@ def _without_blank_lines(chunk: pl.DataFrame) -> pl.DataFrame:
 @contextmanager
 def table_writer(path: Path) -> Iterator[Write]:
     """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds."""
-    kind = kind_of(path)
+    kind = table_format(path)
     with atomic_file(path) as temporary:
         if kind == ".parquet":
             with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-                yield _parts(Path(folder))
-                _join(Path(folder), temporary)
+                yield _parquet_writer(Path(folder))
+                _merge_parts(Path(folder), temporary)
             return
         with temporary.open("wb") as file:
-            yield _lines(file, kind)
+            yield _line_writer(file, kind)
 
 
-def _parts(folder: Path) -> Write:
+def _parquet_writer(folder: Path) -> Write:
     """Return a writer that stores each chunk as a separate parquet file, since parquet files cannot be appended to."""
 
     def write(rows: pl.DataFrame) -> None:
@@ -122,11 +122,11 @@ def _parts(folder: Path) -> Write:
     return write
 
 
-def _join(folder: Path, path: Path) -> None:
+def _merge_parts(folder: Path, path: Path) -> None:
     pl.scan_parquet(sorted(folder.iterdir())).sink_parquet(path, maintain_order=True)
 
 
-def _lines(file: IO[bytes], kind: str) -> Write:
+def _line_writer(file: IO[bytes], kind: str) -> Write:
     def write(rows: pl.DataFrame) -> None:
         if kind == ".jsonl":
             rows.write_ndjson(file)

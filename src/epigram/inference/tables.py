@@ -14,10 +14,10 @@ import polars as pl
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
-from epigram.inference.predictor import Answer, Predictor
-from epigram.inference.table_files import Table, kind_of, open_table, table_writer
+from epigram.inference.predictor import Predictor, TextPrediction
+from epigram.inference.table_files import Table, open_table, table_format, table_writer
 
-AT_ONCE = 4096  # texts per prediction call and write
+BATCH_TEXTS = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
 LABEL: dict[str, Any] = {"label": pl.String, "probability": pl.Float64}
 LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List(pl.Float64)}
@@ -40,18 +40,18 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     whose label is not the default. A missing text is predicted as an empty text. Raises ParameterError for columns that
     do not fit and, without `force`, if `out` exists.
     """
-    kind_of(out)
+    table_format(out)
     if out.is_dir():
         raise ParameterError(f"{out} is a folder: name a file")
     if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists: name another file, or overwrite it with --force")
     table, schema = open_table(source), schema_of(predictor)
-    _check(table, text, list(schema))
+    _check_columns(table, text, list(schema))
     counts = Counts()
     with table_writer(out) as write, progress(table.rows) as advance:
         for chunk in table.chunks():
-            for part in chunk.iter_slices(AT_ONCE) if chunk.height else [chunk]:
-                write(_predicted(predictor, part, text, schema, counts))
+            for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
+                write(_predict_rows(predictor, part, text, schema, counts))
                 advance(part.height)
     return counts
 
@@ -63,7 +63,7 @@ def schema_of(predictor: Predictor) -> dict[str, Any]:
     return (LABELS if predictor.saved.model.multi else LABEL) | words
 
 
-def _check(table: Table, text: str, added: list[str]) -> None:
+def _check_columns(table: Table, text: str, added: list[str]) -> None:
     if text not in table.columns:
         raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
     if taken := [name for name in added if name in table.columns]:
@@ -72,7 +72,7 @@ def _check(table: Table, text: str, added: list[str]) -> None:
         )
 
 
-def _predicted(
+def _predict_rows(
     predictor: Predictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
 ) -> pl.DataFrame:
     texts = rows[text]
@@ -89,7 +89,7 @@ def _predicted(
     )
 
 
-VALUES: dict[str, Callable[[Answer, str], Any]] = {
+VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {
     "label": lambda answer, _: answer.label,
     "probability": lambda answer, _: answer.probability,
     "labels": lambda answer, _: answer.labels,

@@ -9,10 +9,10 @@ from typing import IO
 from epigram.core.errors import DataError
 
 LONGEST_LINE = 64 << 20  # bytes
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-def lines_of(file: IO[bytes], name: str) -> Iterator[bytes]:
+def read_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     """Yield the lines of a file. Raises DataError for a line above the size limit before it is read whole."""
     for number in count(1):
         line = file.readline(LONGEST_LINE + 1)
@@ -23,7 +23,7 @@ def lines_of(file: IO[bytes], name: str) -> Iterator[bytes]:
         yield line
 
 
-def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield each line as a text, without the line ending; errors name a line by `name` and its number.
 
     Raises DataError for a line that is not UTF-8, with its likely encoding, and for a line with a NUL byte.

@@ -43,7 +43,7 @@ def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels
     return words
 
 
-def marked(text: str, words: Sequence[Word], default: str) -> str:
+def bracket_labels(text: str, words: Sequence[Word], default: str) -> str:
     """Return `text` with the words whose label is not `default` written as [word|label]."""
     for word in reversed(words):
         if word.label != default:

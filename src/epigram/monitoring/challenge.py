@@ -15,7 +15,7 @@ from epigram.core.rounding import clearly_above
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.formats import percent, probability
 from epigram.evaluation.metrics import per_class
-from epigram.evaluation.scoring import Judged
+from epigram.evaluation.scoring import SplitPredictions
 from epigram.evaluation.significance import verdict
 
 
@@ -40,7 +40,13 @@ class Decision:
 
 
 def decide(
-    challenger: Judged, champion: Judged, labels: Sequence[str], *, names: tuple[str, str], alpha: float, margin: float
+    challenger: SplitPredictions,
+    champion: SplitPredictions,
+    labels: Sequence[str],
+    *,
+    names: tuple[str, str],
+    alpha: float,
+    margin: float,
 ) -> Decision:
     """Compare two single models (K = 1) on the same rows; `names` are the challenger's and the champion's.
 
@@ -63,7 +69,9 @@ def decide(
     return Decision(promoted=True, reason=f"better: {told}, {p}", p=found.p, classes=changes)
 
 
-def _changes(challenger: Judged, champion: Judged, labels: Sequence[str]) -> tuple[ClassChange, ...]:
+def _changes(
+    challenger: SplitPredictions, champion: SplitPredictions, labels: Sequence[str]
+) -> tuple[ClassChange, ...]:
     """Return the change of every class that occurs in the development set."""
     rows, after, before = champion.gold.sum(0), _f1(challenger), _f1(champion)
     return tuple(
@@ -72,6 +80,6 @@ def _changes(challenger: Judged, champion: Judged, labels: Sequence[str]) -> tup
     )
 
 
-def _f1(judged: Judged) -> Floats:
+def _f1(judged: SplitPredictions) -> Floats:
     said, gold = judged.predicted[0], judged.gold
     return per_class((said & gold).sum(0), said.sum(0), gold.sum(0)).f1

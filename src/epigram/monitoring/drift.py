@@ -22,11 +22,11 @@ from epigram.evaluation.arrays import Floats, Ints
 from epigram.text.characters import code_points
 
 BINS = 10
-PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
+MIN_TEXTS_PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
 FEATURES = 1 << 12
 ORDERS = (1, 2, 3)
-AT_ONCE = 512  # texts whose n-grams are counted at once: 16 MB
-SURE = 3.09  # standard normal quantile of 0.999
+BATCH_TEXTS = 512  # texts whose n-grams are counted at once: 16 MB
+NORMAL_QUANTILE = 3.09  # standard normal quantile of 0.999
 MEASURES = {
     "length": "characters of a text",
     "unknown": "share of unknown tokens",
@@ -72,23 +72,23 @@ class Measure:
     drifted: bool
 
 
-def learnt(texts: Sequence[str]) -> Ngrams:
+def fit_ngrams(texts: Sequence[str]) -> Ngrams:
     """Return the n-grams of the training texts, weighted by smoothed inverse document frequency."""
     rows = np.zeros(FEATURES)
-    for counts in _counted(texts):
+    for counts in _ngram_batches(texts):
         rows += (counts > 0).sum(0)
     weights = np.log((1 + len(texts)) / (1 + rows)) + 1
     total = np.zeros(FEATURES)
-    for counts in _counted(texts):
-        total += _unit(counts * weights).sum(0)
-    mean = _unit(total[None])[0]
+    for counts in _ngram_batches(texts):
+        total += _normalize(counts * weights).sum(0)
+    mean = _normalize(total[None])[0]
     return Ngrams(weights=weights.round(4).tolist(), mean=mean.round(6).tolist())
 
 
-def likeness(texts: Sequence[str], ngrams: Ngrams) -> Floats:
+def ngram_similarity(texts: Sequence[str], ngrams: Ngrams) -> Floats:
     """Return the cosine similarity of each text's n-gram vector and the mean vector of the training texts, (N,)."""
     weights, mean = np.array(ngrams.weights), np.array(ngrams.mean)
-    return np.concatenate([np.zeros(0), *(_unit(counts * weights) @ mean for counts in _counted(texts))])
+    return np.concatenate([np.zeros(0), *(_normalize(counts * weights) @ mean for counts in _ngram_batches(texts))])
 
 
 def unknown_share(ids: Ints, offsets: Ints, unknown: int) -> Floats:
@@ -105,14 +105,14 @@ def lengths(texts: Sequence[str]) -> Ints:
 
 def histogram(values: Floats | Ints) -> Histogram:
     """Return a histogram with about equally many of `values` (M,) per bin: ten bins, or fewer for few values."""
-    bins = int(np.clip(len(values) // PER_BIN, 2, BINS))
+    bins = int(np.clip(len(values) // MIN_TEXTS_PER_BIN, 2, BINS))
     edges = np.unique(np.quantile(values, np.arange(1, bins) / bins)) if len(values) else np.zeros(0)
-    return _filled(values, edges)
+    return _count_bins(values, edges)
 
 
-def classes(codes: Ints, count: int) -> Histogram:
+def class_histogram(codes: Ints, count: int) -> Histogram:
     """Return a histogram with one bin per class; codes are 0 … count − 1."""
-    return _filled(codes, np.arange(count - 1, dtype=float))
+    return _count_bins(codes, np.arange(count - 1, dtype=float))
 
 
 def measure(reference: Reference, values: Mapping[str, Floats | Ints], threshold: float) -> list[Measure]:
@@ -126,7 +126,7 @@ def stability_index(expected: Ints, actual: Ints) -> float:
     return float(((a - e) * np.log(a / e)).sum())
 
 
-def by_chance(known: int, new: int, bins: int) -> float:
+def chance_quantile(known: int, new: int, bins: int) -> float:
     """Return the 0.999 quantile of the index without drift.
 
     The χ² quantile is the approximation of Wilson and Hilferty, 1931.
@@ -134,30 +134,30 @@ def by_chance(known: int, new: int, bins: int) -> float:
     if bins < 2 or not known or not new:
         return float("inf")
     k = bins - 1
-    quantile = k * (1 - 2 / (9 * k) + SURE * np.sqrt(2 / (9 * k))) ** 3
+    quantile = k * (1 - 2 / (9 * k) + NORMAL_QUANTILE * np.sqrt(2 / (9 * k))) ** 3
     return float((1 / known + 1 / new) * quantile)
 
 
 def _measure(name: str, known: Histogram, values: Floats | Ints, threshold: float) -> Measure:
-    new = _filled(values, np.array(known.edges))
+    new = _count_bins(values, np.array(known.edges))
     expected, actual = np.array(known.counts), np.array(new.counts)
-    index, chance = stability_index(expected, actual), by_chance(expected.sum(), actual.sum(), len(expected))
+    index, chance = stability_index(expected, actual), chance_quantile(expected.sum(), actual.sum(), len(expected))
     return Measure(name=name, index=index, chance=chance, drifted=index > threshold and index > chance)
 
 
-def _filled(values: Floats | Ints, edges: Floats) -> Histogram:
+def _count_bins(values: Floats | Ints, edges: Floats) -> Histogram:
     counts = np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1)
     return Histogram(edges=edges.tolist(), counts=counts.tolist())
 
 
-def _unit(rows: Floats) -> Floats:
+def _normalize(rows: Floats) -> Floats:
     """Scale rows (N, F) to unit length; a row of zeros is unchanged."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12))
 
 
-def _counted(texts: Sequence[str]) -> Iterator[Floats]:
+def _ngram_batches(texts: Sequence[str]) -> Iterator[Floats]:
     """Yield hashed counts of character n-grams, (≤ AT_ONCE, F) per batch."""
-    return (_ngrams(texts[start : start + AT_ONCE]) for start in range(0, len(texts), AT_ONCE))
+    return (_ngrams(texts[start : start + BATCH_TEXTS]) for start in range(0, len(texts), BATCH_TEXTS))
 
 
 def _ngrams(texts: Sequence[str]) -> Floats:

@@ -24,7 +24,7 @@ from epigram.training.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pruned:
+class PruningResult:
     """Result of pruning: `accepted` is whether the shallower model replaces the original, `reason` explains why."""
 
     model: Any
@@ -70,18 +70,18 @@ def prune(
     seed: int,
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
-) -> Pruned:
+) -> PruningResult:
     """Return a shallower model if the controller drops layers and dev loses no more than the tolerance.
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training.
     """
     if not settings.enabled:
-        return Pruned(model=model, reason="pruning is off (prune.enabled)")
+        return PruningResult(model=model, reason="pruning is off (prune.enabled)")
     if model.depth < 2:
-        return Pruned(model=model, reason="no layers to drop")
+        return PruningResult(model=model, reason="no layers to drop")
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
-        return Pruned(model=model, reason="its depth is controlled while it trains")
+        return PruningResult(model=model, reason="its depth is controlled while it trains")
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
@@ -93,20 +93,20 @@ def prune(
     if dropped == 0:
         good, weak = control.counts(alphas)
         why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
-        return Pruned(model=model, reason=why, dev_after=before, **facts)
+        return PruningResult(model=model, reason=why, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
     after, _ = record.score
     if clearly_above(before - after, settings.tolerance):
         why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
-        return Pruned(model=model, reason=why, dev_after=after, **facts)
+        return PruningResult(model=model, reason=why, dev_after=after, **facts)
     scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
     why = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
-    return Pruned(model=smaller, reason=why, accepted=True, **facts)
+    return PruningResult(model=smaller, reason=why, accepted=True, **facts)
 
 
-def shallower(model: Any, depth: int) -> nn.Module:
+def truncated_copy(model: Any, depth: int) -> nn.Module:
     """Return a copy of `model` with its first `depth` layers, to measure the cost of a depth."""
     copied: Any = copy.deepcopy(model)
     while copied.depth > depth:

@@ -7,10 +7,10 @@ from typing import Any
 from epigram.models.classifier import parameters
 from epigram.models.complexity import flops
 from epigram.models.serialization import Saved
-from epigram.pruning.depth import Pruned, shallower
+from epigram.pruning.depth import PruningResult, truncated_copy
 
 
-def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any], length: int) -> dict[str, Any]:
+def pruning_record(saved: Saved, pruned: PruningResult, facts: dict[str, Any], length: int) -> dict[str, Any]:
     """Return the record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
     FLOPs are those of a text of `length` tokens, prompt included. In the table, `classifier_score` is α: the
@@ -30,7 +30,7 @@ def record_of(saved: Saved, pruned: Pruned, facts: dict[str, Any], length: int) 
 
 
 def _point(saved: Saved, depth: int, alpha: float, length: int) -> dict[str, Any]:
-    model = shallower(saved.model, depth)
+    model = truncated_copy(saved.model, depth)
     return {
         "depth": depth,
         "classifier_score": alpha,

@@ -138,6 +138,6 @@ def svg(theme: Mapping[str, Any] = THEME, **spec: Any) -> str:
     return str(vl_convert.vegalite_to_svg(spec, config=dict(theme), allowed_base_urls=[]))
 
 
-def drawn(plot: Mapping[str, Any]) -> str:
+def render_external(plot: Mapping[str, Any]) -> str:
     """Render an external specification unchanged, on a white background."""
     return svg({"background": "white", "font": FONT, "padding": 8}, **plot)

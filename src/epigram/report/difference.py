@@ -38,7 +38,7 @@ def render_difference(
         new=new,
         metrics=metrics,
         params=params,
-        plots={name: Markup(charts.drawn(plot)) for name, plot in plots.items()},
+        plots={name: Markup(charts.render_external(plot)) for name, plot in plots.items()},
         light=charts.COLOURS,
         dark=DARK,
     )

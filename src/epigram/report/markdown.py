@@ -6,13 +6,13 @@ from epigram.core.display import escape_markdown
 from epigram.evaluation.formats import (
     NO_TOKENS,
     SCORE_NAMES,
-    amount,
+    abbreviate,
     change,
     level,
     milliseconds,
     percent,
     probability,
-    spread,
+    score_with_interval,
 )
 from epigram.evaluation.summary import Row, Summary
 
@@ -46,10 +46,10 @@ def _cells(row: Row, summary: Summary) -> list[str]:
         escape_markdown(row.system),
         str(len(row.seeds)),
         percent(row.dev_score),
-        NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
+        NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
         *(percent(getattr(row, field)) for field in summary.further.values()),
-        change(amount(row.parameters), amount(row.parameters_pruned)),
-        amount(row.flops),
+        change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
+        abbreviate(row.flops),
         milliseconds(row.ms_per_text),
         MARK[row.outcome],
         probability(row.p_dev),

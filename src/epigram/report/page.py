@@ -61,7 +61,7 @@ def render(
     summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, Pruning | None], data_page: str
 ) -> str:
     """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
-    return _fill(
+    return _render_template(
         "report.html.j2",
         summary,
         scale=_scale(summary),
@@ -81,7 +81,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     """
     summary = typed(Summary, {**run, "rows": run["systems"]})
     picture = charts.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
-    section = _fill("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
+    section = _render_template("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))
 
 
@@ -94,12 +94,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("percent", "level", "amount", "milliseconds", "probability")
+    names = ("percent", "level", "abbreviate", "milliseconds", "probability")
     made.filters |= {name: getattr(formats, name) for name in names}
     return made
 
 
-def _fill(template: str, summary: Summary, **values: Any) -> str:
+def _render_template(template: str, summary: Summary, **values: Any) -> str:
     made = environment()
     made.globals |= {
         "change": formats.change,
@@ -128,5 +128,7 @@ def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
         confusion=Markup(charts.confusion(metrics)) if metrics.confusion else None,
         reliability=Markup(charts.reliability(metrics.reliability)),
         depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
-        thresholds=[formats.reach(cuts) for cuts in zip(*(seed.thresholds for seed in metrics.seeds), strict=True)],
+        thresholds=[
+            formats.format_range(cuts) for cuts in zip(*(seed.thresholds for seed in metrics.seeds), strict=True)
+        ],
     )

@@ -6,7 +6,16 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from epigram.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
+from epigram.evaluation.formats import (
+    NO_TOKENS,
+    SCORE_NAMES,
+    abbreviate,
+    change,
+    level,
+    milliseconds,
+    percent,
+    score_with_interval,
+)
 from epigram.evaluation.summary import Row, Summary
 
 MARK = {"chosen": "▸", "tie": "=", "worse": " "}
@@ -33,8 +42,8 @@ def _cells(row: Row, summary: Summary) -> list[str]:
     return [
         f"{MARK[row.outcome]} {row.system}",
         percent(row.dev_score),
-        NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
+        NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
         *(percent(getattr(row, field)) for field in summary.further.values()),
-        change(amount(row.parameters), amount(row.parameters_pruned)),
+        change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
         milliseconds(row.ms_per_text),
     ]

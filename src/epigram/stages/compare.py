@@ -17,7 +17,7 @@ from epigram.core.errors import InputMissingError, ParameterError, arguments, ha
 from epigram.core.files import atomic_folder, write_text
 from epigram.core.settings import Params
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Evaluation, read, read_text
+from epigram.evaluation.results import Evaluation, read_evaluation, read_text
 from epigram.evaluation.settings import CompareSettings
 from epigram.evaluation.summary import read_corpus, write_summary
 from epigram.evaluation.tradeoff import read_pruning
@@ -47,7 +47,7 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
 def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
     if not names:
         raise ParameterError("params.yaml: systems is empty: name at least one system to compare")
-    return [read(evaluated / name) for name in names]
+    return [read_evaluation(evaluated / name) for name in names]
 
 
 def _copy_model(folder: Path, to: Path) -> None:

@@ -18,11 +18,11 @@ from epigram.core.errors import DataError, InputMissingError, arguments, handle_
 from epigram.core.files import sha256, write_json
 from epigram.core.settings import Params
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import write
+from epigram.evaluation.results import write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, Target
 from epigram.evaluation.word_predictions import Words
-from epigram.inference.measure import measure, together
+from epigram.inference.measure import combine_seeds, measure
 from epigram.text.encoded_dataset import View
 
 PARAMS = ("seeds", "evaluate")
@@ -97,13 +97,13 @@ def main() -> None:
         seeds=seeds,
         dev=dev,
         test=test,
-        dev_said=together([m.dev for m in measured], view.split("dev"), dev.words),
-        test_said=together([m.test for m in measured], view.split("test"), test.words),
+        dev_said=combine_seeds([m.dev for m in measured], view.split("dev"), dev.words),
+        test_said=combine_seeds([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
         settings=settings,
     )
-    write(Path(out), evaluation)
+    write_evaluation(Path(out), evaluation)
     speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics

@@ -26,7 +26,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     from epigram.text.encoded_dataset import View
     from epigram.text.local_files import local_file
     from epigram.text.unlabelled import write_texts
-    from epigram.training.checkpoint import Checkpoints, kept
+    from epigram.training.checkpoint import Checkpoints, resume_folder
     from epigram.training.masked_language import pretrain
     from epigram.training.progress import Printer
     from epigram.training.shards import Texts
@@ -36,7 +36,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     torch.set_num_threads(settings.threads)
     printer = Printer(f"{name} pretrain")
     facts = settings, view.fingerprint, further and sha256(further)
-    with kept("pretrain", name, *facts) as state, atomic_folder(out) as folder:
+    with resume_folder("pretrain", name, *facts) as state, atomic_folder(out) as folder:
         scratch = folder / "texts"
         scratch.mkdir()
         write_texts(scratch, view, further)

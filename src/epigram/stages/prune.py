@@ -17,17 +17,17 @@ import torch
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, read_json, write_json
 from epigram.core.settings import Params
-from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.provenance import PROVENANCE, parameters_hash, read
 from epigram.models.serialization import Saved, load, save_again
-from epigram.pruning.depth import Pruned, prune
+from epigram.pruning.depth import PruningResult, prune
 from epigram.pruning.settings import PruneSettings
-from epigram.pruning.tradeoff import record_of
+from epigram.pruning.tradeoff import pruning_record
 from epigram.text.encoded_dataset import View
-from epigram.training.checkpoint import Checkpoints, finish, finished, kept
+from epigram.training.checkpoint import Checkpoints, mark_finished, read_finished, resume_folder
 from epigram.training.config import TrainingConfig
 from epigram.training.progress import Printer
-from epigram.training.tuning import thresholds_of
+from epigram.training.tuning import tune_thresholds
 
 PARAMS = ("seeds", "prune")
 
@@ -39,7 +39,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
     torch.manual_seed(facts["seed"])
     printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
-    device = device_of()
+    device = default_device()
     train = batches_of(view, "train", saved.frame, device, shown=(config.token_supervision, facts["seed"]))
     dev = batches_of(view, "dev", saved.frame, device)
     pruned = prune(
@@ -56,16 +56,16 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, config, settings, out)
     printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    finish(out, checkpoints, record_of(saved, pruned, facts, dev.median_length))
+    mark_finished(out, checkpoints, pruning_record(saved, pruned, facts, dev.median_length))
 
 
 def _write(
-    saved: Saved, pruned: Pruned, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
+    saved: Saved, pruned: PruningResult, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
 ) -> None:
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
-    thresholds, trained = thresholds_of(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    thresholds, trained = tune_thresholds(pruned.model, view, saved.frame, config.precision), read(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     made_of = {**trained, "data": view.fingerprint, "parameters": parameters}
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: made_of}
@@ -80,11 +80,11 @@ def main() -> None:
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
     view = View.load(Path(encoded))
     digests = [read_json(Path(models) / f"seed-{seed}" / "manifest.json") for seed in seeds]
-    with kept("prune", name, settings, view.fingerprint, digests) as folder:
+    with resume_folder("prune", name, settings, view.fingerprint, digests) as folder:
         for seed in seeds:
-            if finished(folder / f"seed-{seed}") is None:
+            if read_finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, Path(models) / f"seed-{seed}", settings, folder / f"seed-{seed}")
-        records = [finished(folder / f"seed-{seed}")["about"] for seed in seeds]
+        records = [read_finished(folder / f"seed-{seed}")["about"] for seed in seeds]
         with atomic_folder(Path(out)) as whole:
             for seed in seeds:
                 shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")

@@ -18,7 +18,7 @@ from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, sha256
 from epigram.core.settings import Params
-from epigram.inference.dataset_batches import cut_short, frame_of
+from epigram.inference.dataset_batches import count_truncated, template_of
 from epigram.models.provenance import PROVENANCE, parameters_hash
 from epigram.models.recipe import Recipe
 from epigram.models.registry import recipe_of
@@ -27,12 +27,12 @@ from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import found
 from epigram.text.encoded_dataset import View
 from epigram.training import parallel
-from epigram.training.checkpoint import Checkpoints, finish, finished, kept
+from epigram.training.checkpoint import Checkpoints, mark_finished, read_finished, resume_folder
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.progress import Printer
-from epigram.training.threads import with_threads
+from epigram.training.threads import resolve_threads
 from epigram.training.train_system import train_system
-from epigram.training.tuning import thresholds_of
+from epigram.training.tuning import tune_thresholds
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
@@ -70,7 +70,7 @@ def train_seed(
             "parameters": parameters_hash(seed=seed, system=vars(recipe), training=vars(config)),
         },
     }
-    frame = frame_of(view, config.max_length)
+    frame = template_of(view, config.max_length)
     save(
         out,
         trained.model,
@@ -79,10 +79,10 @@ def train_seed(
         labels=view.labels,
         tokenizer=view.tokenizer_json,
         facts=facts,
-        thresholds=thresholds_of(trained.model, view, frame, config.precision),
+        thresholds=tune_thresholds(trained.model, view, frame, config.precision),
         history=trained.history,
     )
-    finish(out, checkpoints)
+    mark_finished(out, checkpoints)
     printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
 
 
@@ -94,16 +94,16 @@ def main() -> None:
     seeds, shared = params.seeds, params.section("train", dict[str, Any])
     recipe = recipe_of(name, params.entry("systems", System), shared)
     view = View.load(Path(encoded))
-    config = with_threads(configure(name, recipe, shared), recipe, view.checkpoint)
+    config = resolve_threads(configure(name, recipe, shared), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = found(Path(pretrained), view.tokenizer_json)
-    frame = frame_of(view, config.max_length)
-    if cut := cut_short(view, frame, "train"):
+    frame = template_of(view, config.max_length)
+    if cut := count_truncated(view, frame, "train"):
         echo(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
     facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
-    with parallel.joined(), kept("train", name, *facts) as folder:
+    with parallel.process_group(), resume_folder("train", name, *facts) as folder:
         for seed in seeds:
-            if finished(folder / f"seed-{seed}") is None:
+            if read_finished(folder / f"seed-{seed}") is None:
                 train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")
         if parallel.rank() == 0:
             with atomic_folder(Path(out)) as whole:

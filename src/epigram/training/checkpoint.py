@@ -31,13 +31,13 @@ from epigram.training import parallel
 from epigram.training.state import State
 
 ROOT = Path(".epigram/state")
-KEPT = 2  # latest checkpoints
-HALVES = "-halves"
-UNREADABLE = (EpigramError, KeyError, TypeError, AttributeError)  # errors from reading a damaged file
-OWN = ("epigram.", "__main__")  # modules whose code is part of the fingerprint
-OFTEN = "EPIGRAM_CHECKPOINT_SECONDS"
-SECONDS = 20.0  # minimum time between two checkpoints
-SHARE = 50  # minimum time as a multiple of the last save's duration: at most 2% goes to saving
+KEEP_LAST = 2  # latest checkpoints
+HALVED_SUFFIX = "-halves"
+READ_ERRORS = (EpigramError, KeyError, TypeError, AttributeError)  # errors from reading a damaged file
+CODE_PREFIXES = ("epigram.", "__main__")  # modules whose code is part of the fingerprint
+INTERVAL_VARIABLE = "EPIGRAM_CHECKPOINT_SECONDS"
+DEFAULT_INTERVAL = 20.0  # minimum time between two checkpoints
+INTERVAL_PER_SAVE = 50  # minimum time as a multiple of the last save's duration: at most 2% goes to saving
 
 
 class Checkpoints:
@@ -49,24 +49,24 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.halved = folder, False
-        self.every = _seconds()
+        self.every = _checkpoint_interval()
         self._last, self._cost = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
         """Whether it is time for the next checkpoint."""
-        return time.monotonic() - self._last >= max(self.every, SHARE * self._cost if self.every else 0.0)
+        return time.monotonic() - self._last >= max(self.every, INTERVAL_PER_SAVE * self._cost if self.every else 0.0)
 
     def save(self, step: int, state: State) -> None:
         """Write `state` and remove the checkpoints that are not kept. Raises OSError if it cannot be written."""
         began = time.monotonic()
-        with atomic_folder(self.folder / f"step-{step:08d}{HALVES * self.halved}") as folder:
+        with atomic_folder(self.folder / f"step-{step:08d}{HALVED_SUFFIX * self.halved}") as folder:
             write_tensors(folder / "state.safetensors", state.tensors)
             facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
             _write_note(folder / "state.json", facts)
         there = sorted(self.folder.glob("step-*"))
-        whole = [path for path in there if not path.name.endswith(HALVES)]
-        for old in set(there) - set(there[-KEPT:]) - set(whole[-1:]):
+        whole = [path for path in there if not path.name.endswith(HALVED_SUFFIX)]
+        for old in set(there) - set(there[-KEEP_LAST:]) - set(whole[-1:]):
             shutil.rmtree(old)
         self._last = time.monotonic()
         self._cost = self._last - began
@@ -76,9 +76,9 @@ class Checkpoints:
         for path in sorted(self.folder.glob("step-*"), reverse=True):
             try:
                 state = _read(path)
-                self.halved = path.name.endswith(HALVES)
+                self.halved = path.name.endswith(HALVED_SUFFIX)
                 return state
-            except UNREADABLE:  # truncated or changed on the disk
+            except READ_ERRORS:  # truncated or changed on the disk
                 shutil.rmtree(path, ignore_errors=True)
         return None
 
@@ -87,7 +87,9 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]) -> None:
+def checkpoint_or_stop(
+    checkpoints: Checkpoints | None, signal: int, step: int, state: Callable[[], State | None]
+) -> None:
     """Write a checkpoint between two steps if one is due or if a `signal` asks to stop.
 
     With a `signal`, raises KeyboardInterrupt or Terminated afterwards. If `state` returns None, no checkpoint is
@@ -100,7 +102,7 @@ def pause(checkpoints: Checkpoints | None, signal: int, step: int, state: Callab
 
 
 @contextmanager
-def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
+def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     """Yield the folder for a stage's progress on `name`; it is removed on success.
 
     The folder depends on `facts` and the package's code. If memory runs out, progress with halved batches is removed,
@@ -119,7 +121,7 @@ def kept(stage: str, name: str, *facts: Any) -> Iterator[Path]:
             yield state
         except BaseException as error:  # a panic of a Rust library is not an Exception
             if is_out_of_memory(error):
-                _forget_halves(state)
+                _discard_halved(state)
             error.add_note(str(state))  # a disk error may not name its path
             raise
         shutil.rmtree(folder, ignore_errors=True)
@@ -134,16 +136,16 @@ def _discard_others(folder: Path, state: Path) -> None:
         echo(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
 
 
-def _forget_halves(state: Path) -> None:
-    for path in state.rglob(f"step-*{HALVES}"):
+def _discard_halved(state: Path) -> None:
+    for path in state.rglob(f"step-*{HALVED_SUFFIX}"):
         shutil.rmtree(path, ignore_errors=True)
     for note in state.glob("*.json"):
-        with suppress(*UNREADABLE):
+        with suppress(*READ_ERRORS):
             if _read_note(note)["halved"]:
                 note.unlink()
 
 
-def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
+def mark_finished(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
     """Record that a part of the work is done, with the checksums of all files of `folder` and `about`.
 
     The `checkpoints` of this part are removed.
@@ -152,7 +154,7 @@ def finish(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
     checkpoints.clear()
 
 
-def finished(folder: Path) -> Any:
+def read_finished(folder: Path) -> Any:
     """Return the record of a finished part, including `about`.
 
     If there is none, or if the files have changed, the part is removed and the result is None.
@@ -161,7 +163,7 @@ def finished(folder: Path) -> Any:
         note = _read_note(_note(folder))
         if note["files"] == _files(folder):
             return note
-    except UNREADABLE:
+    except READ_ERRORS:
         pass
     _note(folder).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -181,7 +183,9 @@ def fingerprint(*facts: Any) -> str:
 
     `facts` are JSON values, or objects with a descriptive `str`.
     """
-    loaded = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(OWN)}
+    loaded = {
+        getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(CODE_PREFIXES)
+    }
     code = [sha256(Path(file)) for file in sorted(filter(None, loaded))]
     return _digest(json.dumps([facts, code, torch.__version__], sort_keys=True, default=str))[:16]
 
@@ -215,9 +219,9 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _seconds() -> float:
-    text = os.environ.get(OFTEN, str(SECONDS))
+def _checkpoint_interval() -> float:
+    text = os.environ.get(INTERVAL_VARIABLE, str(DEFAULT_INTERVAL))
     try:
         return max(0.0, float(text))
     except ValueError:
-        raise ParameterError(f"{OFTEN} was {text!r}: a number of seconds is allowed") from None
+        raise ParameterError(f"{INTERVAL_VARIABLE} was {text!r}: a number of seconds is allowed") from None

@@ -20,10 +20,10 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import products
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.step import descend
+from epigram.training.step import optimizer_step
 
-EIGHT = 8
-WARM = 3  # steps of a shape before its capture: they select kernels and create the optimizer's state
+LENGTH_MULTIPLE = 8
+WARMUP_STEPS = 3  # steps of a shape before its capture: they select kernels and create the optimizer's state
 
 Shape = tuple[int, int]  # B, L
 
@@ -35,7 +35,7 @@ class _Captured:
     loss: Tensor  # written by the graph
 
 
-class Steps:
+class GraphSteps:
     """Training steps of `optimizer`: a call trains on the texts `rows` and returns the loss without waiting for it.
 
     Create this object after the learning-rate schedule, which the caller advances. The model must not read a value from
@@ -62,7 +62,7 @@ class Steps:
     def __call__(self, rows: Rows) -> Tensor:
         """Train on `rows` (B,) and return the loss."""
         longest = int(self.lengths[rows].max())
-        width = min(-(-longest // EIGHT) * EIGHT, self.tokens.ids.shape[1])
+        width = min(-(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE, self.tokens.ids.shape[1])
         index = torch.from_numpy(rows)
         if self.device.type != "cuda":
             return self._step(index, width)
@@ -74,7 +74,7 @@ class Steps:
 
     def _on_gpu(self, index: Tensor, shape: Shape) -> Tensor:
         self.seen[shape] += 1
-        if self.seen[shape] <= WARM:
+        if self.seen[shape] <= WARMUP_STEPS:
             return self._step(index.to(self.device, non_blocking=True), shape[1])
         if shape not in self.graphs:
             self.graphs[shape] = self._capture(shape)
@@ -94,7 +94,7 @@ class Steps:
         self.model.train()
         with products(self.config.precision, self.device):
             loss: Tensor = self.model(self._tokens(index, width), self.labels[index]).loss
-        return descend(self.model, [loss], self.optimizer, self.config.clip)
+        return optimizer_step(self.model, [loss], self.optimizer, self.config.clip)
 
     def _tokens(self, index: Tensor, width: int) -> Tokens:
         """Return the texts `index` (B,), all with `width` tokens."""

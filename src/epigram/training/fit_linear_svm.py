@@ -16,7 +16,7 @@ from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict
 from epigram.nn.layers.ngrams import ngram_keys
 
-BLAS = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
+BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 
 
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
@@ -29,19 +29,19 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
     from scipy.sparse import csr_matrix
 
     config = model.config
-    keys, idf = _features(model, train, config)
+    keys, idf = _count_ngrams(model, train, config)
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
-    rows, columns, values = _matrix(model, train)
+    rows, columns, values = _feature_matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    weight, bias = _machines(x, _labels(train), model.classes, config.penalty, seed)
+    weight, bias = _fit_svms(x, _labels(train), model.classes, config.penalty, seed)
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
-    scale = _scale(predict(model, dev), _labels(dev))
+    scale = _fit_scale(predict(model, dev), _labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
 
 
 def _load_blas() -> None:
     """Load SciPy's linear algebra; raise OSError if memory is too low, since OpenBLAS would retry without end."""
-    mmap(-1, BLAS).close()
+    mmap(-1, BLAS_BYTES).close()
     import scipy.linalg  # noqa: F401
 
 
@@ -49,7 +49,7 @@ def _labels(texts: TextBatches) -> NDArray[np.integer]:
     return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
-def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> tuple[torch.Tensor, torch.Tensor]:
+def _count_ngrams(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the n-grams to keep, sorted, and their smoothed inverse document frequency."""
     pieces = []
     for batch in train.in_order(1024, 262_144):
@@ -74,7 +74,9 @@ def _features(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> 
     return keys, (torch.log((1 + len(train)) / (1 + counts.double())) + 1).float()
 
 
-def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _feature_matrix(
+    model: LinearSvm, train: TextBatches
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     rows, columns, values = [], [], []
     for batch in train.in_order(1024, 262_144):
         row, column, value = model.features(train.gather(batch))
@@ -84,20 +86,20 @@ def _matrix(model: LinearSvm, train: TextBatches) -> tuple[NDArray[np.int64], ND
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _machines(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
+def _fit_svms(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
     """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C)."""
     if labels.ndim == 1:
-        return _one_class_a_text(x, labels, classes, penalty, seed)
-    columns = [_machine(x, column, penalty, seed) for column in labels.T]
+        return _fit_single_label(x, labels, classes, penalty, seed)
+    columns = [_fit_svm(x, column, penalty, seed) for column in labels.T]
     return np.hstack([weight for weight, _ in columns]), np.concatenate([bias for _, bias in columns])
 
 
-def _one_class_a_text(
+def _fit_single_label(
     x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return weights (F, C) and biases (C,) for class indices (N,); a class without rows gets only a bias."""
     present, codes = np.unique(labels, return_inverse=True)
-    weight, bias = _machine(x, codes, penalty, seed)
+    weight, bias = _fit_svm(x, codes, penalty, seed)
     if len(present) == 2:  # liblinear returns one margin for two classes
         weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
     weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
@@ -105,7 +107,7 @@ def _one_class_a_text(
     return weights, biases
 
 
-def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+def _fit_svm(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
     """Return weights (F, M) and biases (M,) of one liblinear fit; a label of all or no rows gets only a bias."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
@@ -119,7 +121,7 @@ def _machine(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> 
     return machine.coef_.T, machine.intercept_
 
 
-def _scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
+def _fit_scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
     """Return the scale of the margins with the lowest negative log-likelihood, by a search over a log grid."""
     grid = np.geomspace(0.1, 30.0, 120)
     losses = [Predicted(margins.logits * np.float32(scale), None, margins.multi).loss(labels) for scale in grid]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-OFTEN = 20  # steps between two checks of the loss
+CHECK_INTERVAL = 20  # steps between two checks of the loss
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Progress:
     note: str = ""  # an event, if there was one
 
 
-def pace(seconds: float, done: int, left: int) -> tuple[float, float]:
+def estimate_pace(seconds: float, done: int, left: int) -> tuple[float, float]:
     """Return steps per second, and the seconds for `left` steps, given that `done` steps took `seconds`."""
     return done / max(seconds, 1e-9), seconds / max(1, done) * left
 
@@ -45,7 +45,7 @@ class Record:
 
 
 @dataclass
-class Place:
+class Position:
     """Position of a training in its batches."""
 
     epoch: int = 1

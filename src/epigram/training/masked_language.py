@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from epigram.core.errors import ParameterError, defer_signals
-from epigram.inference.dataset_batches import context_of, device_of, frame_of
+from epigram.inference.dataset_batches import data_spec_of, default_device, template_of
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import products
 from epigram.nn.encoders.pretrained import PretrainedConfig
@@ -22,13 +22,13 @@ from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.families import SMALL
 from epigram.text.encoded_dataset import View
 from epigram.text.settings import PretrainSettings
-from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import TrainingConfig
-from epigram.training.history import OFTEN, Place, Progress, Report, pace
-from epigram.training.optimizers import optimizer, schedule
+from epigram.training.history import CHECK_INTERVAL, Position, Progress, Report, estimate_pace
+from epigram.training.optimizers import build_optimizer, build_schedule
 from epigram.training.shards import Shards, Texts
 from epigram.training.state import State, capture, restore
-from epigram.training.step import descend
+from epigram.training.step import optimizer_step
 from epigram.training.word_masking import Masking
 
 WARMUP, CLIP = 0.1, 1.0  # share of all steps; maximum gradient norm
@@ -89,10 +89,10 @@ class Pretrainer:
         self.report, self.checkpoints = report, checkpoints
         config = TrainingConfig(learning_rate=settings.learning_rate, warmup=WARMUP)
         self.steps = settings.epochs * train.steps(settings.batch_size)
-        self.optimizer = optimizer(model, config, settings.learning_rate)
-        self.schedule = schedule(self.optimizer, config, self.steps)
+        self.optimizer = build_optimizer(model, config, settings.learning_rate)
+        self.schedule = build_schedule(self.optimizer, config, self.steps)
         self.order, self.hidden = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
-        self.place = Place(order=dict(self.order.bit_generator.state))
+        self.place = Position(order=dict(self.order.bit_generator.state))
         self.running, self.quality = torch.zeros((), device=train.device), Quality(float("inf"), 0.0)
         self.started, self.first = time.monotonic(), 0
 
@@ -102,7 +102,7 @@ class Pretrainer:
         with defer_signals() as asked:
             while self.place.epoch <= self.settings.epochs:
                 for _ in self._epoch():
-                    pause(self.checkpoints, asked(), self.place.step, self.state)
+                    checkpoint_or_stop(self.checkpoints, asked(), self.place.step, self.state)
         return self.quality
 
     def _epoch(self) -> Iterator[None]:
@@ -115,7 +115,7 @@ class Pretrainer:
                     continue
                 self._step(texts, rows)
                 place.done = number
-                if number % OFTEN == 0:
+                if number % CHECK_INTERVAL == 0:
                     self._say()
                 yield
         self.quality = self.measure()
@@ -130,7 +130,7 @@ class Pretrainer:
     def _step(self, texts: TextBatches, rows: Rows) -> None:
         self.model.train()
         total, count, _ = self._judge(texts, rows, self.hidden)
-        loss = descend(self.model, [total / max(1, count)], self.optimizer, CLIP)
+        loss = optimizer_step(self.model, [total / max(1, count)], self.optimizer, CLIP)
         self.schedule.step()
         self.place.step += 1
         self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
@@ -151,7 +151,7 @@ class Pretrainer:
         restore(state, self.model, self.optimizer, self.schedule)
         self.hidden.set_state(state.tensors["hidden"])
         self.running = state.tensors["running"].to(self.running.device)
-        self.place, self.quality = Place(**state.facts["place"]), Quality(*state.facts["quality"])
+        self.place, self.quality = Position(**state.facts["place"]), Quality(*state.facts["quality"])
         self.order.bit_generator.state = self.place.order
         self.first = self.place.step
         self._say(f"goes on from step {self.first:,} of {self.steps:,}")
@@ -187,7 +187,7 @@ class Pretrainer:
             )
         if self.report is None:
             return
-        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        speed, left = estimate_pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
         rate = speed * self.settings.batch_size
         self.report(
             Progress(place.epoch, epochs, place.step, self.steps, loss, self.quality.accuracy, rate, left, note)
@@ -215,11 +215,11 @@ def pretrain(
     torch.manual_seed(settings.seed)
     sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
     try:
-        encoder = PretrainedConfig(small=sizes).build(context_of(view, settings.max_length))
+        encoder = PretrainedConfig(small=sizes).build(data_spec_of(view, settings.max_length))
     except ValueError as error:
         said = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
         raise ParameterError(f"{path}: {said}") from None
-    device, frame = device_of(), frame_of(view, settings.max_length)
+    device, frame = default_device(), template_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)
     shards = [Shards(texts, frame, device) for texts in (train, held)]
     masking = _masking(view, settings, device)

@@ -12,7 +12,7 @@ from epigram.nn.torch_adapter import plain_optimizer
 from epigram.training.config import TrainingConfig
 
 
-def groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
+def parameter_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
     """Return two parameter groups: weights, with weight decay, and biases and norms, without."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
@@ -21,19 +21,19 @@ def groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
     ]
 
 
-def optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
     """Return the optimizer that `config` names, fused if PyTorch supports it."""
-    parameters = groups(model, config.weight_decay)
+    parameters = parameter_groups(model, config.weight_decay)
     if config.optimizer == "adadelta":
         return plain_optimizer(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return plain_optimizer(kind)(parameters, lr=rate, betas=(0.9, config.beta2), eps=config.epsilon, fused=True)
 
 
-def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
+def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:
     """Return a schedule of warm-up over a share of `steps`, then constant, linear to zero, or inverse square root.
 
-    `plateau` is constant until `slow_down` is called.
+    `plateau` is constant until `scale_learning_rate` is called.
     """
     warm = max(1, min(round(config.warmup * steps), config.warmup_steps or steps))
     after: dict[str, Callable[[int], float]] = {
@@ -45,7 +45,7 @@ def schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: in
     return LambdaLR(optimizer, lambda step: (step + 1) / warm if step < warm else after[config.schedule](step))
 
 
-def slow_down(schedule: LambdaLR, factor: float) -> None:
+def scale_learning_rate(schedule: LambdaLR, factor: float) -> None:
     """Multiply the learning rate of every later step by `factor`, the next one included."""
     schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
     for group in schedule.optimizer.param_groups:

@@ -28,11 +28,11 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, predict
 
-VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Join the processes that the launcher started; on GPUs, each process uses the GPU of its local rank.
 
     Raises ParameterError if variables of the launcher are missing, or if there are more processes than GPUs.
@@ -41,17 +41,17 @@ def joined() -> Iterator[None]:
     if world == "1":
         yield
         return
-    missing = [name for name in VARIABLES if name not in os.environ]
+    missing = [name for name in LAUNCHER_VARIABLES if name not in os.environ]
     if missing:
         raise ParameterError(f"WORLD_SIZE was {world} without {', '.join(missing)}: start by torchrun, or unset it")
-    distributed.init_process_group(_take_device())
+    distributed.init_process_group(_select_device())
     try:
         yield
     finally:
         distributed.destroy_process_group()
 
 
-def _take_device() -> str:
+def _select_device() -> str:
     """Select the device of this process; return the communication backend for such devices."""
     if not torch.cuda.is_available():
         return "gloo"
@@ -72,14 +72,14 @@ def rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
-def start(model: nn.Module, seed: int) -> None:
+def broadcast_and_seed(model: nn.Module, seed: int) -> None:
     """Copy the weights of rank 0 to every process, and give each one its own random numbers (dropout)."""
-    _align(model)
+    _broadcast_weights(model)
     if rank():
         torch.manual_seed(seed + rank())
 
 
-def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows, float]]:
+def split_batch(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows, float]]:
     """Yield this process's part of a batch in `pieces`, each with the weight of its loss.
 
     Texts are dealt out in turn, because they are sorted by length. A process without a text takes one with weight 0,
@@ -93,7 +93,7 @@ def shares(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple[Rows
         yield piece, 1.0 if summed else len(piece) / len(rows)
 
 
-def total(model: nn.Module, loss: Tensor) -> Tensor:
+def sum_gradients(model: nn.Module, loss: Tensor) -> Tensor:
     """Sum the gradients of all processes, in place; return the sum of their losses."""
     if processes() == 1:
         return loss
@@ -105,27 +105,27 @@ def total(model: nn.Module, loss: Tensor) -> Tensor:
     return flat[-1]
 
 
-def predicted(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
+def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
     """Return predictions for `texts` that are bitwise identical in every process, so that all decide alike."""
-    _align(model)  # running statistics of batch normalization differ between processes
+    _broadcast_weights(model)  # running statistics of batch normalization differ between processes
     found = predict(model, texts, precision=precision)
     if processes() == 1:
         return found
     arrays: dict[str, Any] = {name: getattr(found, name) for name in ("logits", "parts", "tokens")}
     for array in arrays.values():
         if array is not None:
-            _take_over(torch.from_numpy(array))
+            _broadcast(torch.from_numpy(array))
     return replace(found, **arrays)
 
 
-def _align(model: nn.Module) -> None:
+def _broadcast_weights(model: nn.Module) -> None:
     """Copy the weights and buffers of rank 0 to every process."""
     if processes() > 1:
         for tensor in [*model.parameters(), *model.buffers()]:
-            _take_over(tensor.detach())
+            _broadcast(tensor.detach())
 
 
-def _take_over(tensor: Tensor) -> None:
+def _broadcast(tensor: Tensor) -> None:
     """Replace the values of `tensor` by those of rank 0, byte by byte."""
     where = "cuda" if distributed.get_backend() == "nccl" else "cpu"
     flat = tensor.contiguous().flatten().to(where)

@@ -24,7 +24,7 @@ PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
-def check(
+def check_systems(
     views: Mapping[str, View],
     systems: Mapping[str, System],
     train: Mapping[str, Any],
@@ -41,16 +41,16 @@ def check(
     for name, system in systems.items():
         recipe = recipe_of(name, system, train)
         config = configure(name, recipe, train)
-        context = stand_in(views[system.view], multi=multi, tokens=tokens)
-        model = assemble(recipe, context, f"systems.{name}")
+        context = placeholder_spec(views[system.view], multi=multi, tokens=tokens)
+        model = build_placeholder(recipe, context, f"systems.{name}")
         if config.stop_on != "sentence" and recipe.fitting == "gradient" and not labels_tokens(model, context):
-            _refuse_stop_on(name, system, train, recipe)
+            _reject_stop_on(name, system, train, recipe)
         if system.head and recipe.fitting != "gradient":
             kind = recipe.encoder["kind"]
             raise ParameterError(f"params.yaml: systems.{name}.head: {kind} is encoder and head in one: leave head out")
 
 
-def _refuse_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
+def _reject_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
     """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
     own = f"systems.{name}.train.stop_on"
     sections = {own: system.train, "train.stop_on": train}
@@ -61,16 +61,16 @@ def _refuse_stop_on(name: str, system: System, train: Mapping[str, Any], recipe:
     )
 
 
-def suits(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
+def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
     """Return whether a system can be trained on such data, read by `view`."""
     try:
-        assemble(recipe, stand_in(view, multi=multi, tokens=tokens), recipe.name)
+        build_placeholder(recipe, placeholder_spec(view, multi=multi, tokens=tokens), recipe.name)
     except ParameterError:
         return False
     return True
 
 
-def stand_in(view: View, *, multi: bool, tokens: bool) -> DataSpec:
+def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
     Data that the encoded texts may or may not have are assumed to exist.
@@ -92,7 +92,7 @@ def stand_in(view: View, *, multi: bool, tokens: bool) -> DataSpec:
     )
 
 
-def assemble(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
+def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
     """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
     encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):

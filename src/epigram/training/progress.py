@@ -13,7 +13,7 @@ MARK = "\x1e"  # record separator: the text after it replaces the previous line
 WIDTH = 20
 
 
-def line(progress: Progress, label: str) -> str:
+def progress_line(progress: Progress, label: str) -> str:
     """Return a line such as `label epoch 3/20 [####------] loss 0.412 dev 82.1 1.2k texts/s 0:12 left`."""
     done = round(WIDTH * progress.step / progress.steps)
     minutes, seconds = divmod(round(progress.seconds_left), 60)
@@ -37,7 +37,7 @@ class Printer:
         """Print the progress, or its note if it has one."""
         if progress.note:
             return self.close(f"{self.label}: {progress.note}")
-        text, now = line(progress, self.label), time.monotonic()
+        text, now = progress_line(progress, self.label), time.monotonic()
         if self.marked or self.terminal:
             if now - self.last >= 0.2:
                 self._replace(text, "\n" if self.marked else "")

@@ -17,7 +17,7 @@ from epigram.core.ragged import within
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.serialization import TextTemplate
 
-SHARD = 4_000_000  # tokens read into memory at once
+SHARD_TOKENS = 4_000_000  # tokens read into memory at once
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,17 @@ class Shards:
     device: torch.device
 
     @cached_property
-    def pieces(self) -> NDArray[np.int64]:
+    def offsets(self) -> NDArray[np.int64]:
         """Start offset of every piece, and the end of the last one, (P + 1,)."""
-        return pieces(self.texts.offsets, self.frame.max_length - len(self.frame.prefix_ids + self.frame.suffix_ids))
+        return piece_offsets(
+            self.texts.offsets, self.frame.max_length - len(self.frame.prefix_ids + self.frame.suffix_ids)
+        )
 
     @cached_property
     def edges(self) -> list[tuple[int, int]]:
         """Index of the first piece of every shard, and of the piece after its last one."""
-        cuts = np.flatnonzero(np.diff(self.pieces[:-1] // SHARD)) + 1
-        return list(pairwise([0, *cuts.tolist(), len(self.pieces) - 1]))
+        cuts = np.flatnonzero(np.diff(self.offsets[:-1] // SHARD_TOKENS)) + 1
+        return list(pairwise([0, *cuts.tolist(), len(self.offsets) - 1]))
 
     def steps(self, batch_size: int) -> int:
         """Return the number of batches per epoch."""
@@ -64,9 +66,9 @@ class Shards:
     def shard(self, number: int) -> TextBatches:
         """Return one shard; a token's label is the index of its word in the piece, and an unknown token has none."""
         first, last = self.edges[number]
-        offsets = self.pieces[first : last + 1]
+        offsets = self.offsets[first : last + 1]
         ids = np.array(self.texts.ids[offsets[0] : offsets[-1]])
-        words = numbered(self.texts.starts[offsets[0] : offsets[-1]], offsets - offsets[0])
+        words = word_indices(self.texts.starts[offsets[0] : offsets[-1]], offsets - offsets[0])
         return TextBatches.framed(
             self.frame,
             ids,
@@ -80,14 +82,14 @@ class Shards:
         return (self.shard(int(number)) for number in order.permutation(len(self.edges)))
 
 
-def pieces(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
+def piece_offsets(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
     """Return the `offsets` (N + 1,) of texts with an additional one after every `room` tokens of a text, (P + 1,)."""
     counts = -(-np.diff(offsets) // room)
     starts = np.repeat(offsets[:-1], counts) + room * within(counts)
     return np.append(starts, offsets[-1]).astype(np.int64)
 
 
-def numbered(starts: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def word_indices(starts: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the index of each token's word (T,) in its piece, from 0."""
     words = np.cumsum(starts, dtype=np.int64)
     return words - np.repeat(words[offsets[:-1]], np.diff(offsets))

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from epigram.training import parallel
 
 
-def descend(model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.Optimizer, clip: float | None) -> Tensor:
+def optimizer_step(
+    model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.Optimizer, clip: float | None
+) -> Tensor:
     """Take a step of `optimizer` on the sum of `losses`, one per piece of the batch, and return the sum.
 
     The sum stays on the device, so that nothing waits for it. The graph of a piece is freed before the next one is
@@ -22,7 +24,7 @@ def descend(model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.O
         loss.backward()  # type: ignore[no-untyped-call]
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None
-    total = parallel.total(model, total)
+    total = parallel.sum_gradients(model, total)
     if clip is not None:
         nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()

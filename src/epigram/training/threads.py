@@ -9,7 +9,7 @@ from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
 
 
-def with_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
+def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
     """Return `config` with `threads: auto` resolved to a number.
 
     A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one, because small
@@ -18,10 +18,10 @@ def with_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None)
     if config.threads != "auto":
         return config
     large = recipe.encoder["kind"] == "pretrained" and checkpoint is not None
-    return replace(config, threads=cores() if large else 1)
+    return replace(config, threads=available_cores() if large else 1)
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Return the number of cores for this process: those that it may use, divided among torchrun's processes here."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, allowed // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

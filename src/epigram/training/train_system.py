@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.inference.dataset_batches import batches_of, context_of, device_of, frame_of
+from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import parameters
 from epigram.models.predict import dev_score, predict
@@ -22,7 +22,7 @@ from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
 from epigram.training.trainer import Trainer
 
-FITS: dict[str, Callable[..., None]] = {"solver": fit_linear_svm.fit, "counting": fit_random_baseline.fit}
+FITTERS: dict[str, Callable[..., None]] = {"solver": fit_linear_svm.fit, "counting": fit_random_baseline.fit}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Trained:
     history: list[dict[str, float]]
 
 
-def rate_of(config: TrainingConfig, view: View) -> float:
+def learning_rate_of(config: TrainingConfig, view: View) -> float:
     """Return the learning rate: with a checkpoint, the recipe's rate for pretrained weights if it has one."""
     pretrained = view.checkpoint is not None and config.checkpoint_learning_rate is not None
     return config.checkpoint_learning_rate if pretrained else config.learning_rate  # type: ignore[return-value]
@@ -62,15 +62,15 @@ def train_system(
     """
     torch.manual_seed(seed)
     by_gradient = recipe.fitting == "gradient"
-    device = device_of() if by_gradient else torch.device("cpu")  # liblinear runs on the CPU
-    frame = frame_of(view, config.max_length)
-    model: Any = recipe.build(context_of(view, config.max_length, pretrained), path).to(device)
+    device = default_device() if by_gradient else torch.device("cpu")  # liblinear runs on the CPU
+    frame = template_of(view, config.max_length)
+    model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
     shown = (config.token_supervision, seed)
     train = batches_of(view, "train", frame, device, shown=shown)
     dev = batches_of(view, "dev", frame, device)
     if not by_gradient:
-        return _fitted(recipe, model, train, dev, seed=seed, path=path)
-    depth, size, rate = model.depth, parameters(model), rate_of(config, view)
+        return _fit(recipe, model, train, dev, seed=seed, path=path)
+    depth, size, rate = model.depth, parameters(model), learning_rate_of(config, view)
     trainer = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
     record = trainer.run()
     return Trained(
@@ -84,12 +84,12 @@ def train_system(
     )
 
 
-def _fitted(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, seed: int, path: str) -> Trained:
+def _fit(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, seed: int, path: str) -> Trained:
     """Fit a `model` that is not trained by gradient, and move it to the device of `device_of`."""
     try:
-        FITS[recipe.fitting](model, train, dev, seed=seed)
+        FITTERS[recipe.fitting](model, train, dev, seed=seed)
     except ParameterError as error:
         raise ParameterError(f"params.yaml: {path}.{error}") from None
     score, size = dev_score(predict(model, dev), dev, "sentence"), parameters(model)
-    model.to(device_of())
+    model.to(default_device())
     return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])

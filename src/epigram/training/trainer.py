@@ -18,16 +18,19 @@ from epigram.models.precision import products
 from epigram.models.predict import dev_score
 from epigram.nn.torch_adapter import keep_memory
 from epigram.training import parallel
-from epigram.training.checkpoint import Checkpoints, pause
+from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import TrainingConfig
-from epigram.training.history import OFTEN, Place, Progress, Record, Report, pace
-from epigram.training.optimizers import optimizer, schedule, slow_down
+from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
+from epigram.training.optimizers import build_optimizer, build_schedule, scale_learning_rate
 from epigram.training.state import State, capture, restore
-from epigram.training.step import descend
+from epigram.training.step import optimizer_step
 
-STALE, DECAY = 3, 0.9  # schedule `plateau` (MHAL): stale evaluations before the rate decays, and its factor
-SLOWER = 0.5  # factor of the learning rate after a rollback
-SHOWN = 8  # rows in the first line of an error
+PLATEAU_EVALUATIONS, PLATEAU_FACTOR = (
+    3,
+    0.9,
+)  # schedule `plateau` (MHAL): stale evaluations before the rate decays, and its factor
+ROLLBACK_FACTOR = 0.5  # factor of the learning rate after a rollback
+ROWS_SHOWN = 8  # rows in the first line of an error
 
 
 class DivergedError(ParameterError):
@@ -55,14 +58,14 @@ class Trainer:
     ) -> None:
         self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
         keep_memory()
-        parallel.start(model, seed)
+        parallel.broadcast_and_seed(model, seed)
         self.checkpoints = checkpoints if parallel.processes() == 1 else None
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(train.epoch(np.random.default_rng(seed), config.batch_size, config.max_tokens))
         self.steps = config.epochs * self.per_epoch
-        self.optimizer = optimizer(model, config, rate or config.learning_rate)
-        self.schedule = schedule(self.optimizer, config, self.steps)
-        self.record, self.place = Record(depth=model.depth), Place(order=dict(self.order.bit_generator.state))
+        self.optimizer = build_optimizer(model, config, rate or config.learning_rate)
+        self.schedule = build_schedule(self.optimizer, config, self.steps)
+        self.record, self.place = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
         self.full = len(model.dropped)
         # Mean of the last losses and first step with a NaN or infinite loss, kept on the device: reading them waits for
@@ -76,7 +79,7 @@ class Trainer:
         with defer_signals() as asked:
             while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
                 for _ in self._epoch():
-                    pause(self.checkpoints, asked(), self.place.step, self.state)
+                    checkpoint_or_stop(self.checkpoints, asked(), self.place.step, self.state)
         self.model.load_state_dict(self.best)
         self.model.eval()
         return self.record
@@ -91,11 +94,11 @@ class Trainer:
             place.done += 1
             last = place.done == len(batches)
             judged = last or (place.done % every == 0 and len(batches) - place.done >= every)
-            if judged or place.done % OFTEN == 0:
+            if judged or place.done % CHECK_INTERVAL == 0:
                 self._look(batches)
             if judged:
                 self._evaluate(batches, last)
-            elif place.done % OFTEN == 0:
+            elif place.done % CHECK_INTERVAL == 0:
                 self._say()
             if not last:
                 yield
@@ -133,14 +136,14 @@ class Trainer:
         """Return the loss of a step, or None if out of memory."""
         self.model.train()
         try:
-            return descend(self.model, self._losses(rows), self.optimizer, self.config.clip)
+            return optimizer_step(self.model, self._losses(rows), self.optimizer, self.config.clip)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
         return None  # not in the handler, whose error keeps the memory in use
 
     def _losses(self, rows: Rows) -> Iterator[Tensor]:
-        for piece, weight in parallel.shares(rows, self.model, self.place.pieces):
+        for piece, weight in parallel.split_batch(rows, self.model, self.place.pieces):
             with products(self.config.precision, self.train.device):
                 loss = self.model(self.train.gather(piece), self.train.targets(piece)).loss * weight
             yield loss
@@ -153,7 +156,7 @@ class Trainer:
         rows = batches[place.done - 1 - (place.step - step)]
         if place.back < self.config.rollbacks:
             return self._go_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
-        shown = ", ".join(map(str, rows[:SHOWN])) + (" …" if len(rows) > SHOWN else "")
+        shown = ", ".join(map(str, rows[:ROWS_SHOWN])) + (" …" if len(rows) > ROWS_SHOWN else "")
         raise DivergedError(
             f"the loss became no number at step {step} (epoch {place.epoch}), on rows {shown} of train: lower "
             "train.learning_rate, or set train.rollbacks to go back and slow down so many times\n"
@@ -163,7 +166,7 @@ class Trainer:
     def _go_back(self, why: str) -> None:
         self.model.load_state_dict(self.best)
         self.optimizer.state.clear()
-        slow_down(self.schedule, SLOWER)
+        scale_learning_rate(self.schedule, ROLLBACK_FACTOR)
         self.diverged.fill_(-1)
         self.place.back, self.place.fresh = self.place.back + 1, self.place.step
         self._say(why)
@@ -171,12 +174,12 @@ class Trainer:
     def _evaluate(self, batches: list[Rows], last: bool) -> None:
         """Score dev and store the best weights; after an epoch's `last` batch, a depth controller may drop a layer."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
-        predicted = parallel.predicted(self.model, self.dev, self.config.precision)
+        predicted = parallel.predict_synchronized(self.model, self.dev, self.config.precision)
         if not np.isfinite(predicted.logits).all():  # treated as divergence: never the best weights
             self.diverged.fill_(self.place.step)
             return self._look(batches)
         if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
-            predicted = parallel.predicted(self.model, self.dev, self.config.precision)
+            predicted = parallel.predict_synchronized(self.model, self.dev, self.config.precision)
         if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
@@ -187,15 +190,15 @@ class Trainer:
         if (score, -loss) > record.score:
             record.score, record.epoch, record.stale = (score, -loss), self.place.epoch, 0
             record.accuracy, self.best = predicted.score(labels), copy.deepcopy(self.model.state_dict())
-        elif self.config.schedule == "plateau" and record.stale % STALE == 0:
-            slow_down(self.schedule, DECAY)
+        elif self.config.schedule == "plateau" and record.stale % PLATEAU_EVALUATIONS == 0:
+            scale_learning_rate(self.schedule, PLATEAU_FACTOR)
         return self._say()
 
     def _say(self, note: str = "") -> None:
         if self.report is None:
             return
         place = self.place
-        speed, left = pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        speed, left = estimate_pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
         rate = speed * len(self.train) / self.per_epoch
         dev = max((line["dev"] for line in self.record.history), default=0.0)
         loss = float(self.running)
@@ -221,7 +224,7 @@ class Trainer:
         restore(state, self.model, self.optimizer, self.schedule)
         self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
         self.record = Record(**{**record, "score": tuple(record["score"])})
-        self.place = Place(**facts["place"])
+        self.place = Position(**facts["place"])
         self.order.bit_generator.state = self.place.order
         self.first = self.place.step
         self._say(f"goes on from step {self.place.step:,} of {self.steps:,}")

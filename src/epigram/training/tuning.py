@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from epigram.evaluation.thresholds import tuned_thresholds
-from epigram.inference.dataset_batches import batches_of, device_of
+from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.precision import Precision
 from epigram.models.predict import predict
 from epigram.models.serialization import TextTemplate
 from epigram.text.encoded_dataset import View
 
 
-def thresholds_of(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
+def tune_thresholds(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
     """Return the threshold of every label (C,) with the best micro-F1 on dev; None if a text has one label."""
     if view.task != "multi":
         return None
-    dev = batches_of(view, "dev", frame, device_of())
+    dev = batches_of(view, "dev", frame, default_device())
     probabilities = predict(model, dev, precision=precision).probabilities
     found: list[float] = tuned_thresholds(view.split("dev").labels > 0, probabilities).tolist()
     return found

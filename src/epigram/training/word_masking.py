@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-HIDDEN, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the others are kept
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the others are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Masking:
         chosen, and masked, replaced or kept, as a whole.
         """
         chosen = self.choose(words, generator)
-        fate = _drawn(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
-        drawn = (_drawn(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
-        hidden = torch.where(chosen & (fate < HIDDEN), self.mask_id, ids)
-        replaced = chosen & (fate >= HIDDEN) & (fate < HIDDEN + RANDOM)
+        fate = _uniform(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
+        drawn = (_uniform(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
+        hidden = torch.where(chosen & (fate < MASKED), self.mask_id, ids)
+        replaced = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
         return torch.where(replaced, self.ordinary[drawn], hidden), chosen
 
     def choose(self, words: Tensor, generator: torch.Generator) -> Tensor:
@@ -36,12 +36,12 @@ class Masking:
         inside = words >= 0
         place = words.clamp(min=0)
         present = torch.zeros_like(words).scatter_add(1, place, inside.long()) > 0  # (B, words)
-        order = _drawn(words.shape, generator).to(words.device).masked_fill(~present, 2.0)
+        order = _uniform(words.shape, generator).to(words.device).masked_fill(~present, 2.0)
         wanted = (self.share * present.sum(1, keepdim=True)).round().clamp(min=1)
         taken = present & (order.argsort(1).argsort(1) < wanted)
         return taken.gather(1, place) & inside
 
 
-def _drawn(shape: torch.Size, generator: torch.Generator) -> Tensor:
+def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
     """Return uniform numbers, drawn on the CPU so that they are the same for every device."""
     return torch.rand(shape, generator=generator)

@@ -53,7 +53,7 @@ def test_temperature_undoes_overconfidence():
 
 def test_temperature_leaves_the_prediction_alone():
     probabilities, _ = drawn(200, 5, 1.0)
-    softer = calibration.scaled("single", probabilities, 3.0)
+    softer = calibration.apply_temperature("single", probabilities, 3.0)
     assert np.array_equal(softer.argmax(1), probabilities.argmax(1))
     assert softer.sum(1) == pytest.approx(np.ones(200))
 
@@ -66,7 +66,7 @@ def test_probabilities_of_zero_and_one_are_borne():
 
 def test_a_development_set_without_a_mistake_keeps_the_temperature_in_bounds():
     probabilities, gold = np.tile([0.7, 0.3], (50, 1)), np.tile([True, False], (50, 1))
-    assert 0.005 < calibration.fitted_temperature("single", probabilities, gold) < 0.01
+    assert 0.005 < calibration.fit_temperature("single", probabilities, gold) < 0.01
 
 
 def test_brier_of_two_labels_is_twice_scikit_learns():
@@ -77,7 +77,9 @@ def test_brier_of_two_labels_is_twice_scikit_learns():
 
 @pytest.mark.filterwarnings("error")
 def test_the_smallest_temperature_makes_sure_probabilities_of_several_labels_without_a_warning():
-    sharp = calibration.scaled("multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(calibration.LOG_TEMPERATURE[0])))
+    sharp = calibration.apply_temperature(
+        "multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(calibration.LOG_TEMPERATURE[0]))
+    )
     assert sharp == pytest.approx(np.array([[0.0, 0.0, 1.0]]), abs=1e-6)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from epigram.core.config_types import typed
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.formats import amount
+from epigram.evaluation.formats import abbreviate
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.markdown import comparison_markdown
@@ -292,4 +292,4 @@ def test_wrong_arguments_show_the_usage(capsys):
 
 def test_an_amount_just_below_a_unit_is_rounded_into_it():
     told = {999: "999", 999.6: "1 k", 1_234: "1.23 k", 999_499: "999 k", 999_999: "1 M", 999_999_999: "1 G", 0: "0"}
-    assert {number: amount(number) for number in told} == told
+    assert {number: abbreviate(number) for number in told} == told

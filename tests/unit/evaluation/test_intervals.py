@@ -7,12 +7,12 @@ import pytest
 
 from epigram.evaluation import intervals
 from epigram.evaluation.results import Interval
-from epigram.evaluation.scoring import Outcomes, judge
+from epigram.evaluation.scoring import RowScores, predict_labels
 
 
-def accuracy_outcomes(correct: np.ndarray) -> Outcomes:
+def accuracy_outcomes(correct: np.ndarray) -> RowScores:
     gained = np.atleast_2d(correct).astype(float)
-    return Outcomes(gained, np.ones_like(gained))
+    return RowScores(gained, np.ones_like(gained))
 
 
 def wilson(right: int, n: int, z: float = 1.959964) -> tuple[float, float]:
@@ -64,12 +64,12 @@ def test_macro_f1_interval_is_that_of_drawing_rows_one_by_one(task, rare):
     gold = np.arange(3) == labels[:, None]
     truth, cuts = (labels, np.zeros((2, 0))) if task == "single" else (gold.astype(np.uint8), np.full((2, 3), 0.95))
     chances = generator.random((2, 240, 3)) + 0.5 * gold
-    judged = judge(task, truth, chances, cuts)
+    judged = predict_labels(task, truth, chances, cuts)
     found = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
     drawn = []
     for _ in range(1500):
         rows = generator.integers(0, 240, 240)
-        resample = judge(task, truth[rows], chances[:, rows], cuts)
+        resample = predict_labels(task, truth[rows], chances[:, rows], cuts)
         drawn.append(np.mean([scores.macro_f1 for scores in resample.scores()]))
     assert found.value == pytest.approx(np.mean([scores.macro_f1 for scores in judged.scores()]))
     assert (found.low, found.high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.012)
@@ -79,7 +79,7 @@ def test_micro_f1_of_several_labels_has_an_interval():
     generator = np.random.default_rng(4)
     gold = generator.random((150, 4)) < 0.4
     chances = np.clip(0.4 * gold + 0.6 * generator.random((150, 4)), 0, 1)[None]
-    judged = judge("multi", gold.astype(np.uint8), chances, np.full((1, 4), 0.5))
+    judged = predict_labels("multi", gold.astype(np.uint8), chances, np.full((1, 4), 0.5))
     found = intervals.score_interval(judged.outcomes(), resamples=500, confidence=0.95)
     assert found.value == pytest.approx(judged.scores()[0].micro_f1)
     assert found.low < found.value < found.high

@@ -12,8 +12,8 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.evaluation import metrics, multilabel
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
-from epigram.evaluation.results import read, write
-from epigram.evaluation.scoring import Judged
+from epigram.evaluation.results import read_evaluation, write_evaluation
+from epigram.evaluation.scoring import SplitPredictions
 from epigram.evaluation.splits import SystemOutput, Target
 from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system
 
@@ -73,7 +73,7 @@ def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
     generator = np.random.default_rng(2)
     gold, said = generator.random((300, 4)) < 0.3, generator.random((300, 4)) < 0.35
     gold[:, 2] = said[:, 2] = False
-    judged = Judged("multi", said[None].astype(float), said[None], gold)
+    judged = SplitPredictions("multi", said[None].astype(float), said[None], gold)
     wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
     assert multilabel.scores(gold, said).macro_f1 == pytest.approx(wanted)
     found = macro_f1_interval(judged, resamples=200, confidence=0.95)
@@ -119,8 +119,8 @@ def test_multi_label_evaluation_ranks_by_micro_f1_and_has_no_confusion_matrix():
 
 def test_an_evaluation_survives_the_disk(tmp_path):
     evaluation = system("demo", [{1}, {2}], [{3}, {4}])
-    write(tmp_path / "demo", evaluation)
-    back = read(tmp_path / "demo")
+    write_evaluation(tmp_path / "demo", evaluation)
+    back = read_evaluation(tmp_path / "demo")
     assert back.metrics == evaluation.metrics
     for key, array in vars(evaluation.predictions).items():
         assert np.array_equal(getattr(back.predictions, key), array)
@@ -128,12 +128,12 @@ def test_an_evaluation_survives_the_disk(tmp_path):
 
 def test_a_missing_or_foreign_evaluation_is_named(tmp_path):
     with pytest.raises(InputMissingError, match=r"metrics\.json"):
-        read(tmp_path / "none")
-    write(tmp_path / "demo", system("demo", [set()], [set()]))
+        read_evaluation(tmp_path / "none")
+    write_evaluation(tmp_path / "demo", system("demo", [set()], [set()]))
     path = tmp_path / "demo" / "metrics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "confidence": "high"}))
     with pytest.raises(DataError, match="confidence"):
-        read(tmp_path / "demo")
+        read_evaluation(tmp_path / "demo")
 
 
 def test_a_diverged_seed_is_named():

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from epigram.evaluation.scoring import Outcomes
+from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
 
 
-def runs(*correct: np.ndarray) -> Outcomes:
+def runs(*correct: np.ndarray) -> RowScores:
     gained = np.stack(correct).astype(float)
-    return Outcomes(gained, np.ones_like(gained))
+    return RowScores(gained, np.ones_like(gained))
 
 
-def random_runs(generator: np.random.Generator, accuracies: list[float], rows: int = 300) -> Outcomes:
+def random_runs(generator: np.random.Generator, accuracies: list[float], rows: int = 300) -> RowScores:
     return runs(*(generator.random(rows) < accuracy for accuracy in accuracies))
 
 
@@ -89,5 +89,5 @@ def test_no_rival_no_verdict():
 
 def test_micro_f1_of_single_runs_uses_the_bootstrap():
     hits = np.tile([2.0, 0.0, 2.0, 2.0], 100)[None]
-    full = Outcomes(np.full((1, 400), 2.0), np.full((1, 400), 2.0))
-    assert verdict(full, Outcomes(hits, np.full((1, 400), 2.0)), 0.05).outcome == "better"
+    full = RowScores(np.full((1, 400), 2.0), np.full((1, 400), 2.0))
+    assert verdict(full, RowScores(hits, np.full((1, 400), 2.0)), 0.05).outcome == "better"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.scoring import Outcomes
+from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.slices import length_slices, slices
 
 
-def right(correct: np.ndarray) -> Outcomes:
-    return Outcomes(correct[None].astype(float), np.ones((1, len(correct))))
+def right(correct: np.ndarray) -> RowScores:
+    return RowScores(correct[None].astype(float), np.ones((1, len(correct))))
 
 
 @pytest.mark.parametrize("lengths", [np.arange(4, 61), np.repeat([3, 9], 50), np.array([5, 5, 5]), np.array([0, 1])])

@@ -16,13 +16,13 @@ from epigram.core.config_types import typed
 from epigram.core.errors import DataError
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.examples import EXAMPLES
-from epigram.evaluation.results import TokenScores, read, write
-from epigram.evaluation.scoring import judge
+from epigram.evaluation.results import TokenScores, read_evaluation, write_evaluation
+from epigram.evaluation.scoring import predict_labels
 from epigram.evaluation.spans import tags
 from epigram.evaluation.summary import Corpus
-from epigram.evaluation.tokens import Labelled
+from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words, word_predictions
-from epigram.inference.measure import together
+from epigram.inference.measure import combine_seeds
 from epigram.models.predict import Predicted
 from epigram.report.markdown import comparison_markdown
 from epigram.stages.evaluate import words_of
@@ -32,20 +32,20 @@ PLAIN = ["O", "LOC", "PER"]
 PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 
-def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> Labelled:
+def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> LabelledWords:
     """Random labels in rows of 0 to 8 words; two words in three are right."""
     generator = np.random.default_rng(0)
     offsets = np.append(0, generator.integers(0, 9, rows).cumsum())
     gold, noise = (generator.integers(0, len(names), (seeds, offsets[-1])) for _ in range(2))
     predicted = np.where(generator.random(noise.shape) < 0.67, gold[0], noise)
-    return Labelled(gold[0].astype(np.uint8), predicted.astype(np.uint8), offsets, names)
+    return LabelledWords(gold[0].astype(np.uint8), predicted.astype(np.uint8), offsets, names)
 
 
 def scores(names: list[str], gold: list[list[int]], predicted: list[list[int]]) -> TokenScores:
     """Scores of one seed, from rows of label numbers."""
     offsets = np.append(0, np.cumsum([len(row) for row in gold]))
     flat = [np.array([label for row in rows for label in row], dtype=np.uint8) for rows in (gold, predicted)]
-    return Labelled(flat[0], flat[1][None], offsets, names).scores()[0]
+    return LabelledWords(flat[0], flat[1][None], offsets, names).scores()[0]
 
 
 def cut(tagged: np.ndarray, offsets: np.ndarray) -> list[list[str]]:
@@ -119,7 +119,7 @@ def test_without_a_marked_word_every_score_but_accuracy_is_zero_without_a_warnin
 
 
 def test_a_row_adds_its_own_words_to_the_score():
-    labelled = Labelled(np.array([1, 0, 2, 0]), np.array([[1, 1, 0, 0]]), np.array([0, 2, 2, 3, 4]))
+    labelled = LabelledWords(np.array([1, 0, 2, 0]), np.array([[1, 1, 0, 0]]), np.array([0, 2, 2, 3, 4]))
     outcomes = labelled.words.outcomes()
     assert outcomes.gained.tolist() == [[2, 0, 0, 0]]
     assert outcomes.possible.tolist() == [[3, 0, 1, 0]]
@@ -156,10 +156,10 @@ def test_seeds_are_put_together_and_a_system_without_tokens_says_nothing_of_word
         Predicted(logits, None, tokens=np.eye(2, dtype=np.float32)[order], counts=np.array([2]))
         for order in ([0, 1], [1, 0])
     ]
-    assert together(seeds, part, truth).words.tolist() == [[0, 1], [1, 0]]
-    assert together(seeds, part, truth).probabilities.shape == (2, 1, 2)
-    assert together([Predicted(logits, None)], part, truth).words is None
-    assert together(seeds, part, None).words is None
+    assert combine_seeds(seeds, part, truth).words.tolist() == [[0, 1], [1, 0]]
+    assert combine_seeds(seeds, part, truth).probabilities.shape == (2, 1, 2)
+    assert combine_seeds([Predicted(logits, None)], part, truth).words is None
+    assert combine_seeds(seeds, part, None).words is None
 
 
 def validated(rows: list[tuple[int, list[str] | None, list[str] | None]]) -> pl.DataFrame:
@@ -203,7 +203,7 @@ def test_the_table_of_word_labels_is_that_of_scikit_learn():
 def test_the_sentences_f1_leaves_the_plain_class_out():
     generator = np.random.default_rng(4)
     gold, probabilities = generator.integers(0, 3, 200), generator.random((1, 200, 3))
-    outcomes = judge("single", gold, probabilities, np.zeros((1, 0))).without(1).outcomes()
+    outcomes = predict_labels("single", gold, probabilities, np.zeros((1, 0))).without(1).outcomes()
     said = probabilities[0].argmax(1)
     assert outcomes.scores() == pytest.approx(sklearn.f1_score(gold, said, labels=[0, 2], average="micro"))
     assert system("demo", [set()], [{0, 1}], labelled=True).metrics.sentence_f1.value == pytest.approx(98 / 100)
@@ -246,8 +246,8 @@ def test_a_corpus_of_tokens_only_ranks_by_their_f1_and_names_the_systems_without
 
 def test_predictions_of_words_are_small_and_survive_the_disk(tmp_path):
     evaluation = system("demo", [set()] * 3, [set()] * 3, labelled=True, words_wrong=[{1}, {2}, {3}])
-    write(tmp_path / "demo", evaluation)
-    back = read(tmp_path / "demo")
+    write_evaluation(tmp_path / "demo", evaluation)
+    back = read_evaluation(tmp_path / "demo")
     assert back.metrics == evaluation.metrics
     assert back.predictions.test_word_predictions.dtype == np.uint8
     assert np.array_equal(back.predictions.test_word_predictions, evaluation.predictions.test_word_predictions)
@@ -255,8 +255,8 @@ def test_predictions_of_words_are_small_and_survive_the_disk(tmp_path):
 
 
 def test_a_system_without_tokens_keeps_gold_alone(tmp_path):
-    write(tmp_path / "demo", system("demo", [set()], [set()], labelled=True))
-    back = read(tmp_path / "demo")
+    write_evaluation(tmp_path / "demo", system("demo", [set()], [set()], labelled=True))
+    back = read_evaluation(tmp_path / "demo")
     assert back.predictions.test_word_predictions is None
     assert len(back.predictions.test_word_labels) == 300
     assert json.loads((tmp_path / "demo" / "metrics.json").read_text())["tokens"] is None

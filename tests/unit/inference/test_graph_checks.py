@@ -15,7 +15,7 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.inference import export, quantize
-from epigram.inference.graph import _stable_sort, compare, stand_in
+from epigram.inference.graph import _stable_sort, check_graph, random_batch
 from epigram.inference.ngram_graph import write_ngrams
 from epigram.inference.ngram_runtime import read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
@@ -51,7 +51,7 @@ def accepted(logit: float, off: float, token_off: tuple[float, float] | None = N
     before, after = token_off or (None, None)
     model, graph = predicting(logit, token_off=before), predicting(logit, off, after)
     try:
-        compare(saved(model), graph)  # type: ignore[arg-type]
+        check_graph(saved(model), graph)  # type: ignore[arg-type]
     except ParameterError:
         return False
     return True
@@ -79,13 +79,13 @@ def test_the_batches_compared_are_one_token_several_texts_and_the_longest_text()
         seen.append(tokens)
         return predicting(0.0)(tokens)
 
-    compare(saved(predicting(0.0)), graph)  # type: ignore[arg-type]
+    check_graph(saved(predicting(0.0)), graph)  # type: ignore[arg-type]
     assert [tuple(tokens.ids.shape) for tokens in seen] == [(1, 1), (3, 17), (1, 30)]
     assert all((tokens.ids != FRAME.unk_id).any() for tokens in seen)
 
 
 def test_random_texts_have_tokens_from_one_to_as_many_as_the_first() -> None:
-    tokens = stand_in(saved(None), 300, 3)
+    tokens = random_batch(saved(None), 300, 3)
     assert int(tokens.valid[0].sum()) == 3
     assert set(tokens.valid.sum(1)[1:].tolist()) == {1, 2, 3}
     assert set(tokens.ids[tokens.valid].tolist()) == set(range(FRAME.vocabulary))
@@ -94,7 +94,7 @@ def test_random_texts_have_tokens_from_one_to_as_many_as_the_first() -> None:
 
 
 def test_random_texts_are_spelled_by_their_own_letters() -> None:
-    letters = stand_in(replace(saved(None), frame=replace(FRAME, characters="ab")), 300, 3).characters
+    letters = random_batch(replace(saved(None), frame=replace(FRAME, characters="ab")), 300, 3).characters
     assert letters is not None
     assert set(letters[letters > 0].tolist()) == {2, 3}  # 0 is padding, 1 an unknown character
 
@@ -108,7 +108,7 @@ def test_times_are_medians_of_nine_rounds_after_one_that_warms_up(monkeypatch: p
         return float(next(rounds[model]))
 
     monkeypatch.setattr(quantize, "OnnxModel", lambda path, multi: path)
-    monkeypatch.setattr(quantize, "_timed", timed)
+    monkeypatch.setattr(quantize, "_run_time", timed)
     model: Any = type("Model", (), {"multi": False})
     assert quantize.milliseconds(saved(model), "a", "b") == [5.0, 16.0]  # type: ignore[arg-type]
     assert len(batches) == 20 and len({id(tokens) for tokens in batches}) == 1
@@ -119,7 +119,7 @@ def test_a_run_is_timed_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None
     clock = iter([5.0, 5.25])
     monkeypatch.setattr(quantize, "perf_counter", lambda: next(clock))
     called: list[Any] = []
-    assert quantize._timed(called.append, "a batch") == 250.0  # type: ignore[arg-type]
+    assert quantize._run_time(called.append, "a batch") == 250.0  # type: ignore[arg-type]
     assert called == ["a batch"]
 
 
@@ -152,9 +152,9 @@ def test_weights_leave_a_mebibyte_of_the_two_gibibytes_for_the_graph(
     model = Saved(tmp_path, "bert", None, [], FRAME, [])
     if refused:
         with pytest.raises(ParameterError, match="more than the 2 GB of an ONNX file"):
-            export._refuse(model)
+            export._check_exportable(model)
     else:
-        export._refuse(model)
+        export._check_exportable(model)
 
 
 def test_ngrams_are_written_with_their_token_ids_from_0_on(tmp_path: Path) -> None:

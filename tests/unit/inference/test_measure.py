@@ -17,7 +17,7 @@ from epigram.models.serialization import load
 from epigram.stages.train import train_seed
 from epigram.text.settings import View as ViewSettings
 from epigram.training.config import configure
-from epigram.training.threads import with_threads
+from epigram.training.threads import resolve_threads
 from tests.support.text_samples import EN
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
@@ -28,7 +28,9 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
     view = encoded(EN, language="en", view=ViewSettings(tokenizer="wordpiece", prompt=True))
     head = {"kind": "prompt", "gamma": gamma}
     recipe = Recipe(name="mine", about="", paper="", view="wordpiece_prompt", encoder=ENCODER, head=head)
-    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, tmp_path / "model")
+    train_seed(
+        "mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, 0, tmp_path / "model"
+    )
     found = measure(tmp_path / "model", view, timing_texts=1)
     assert [each.name for each in found.alone] == ["the label is", "the label is not"]
     saved = load(tmp_path / "model")
@@ -48,7 +50,7 @@ def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, en
     train_seed(
         "tfidf_svm",
         recipe,
-        with_threads(configure("tfidf_svm", recipe), recipe, None),
+        resolve_threads(configure("tfidf_svm", recipe), recipe, None),
         view,
         None,
         0,

@@ -71,10 +71,10 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("epigram.data.readers.chunks.PIECE", 4096)
-    monkeypatch.setattr(tables, "AT_ONCE", 10)
+    monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
-    answer, lines, chunks = predictor.answer, table_files._lines, table_files.Table.chunks
+    answer, lines, chunks = predictor.answer, table_files._line_writer, table_files.Table.chunks
     monkeypatch.setattr(predictor, "answer", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
@@ -86,7 +86,7 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
             read.append(chunk.height)
             yield chunk
 
-    monkeypatch.setattr(table_files, "_lines", noted)
+    monkeypatch.setattr(table_files, "_line_writer", noted)
     monkeypatch.setattr(table_files.Table, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
     counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")

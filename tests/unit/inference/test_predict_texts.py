@@ -83,8 +83,8 @@ def test_control_characters_of_a_text_are_not_printed_and_json_keeps_them(
 
 def test_a_line_without_end_is_refused_before_it_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "LONGEST_LINE", 10)
-    assert list(texts.lines_of(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
+    assert list(texts.read_lines(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
     file = io.BytesIO(b"short\n" + b"a" * 100)
     with pytest.raises(DataError, match="x line 2 has more than 0 MB: give one text a line"):
-        list(texts.lines_of(file, "x line"))
+        list(texts.read_lines(file, "x line"))
     assert file.tell() == 17

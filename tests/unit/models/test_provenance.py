@@ -25,7 +25,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.training.config import configure
-from epigram.training.threads import with_threads
+from epigram.training.threads import resolve_threads
 from tests.support.text_samples import encoded_in
 
 TEXTS = [(f"{word} film {n}", label) for n in range(8) for word, label in (("good", "pos"), ("bad", "neg"))]
@@ -40,7 +40,7 @@ def trained(view: Any, out: Path, *, seed: int = 0, **train: Any) -> dict[str, A
     """The manifest of a small model of `view`, saved in the folder `out`."""
     encoder = {"kind": "transformer", "width": 8, "heads": 2, "hidden": 8, "depth": 2}
     recipe = Recipe(name="mine", about="", paper="", view="token", encoder=encoder, train={"epochs": 1, **train})
-    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, seed, out)
+    train_seed("mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, seed, out)
     return manifest(out)
 
 

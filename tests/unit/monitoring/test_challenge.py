@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.evaluation.scoring import Judged, judge
+from epigram.evaluation.scoring import SplitPredictions, predict_labels
 from epigram.monitoring.challenge import Decision, decide
 
 LABELS = ["a", "b", "c"]
 GOLD = np.repeat([0, 1, 2], [100, 80, 20])
 
 
-def said(right: list[float], seed: int) -> Judged:
+def said(right: list[float], seed: int) -> SplitPredictions:
     """A model that gets these shares of each class right, and takes the rest for the next class."""
     drawn = np.random.default_rng(seed).random(len(GOLD))
     answers = np.where(drawn < np.array(right)[GOLD], GOLD, (GOLD + 1) % 3)
-    return judge("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
+    return predict_labels("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
 
 
 def decision(challenger: list[float], champion: list[float], **bar: float) -> Decision:
@@ -48,7 +48,9 @@ def test_a_class_that_pays_for_the_others_is_refused() -> None:
 
 def test_a_class_that_is_not_in_the_development_set_cannot_be_judged() -> None:
     gold = np.zeros(50, np.int64)
-    new, old = (judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (gold, gold + 1))
+    new, old = (
+        predict_labels("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (gold, gold + 1)
+    )
     found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
     assert found.promoted and [change.label for change in found.classes] == ["a"]
 
@@ -57,19 +59,19 @@ def test_several_labels_a_text() -> None:
     gold = np.random.default_rng(0).integers(0, 2, (200, 3))
     noisy = np.where(np.random.default_rng(1).random((200, 3)) < 0.3, 1 - gold, gold)
     cuts = np.full((1, 3), 0.5)
-    new, old = (judge("multi", gold, answers[None].astype(float), cuts) for answers in (gold, noisy))
+    new, old = (predict_labels("multi", gold, answers[None].astype(float), cuts) for answers in (gold, noisy))
     found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
     assert found.promoted and found.p is not None and found.p < 0.05
 
 
-def with_f1(c_right: int, b_right: int) -> Judged:
+def with_f1(c_right: int, b_right: int) -> SplitPredictions:
     """100 texts of a, 100 of b, 50 of c, and 50 texts taken for c: the F1 of c is `c_right` / 50."""
     gold = np.repeat([0, 1, 2], [100, 100, 50])
     answers = gold.copy()
     answers[200 : 250 - c_right] = 0
     answers[: 50 - c_right] = 2
     answers[100 : 200 - b_right] = 0
-    return judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0)))
+    return predict_labels("single", gold, np.eye(3)[answers][None], np.zeros((1, 0)))
 
 
 def test_a_class_may_lose_exactly_the_margin() -> None:
@@ -87,6 +89,8 @@ def test_a_class_that_other_texts_are_taken_for_loses_f1_though_all_of_its_texts
     new, old = gold.copy(), gold.copy()
     new[:10] = 2
     old[100:200] = 0
-    first, second = (judge("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (new, old))
+    first, second = (
+        predict_labels("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (new, old)
+    )
     found = decide(first, second, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
     assert not found.promoted and "the F1 of class 'c' (10 texts) falls from 100.0 to 66.7" in found.reason

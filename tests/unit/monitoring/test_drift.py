@@ -8,13 +8,13 @@ from scipy.stats import chi2
 
 from epigram.monitoring.drift import (
     Reference,
-    by_chance,
-    classes,
+    chance_quantile,
+    class_histogram,
+    fit_ngrams,
     histogram,
-    learnt,
     lengths,
-    likeness,
     measure,
+    ngram_similarity,
     stability_index,
     unknown_share,
 )
@@ -29,8 +29,8 @@ def texts(words: list[str], number: int, seed: int) -> list[str]:
 
 
 def reference(known: list[str]) -> Reference:
-    ngrams = learnt(known)
-    held_out = likeness(texts(WORDS, 300, seed=1), ngrams)
+    ngrams = fit_ngrams(known)
+    held_out = ngram_similarity(texts(WORDS, 300, seed=1), ngrams)
     return Reference(
         labels=["a", "b"],
         ngrams=ngrams,
@@ -40,7 +40,7 @@ def reference(known: list[str]) -> Reference:
 
 def drifted(new: list[str], threshold: float = 0.2) -> list[str]:
     kept = reference(texts(WORDS, 500, seed=0))
-    values = {"length": lengths(new), "likeness": likeness(new, kept.ngrams)}
+    values = {"length": lengths(new), "likeness": ngram_similarity(new, kept.ngrams)}
     return [found.name for found in measure(kept, values, threshold) if found.drifted]
 
 
@@ -68,18 +68,18 @@ def test_the_index_is_that_of_the_formula() -> None:
 
 
 def test_the_bound_of_chance_holds_for_drawn_texts() -> None:
-    assert by_chance(1000, 400, 10) == pytest.approx((1 / 1000 + 1 / 400) * chi2.ppf(0.999, 9), rel=0.01)
+    assert chance_quantile(1000, 400, 10) == pytest.approx((1 / 1000 + 1 / 400) * chi2.ppf(0.999, 9), rel=0.01)
     drawn = np.random.default_rng(0)
     draws = [drawn.multinomial(size, np.full(10, 0.1)) for size in (1000, 400) for _ in range(1000)]
     indices = [stability_index(known, new) for known, new in zip(draws[:1000], draws[1000:], strict=True)]
-    assert np.mean(np.array(indices) > by_chance(1000, 400, 10)) < 0.006
+    assert np.mean(np.array(indices) > chance_quantile(1000, 400, 10)) < 0.006
 
 
 def test_values_at_an_edge_and_beyond_the_known_ones_have_a_bin() -> None:
     known = histogram(np.arange(100))
     assert sum(known.counts) == 100 and len(known.counts) == 10 == len(known.edges) + 1
     assert histogram(np.zeros(100)).counts == [100, 0]
-    assert classes(np.array([0, 2, 2]), 4).counts == [1, 0, 2, 0]
+    assert class_histogram(np.array([0, 2, 2]), 4).counts == [1, 0, 2, 0]
 
 
 def test_unknown_tokens_are_counted_by_text() -> None:
@@ -88,11 +88,12 @@ def test_unknown_tokens_are_counted_by_text() -> None:
 
 
 def test_an_ngram_ends_where_its_text_ends() -> None:
-    ngrams = learnt(["ab", "cd", "xy"])
-    apart, together = likeness(["ab", "cd"], ngrams), likeness(["abcd"], ngrams)
+    ngrams = fit_ngrams(["ab", "cd", "xy"])
+    apart, together = ngram_similarity(["ab", "cd"], ngrams), ngram_similarity(["abcd"], ngrams)
     assert (apart > 0).all() and together[0] > 0
     assert (
-        likeness(["ab", "cd"], ngrams).tolist() == likeness(["ab"], ngrams).tolist() + likeness(["cd"], ngrams).tolist()
+        ngram_similarity(["ab", "cd"], ngrams).tolist()
+        == ngram_similarity(["ab"], ngrams).tolist() + ngram_similarity(["cd"], ngrams).tolist()
     )
-    assert likeness(["", "ab"], ngrams)[0] == 0
-    assert likeness([], ngrams).shape == (0,)
+    assert ngram_similarity(["", "ab"], ngrams)[0] == 0
+    assert ngram_similarity([], ngrams).shape == (0,)

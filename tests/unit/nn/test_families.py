@@ -9,7 +9,7 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.models.registry import RECIPES
 from epigram.nn.encoders.pretrained import PretrainedEncoder
-from epigram.pruning.depth import shallower
+from epigram.pruning.depth import truncated_copy
 from tests.support.families import FAMILIES, checkpoint, context, texts
 
 EXPECTED = {"roberta": "roberta", "albert": "albert", "macbert": "bert", "ernie": "ernie", "xlnet": "xlnet"}
@@ -36,7 +36,7 @@ def test_without_a_checkpoint_it_is_a_small_one_of_the_family(name: str) -> None
     model = RECIPES[name].build(context())
     assert isinstance(model.encoder, PretrainedEncoder)
     assert model.encoder.backbone.config.model_type == EXPECTED[name]
-    assert shallower(model, 2).eval()(texts()).logits.shape == (3, 2)
+    assert truncated_copy(model, 2).eval()(texts()).logits.shape == (3, 2)
 
 
 def test_a_size_that_there_is_not_is_named() -> None:

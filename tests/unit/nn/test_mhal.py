@@ -215,7 +215,7 @@ def test_what_an_encoder_costs_counts_once_a_text(encoder: dict[str, Any], head:
         own, cost = float(model.head(encoded, labels).loss), float(encoded.cost)
     assert whole == pytest.approx(own + cost * (24 if summed else 1))
     assert loss(np.tile(rows, 2)) == pytest.approx(whole * (2 if summed else 1), rel=1e-5)
-    assert sum(loss(half) * weight for half, weight in parallel.shares(rows, model, 2)) == pytest.approx(
+    assert sum(loss(half) * weight for half, weight in parallel.split_batch(rows, model, 2)) == pytest.approx(
         whole, rel=1e-5
     )
 

@@ -14,7 +14,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.models.registry import RECIPES
 from epigram.models.settings import System
 from epigram.text.settings import PretrainSettings, View
-from epigram.training.preflight import check
+from epigram.training.preflight import check_systems
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 
 TINY = {"width": 16, "hidden": 24, "depth": 2, "heads": 2}
@@ -32,7 +32,7 @@ def checked(
     """Check a run of one system, named x; `shared` is the run's own train section."""
     view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
-    check({"view": view}, {"x": wanted}, shared or {}, multi=multi)
+    check_systems({"view": view}, {"x": wanted}, shared or {}, multi=multi)
 
 
 def pretrained(**settings: Any) -> dict[str, Any]:

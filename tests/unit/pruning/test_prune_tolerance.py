@@ -26,7 +26,7 @@ class Stack:
         self.depth -= 1
 
 
-def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPatch) -> depth.Pruned:
+def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPatch) -> depth.PruningResult:
     """Prune to the second of three layers; the dev scores are given."""
     record = SimpleNamespace(score=(after, 0.0), accuracy=after)
     patch.setattr(depth, "layer_accuracies", lambda *_: [0.5, 0.9, 0.9])

@@ -12,7 +12,7 @@ import pytest
 from epigram.core.config_types import typed
 from epigram.core.errors import InputMissingError
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Alone, Evaluation, Example, Piece
+from epigram.evaluation.results import ClassifierAccuracy, Evaluation, Example, Piece
 from epigram.evaluation.summary import Corpus
 from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning
 from epigram.report.page import render, render_run
@@ -123,7 +123,10 @@ def test_one_system_alone_makes_a_page():
 
 def test_classifiers_by_themselves_make_a_table():
     one = system("pta", [set(), set()], [{1}, set()])
-    seeds = [replace(seed, alone=[Alone(name="the label is", dev=0.5, test=0.437)]) for seed in one.metrics.seeds]
+    seeds = [
+        replace(seed, alone=[ClassifierAccuracy(name="the label is", dev=0.5, test=0.437)])
+        for seed in one.metrics.seeds
+    ]
     html = page([replace(one, metrics=replace(one.metrics, seeds=seeds))])
     assert html.count("the label is") == 2 and "43.7" in html
     assert "Each mask alone" not in page([one])

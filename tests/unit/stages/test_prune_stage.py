@@ -17,15 +17,15 @@ from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
-from epigram.pruning.depth import Pruned
+from epigram.pruning.depth import PruningResult
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
 from epigram.text.encoded_dataset import View
-from epigram.training.checkpoint import finished
+from epigram.training.checkpoint import read_finished
 from epigram.training.config import configure
-from epigram.training.threads import with_threads
+from epigram.training.threads import resolve_threads
 from tests.support.text_samples import encoded_in
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
@@ -52,7 +52,7 @@ def tagged(root: Path, pos: Path, *, marked: bool = True) -> View:
 
 def trained(view: View, out: Path, head: dict[str, Any], **train: Any) -> Path:
     recipe = Recipe(name="mine", about="", paper="", view="token", encoder=ENCODER, head=head, train=train)
-    train_seed("mine", recipe, with_threads(configure("mine", recipe), recipe, None), view, None, 0, out)
+    train_seed("mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, 0, out)
     return out
 
 
@@ -61,7 +61,7 @@ def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, p
     folder = trained(shown, tmp_path / "model", {"kind": "tagger"}, token_supervision=0.0, epochs=2)
     for name, view in (("first", shown), ("second", hidden)):
         stage.prune_seed("mine", view, folder, DROPS, tmp_path / name)
-        assert finished(tmp_path / name)["about"]["accepted"]
+        assert read_finished(tmp_path / name)["about"]["accepted"]
     first, second = (load(tmp_path / name).model.state_dict() for name in ("first", "second"))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -98,7 +98,7 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     view = tagged(tmp_path, pos)
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
     stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
-    about, facts, saved = finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
+    about, facts, saved = read_finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
     assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 3, 1)
     table = about["tradeoff"]
     assert [point["depth"] for point in table] == [1, 2, 3]
@@ -115,19 +115,19 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
     tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pruning that was done on the CPU is handed over on a device that refuses the CPU's tensors, as a GPU does."""
-    view, found, kept = tagged(tmp_path, pos), list[Pruned](), stage.prune
+    view, found, kept = tagged(tmp_path, pos), list[PruningResult](), stage.prune
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
 
-    def noted(*arguments: Any, **settings: Any) -> Pruned:
+    def noted(*arguments: Any, **settings: Any) -> PruningResult:
         found.append(kept(*arguments, **settings))
         return found[-1]
 
     monkeypatch.setattr(stage, "prune", noted)
     stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "cpu")
     monkeypatch.setattr(stage, "prune", lambda model, *_, **__: replace(found[0], model=model))
-    monkeypatch.setattr(stage, "device_of", lambda: torch.device("meta"))
+    monkeypatch.setattr(stage, "default_device", lambda: torch.device("meta"))
     stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "meta")
-    on_cpu, on_meta = (finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
+    on_cpu, on_meta = (read_finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
     assert len(on_cpu) == 3
     assert on_meta == on_cpu
 
@@ -138,7 +138,7 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
-    monkeypatch.setattr(stage, "thresholds_of", lambda model, *_: [model.depth / 10, 0.9])
+    monkeypatch.setattr(stage, "tune_thresholds", lambda model, *_: [model.depth / 10, 0.9])
     for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
         stage.prune_seed("mine", view, folder, settings, tmp_path / name)
     assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]

@@ -16,8 +16,8 @@ from epigram.models.recipe import ENCODERS, HEADS, part
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
-from epigram.training.cuda_graphs import Steps
-from epigram.training.optimizers import optimizer, schedule
+from epigram.training.cuda_graphs import GraphSteps
+from epigram.training.optimizers import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
 CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε above rounding
@@ -65,9 +65,9 @@ def model_of(name: str, **changes: Any) -> Classifier:
 def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> None:
     one, other, data = model_of(name, **changes), model_of(name, **changes), texts()
     trainer = Trainer(one, data, data, CONFIG, seed=3)
-    used = optimizer(other, CONFIG, CONFIG.learning_rate)
-    rates = schedule(used, CONFIG, trainer.steps)
-    steps = Steps(other, data, used, CONFIG)
+    used = build_optimizer(other, CONFIG, CONFIG.learning_rate)
+    rates = build_schedule(used, CONFIG, trainer.steps)
+    steps = GraphSteps(other, data, used, CONFIG)
     for rows in data.epoch(np.random.default_rng(3), CONFIG.batch_size, CONFIG.max_tokens):
         trainer._step(rows)
         loss = steps(rows)
@@ -80,7 +80,7 @@ def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", ["textcnn", "dmsp"])
 def test_a_step_reads_nothing_from_the_device(name: str) -> None:
     model, data = model_of(name), texts()
-    steps = Steps(model, data, optimizer(model, CONFIG, 1e-3), CONFIG)
+    steps = GraphSteps(model, data, build_optimizer(model, CONFIG, 1e-3), CONFIG)
     with NoReads():
         steps(np.arange(8))
 

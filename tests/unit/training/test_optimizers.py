@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from epigram.training.config import TrainingConfig
-from epigram.training.optimizers import optimizer, schedule
+from epigram.training.optimizers import build_optimizer, build_schedule
 
 
 def rates(config: TrainingConfig, steps: int) -> list[float]:
     model = torch.nn.Linear(2, 2)
-    chosen = optimizer(model, config, config.learning_rate)
-    plan = schedule(chosen, config, steps)
+    chosen = build_optimizer(model, config, config.learning_rate)
+    plan = build_schedule(chosen, config, steps)
     seen = []
     for _ in range(steps):
         seen.append(chosen.param_groups[0]["lr"])
@@ -32,5 +32,5 @@ def test_warm_up_is_a_share_of_the_steps_up_to_a_number_of_them(steps: int, peak
 
 
 def test_adam_takes_its_moments_from_the_settings() -> None:
-    chosen = optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
+    chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
     assert (chosen.defaults["betas"], chosen.defaults["eps"]) == ((0.9, 0.98), 1e-9)

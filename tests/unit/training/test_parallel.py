@@ -136,11 +136,11 @@ def test_the_train_stage_under_torchrun_writes_one_folder(encoded: Any, tmp_path
 
 def test_without_a_launcher_nothing_changes() -> None:
     rows = np.arange(5)
-    with parallel.joined():
-        ((own, weight),) = parallel.shares(rows, torch.nn.Identity())
+    with parallel.process_group():
+        ((own, weight),) = parallel.split_batch(rows, torch.nn.Identity())
         loss = torch.tensor(2.0)
         assert (own.tolist(), weight) == (rows.tolist(), 1.0)
-        assert parallel.total(torch.nn.Identity(), loss) is loss
+        assert parallel.sum_gradients(torch.nn.Identity(), loss) is loss
 
 
 def test_half_a_launcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,11 +148,11 @@ def test_half_a_launcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
     with (
         pytest.raises(ParameterError, match=r"WORLD_SIZE was 2 without LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
-        parallel.joined(),
+        parallel.process_group(),
     ):
         pass
 
 
 if __name__ == "__main__":
-    with parallel.joined():
+    with parallel.process_group():
         train(Path(sys.argv[1]))

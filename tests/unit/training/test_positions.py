@@ -9,7 +9,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.nn.layers.types import Tokens
 from epigram.text.pretrained_tokenizers import read_checkpoint
@@ -45,8 +45,8 @@ def test_a_long_text_fills_all_positions_and_no_more(family: str, tmp_path: Path
     rows = {split: [(LONG, "pos"), ("a", "neg")] for split in ("train", "dev", "test")}
     view = encoded_in(tmp_path, pos, rows, "en", settings)
     torch.manual_seed(0)
-    model = recipe_of().build(context_of(view, 512)).eval()
-    dev = batches_of(view, "dev", frame_of(view, 512))
+    model = recipe_of().build(data_spec_of(view, 512)).eval()
+    dev = batches_of(view, "dev", template_of(view, 512))
     assert dev.lengths.tolist() == [LIMITS[family], 3]
     assert torch.from_numpy(predict(model, dev, precision="fp32").logits).isfinite().all()
     longer = torch.full((1, LIMITS[family] + 1), 5)

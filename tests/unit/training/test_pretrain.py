@@ -19,7 +19,7 @@ import yaml
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
-from epigram.inference.dataset_batches import context_of, frame_of
+from epigram.inference.dataset_batches import data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import found
@@ -36,7 +36,7 @@ from epigram.text.word_starts import WordStarts
 from epigram.training import shards
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
-from epigram.training.shards import Shards, Texts, numbered, pieces
+from epigram.training.shards import Shards, Texts, piece_offsets, word_indices
 from epigram.training.word_masking import Masking
 from tests.support.text_samples import validated
 
@@ -168,10 +168,10 @@ def test_words_do_not_depend_on_how_often_one_occurs() -> None:
 
 def test_long_texts_are_cut_up_and_nothing_is_lost() -> None:
     offsets = np.array([0, 3, 10, 14])
-    edges = pieces(offsets, 4)
+    edges = piece_offsets(offsets, 4)
     assert edges.tolist() == [0, 3, 7, 10, 14]
     begins = np.array([1, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0, 1], dtype=bool)
-    assert numbered(begins, edges).tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 2, 0, 1, 1, 2]
+    assert word_indices(begins, edges).tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 2, 0, 1, 1, 2]
 
 
 def test_shards_hold_every_text_once(
@@ -181,9 +181,9 @@ def test_shards_hold_every_text_once(
     write_texts(tmp_path, view, None)
     kept, held = Texts.load(tmp_path, "train"), Texts.load(tmp_path, "held")
     assert (len(kept), len(held)) == (392, 8)
-    whole = Shards(kept, frame_of(view, 32), torch.device("cpu")).shard(0)
-    monkeypatch.setattr(shards, "SHARD", 500)
-    parts = Shards(kept, frame_of(view, 32), torch.device("cpu"))
+    whole = Shards(kept, template_of(view, 32), torch.device("cpu")).shard(0)
+    monkeypatch.setattr(shards, "SHARD_TOKENS", 500)
+    parts = Shards(kept, template_of(view, 32), torch.device("cpu"))
     assert len(parts.edges) > 1
     every = [each.gather(np.arange(len(each))).ids for each in map(parts.shard, range(len(parts.edges)))]
     assert torch.equal(torch.cat(every), whole.gather(np.arange(392)).ids)
@@ -214,8 +214,11 @@ def test_the_loss_is_followed_on_the_device_of_the_texts(
 
     def pretrainer(name: str) -> Pretrainer:
         device = torch.device(name)
-        encoder: Any = RECIPES["transformer"].build(context_of(view, 32)).encoder  # type: ignore[union-attr]
-        part, masking = Shards(texts, frame_of(view, 32), device), Masking(share=0.2, mask_id=4, ordinary=torch.ones(1))
+        encoder: Any = RECIPES["transformer"].build(data_spec_of(view, 32)).encoder  # type: ignore[union-attr]
+        part, masking = (
+            Shards(texts, template_of(view, 32), device),
+            Masking(share=0.2, mask_id=4, ordinary=torch.ones(1)),
+        )
         model = MaskedLanguageModel(encoder).to(device)
         return Pretrainer(model, part, part, masking, settings, checkpoints=Checkpoints(tmp_path / "steps"))
 
@@ -247,13 +250,13 @@ def test_a_seed_gives_the_same_weights_and_another_seed_others(
 @pytest.mark.parametrize("name", ["bert", "bert_cnn", "bert_hth", "bert_hth_pta_paper", "bert_pta", "bert_pta_soft"])
 def test_the_weights_arrive(pretrained: tuple[View, Path], name: str) -> None:
     view, folder = pretrained
-    model: Any = RECIPES[name].build(context_of(view, LENGTH, folder))
+    model: Any = RECIPES[name].build(data_spec_of(view, LENGTH, folder))
     state = model.encoder.state_dict()
     for key, tensor in weights(folder).items():
         assert torch.equal(state[key], tensor), key
     assert all("head_to_head" in key for key in set(state) - set(weights(folder)))
     torch.manual_seed(0)
-    apart: Any = RECIPES["transformer_hth"].build(context_of(view, LENGTH, folder))
+    apart: Any = RECIPES["transformer_hth"].build(data_spec_of(view, LENGTH, folder))
     assert apart.encoder.width == 128  # only an encoder that can be pretrained is
 
 
@@ -276,7 +279,7 @@ def test_a_trained_model_needs_it_no_more(
 @pytest.mark.parametrize("length", [48, 80])
 def test_a_model_may_read_shorter_or_longer_texts(pretrained: tuple[View, Path], length: int) -> None:
     view, folder = pretrained
-    model: Any = RECIPES["bert"].build(context_of(view, length, folder))
+    model: Any = RECIPES["bert"].build(data_spec_of(view, length, folder))
     positions, known = model.encoder.embedding.position.weight, weights(folder)["embedding.position.weight"]
     assert (len(positions), len(known)) == (length, LENGTH)
     kept = min(length, LENGTH)
@@ -292,9 +295,9 @@ def test_other_sizes_are_refused(pretrained: tuple[View, Path], small: dict[str,
     recipe = RECIPES["bert"].changed(encoder={"small": small}, head={}, train={})
     [name] = small
     with pytest.raises(ParameterError, match=rf"systems.bert: encoder.small.{name} was .* pretrained with"):
-        recipe.build(context_of(view, LENGTH, folder), "systems.bert")
+        recipe.build(data_spec_of(view, LENGTH, folder), "systems.bert")
     recipe = RECIPES["bert"].changed(encoder={"small": {"dropout": 0.3, "depth": 2}}, head={}, train={})
-    assert recipe.build(context_of(view, LENGTH, folder)).encoder.config.dropout == 0.3  # type: ignore[union-attr]
+    assert recipe.build(data_spec_of(view, LENGTH, folder)).encoder.config.dropout == 0.3  # type: ignore[union-attr]
 
 
 def test_an_encoder_of_another_vocabulary_is_refused(
@@ -306,7 +309,7 @@ def test_an_encoder_of_another_vocabulary_is_refused(
     with pytest.raises(DataError, match="another vocabulary"):
         found(folder, other.tokenizer_json)
     with pytest.raises(DataError, match="does not fit the view"):
-        RECIPES["bert"].build(context_of(other, LENGTH, folder))
+        RECIPES["bert"].build(data_spec_of(other, LENGTH, folder))
     with pytest.raises(InputMissingError, match=r"about\.json is missing"):
         found(tmp_path / "nowhere", view.tokenizer_json)
 

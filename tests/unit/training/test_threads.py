@@ -8,9 +8,9 @@ import pytest
 
 from epigram.models.registry import RECIPES
 from epigram.training import threads
-from epigram.training.checkpoint import kept
+from epigram.training.checkpoint import resume_folder
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.threads import cores, with_threads
+from epigram.training.threads import available_cores, resolve_threads
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_threads_follow_from_the_recipe_unless_they_are_set(
     system: str, checkpoint: str | None, setting: int | str, expected: int
 ) -> None:
     config = configure(system, RECIPES[system].changed(encoder={}, head={}, train={"threads": setting}))
-    assert with_threads(config, RECIPES[system], checkpoint).threads == expected
+    assert resolve_threads(config, RECIPES[system], checkpoint).threads == expected
 
 
 def test_auto_is_the_default() -> None:
@@ -43,23 +43,23 @@ def test_auto_is_the_default() -> None:
 
 def test_processes_of_one_training_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
-    assert cores() == 2
+    assert available_cores() == 2
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "16")
-    assert cores() == 1
+    assert available_cores() == 1
 
 
 def test_resume_state_of_another_number_of_threads_is_discarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KeyboardInterrupt), kept("train", "bert", TrainingConfig(threads=1)) as first:
+    with pytest.raises(KeyboardInterrupt), resume_folder("train", "bert", TrainingConfig(threads=1)) as first:
         (first / "seed-0").mkdir(parents=True)
         raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt), kept("train", "bert", TrainingConfig(threads=1)) as again:
+    with pytest.raises(KeyboardInterrupt), resume_folder("train", "bert", TrainingConfig(threads=1)) as again:
         assert again == first and (again / "seed-0").is_dir()
         raise KeyboardInterrupt
     assert capsys.readouterr().out == ""
-    with kept("train", "bert", TrainingConfig(threads=2)) as other:
+    with resume_folder("train", "bert", TrainingConfig(threads=2)) as other:
         assert other != first
         assert not first.exists()
     assert capsys.readouterr().out == (

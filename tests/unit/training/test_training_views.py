@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.inference.dataset_batches import batches_of, context_of, frame_of
+from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import Split
 from epigram.training import train_system
@@ -51,21 +51,21 @@ class Words:
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_a_share_of_the_texts_shows_its_token_labels(share: float) -> None:
     view: Any = Words()
-    texts = batches_of(view, "train", frame_of(view, 8), shown=(share, 3))
+    texts = batches_of(view, "train", template_of(view, 8), shown=(share, 3))
     labels = texts.gather(np.arange(10)).labels
     assert labels is not None
     shown = (labels >= 0).any(1)
     assert int(shown.sum()) == round(10 * share)
     assert all((row[:length] >= 0).all() for row, length in zip(labels[shown], LENGTHS[shown.numpy()], strict=True))
-    again = batches_of(view, "train", frame_of(view, 8), shown=(share, 3)).gather(np.arange(10)).labels
+    again = batches_of(view, "train", template_of(view, 8), shown=(share, 3)).gather(np.arange(10)).labels
     assert again is not None
     assert again.equal(labels), "the same seed shows the same texts"
 
 
 def test_the_plain_class_has_the_fewest_marked_tokens() -> None:
     view: Any = Words()
-    assert context_of(view, 8).plain_class == 1
-    assert context_of(view, 8).token_labels == ("O", "A", "B")
+    assert data_spec_of(view, 8).plain_class == 1
+    assert data_spec_of(view, 8).token_labels == ("O", "A", "B")
 
 
 class ThreeClasses(Words):
@@ -79,7 +79,7 @@ class ThreeClasses(Words):
 
 def test_a_class_without_text_is_not_the_plain_class() -> None:
     view: Any = ThreeClasses()
-    assert context_of(view, 8).plain_class == frame_of(view, 8).plain_class == 2
+    assert data_spec_of(view, 8).plain_class == template_of(view, 8).plain_class == 2
 
 
 def fitted(view: Any, name: str, **encoder: Any) -> train_system.Trained:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 def comparison(summary: Summary, pictures: Sequence[str]) -> str:
     """Return the comparison as a page: verdict, one table row per system, notes and charts."""
-    from epigram.evaluation.formats import NO_TOKENS, SCORE_NAMES, amount, change, level, milliseconds, percent, spread
+    from epigram.evaluation.formats import (
+        NO_TOKENS,
+        SCORE_NAMES,
+        abbreviate,
+        change,
+        level,
+        milliseconds,
+        percent,
+        score_with_interval,
+    )
     from epigram.report.markdown import MARK
 
     head = ["system", "", f"dev {SCORE_NAMES[summary.score]}", f"test, {level(summary.confidence)} interval"]
@@ -27,8 +36,8 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
             escape_markdown(row.system),
             MARK[row.outcome],
             percent(row.dev_score),
-            NO_TOKENS if summary.silent(row) else spread(row.test_score, row.test_low, row.test_high),
-            change(amount(row.parameters), amount(row.parameters_pruned)),
+            NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
+            change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
             milliseconds(row.ms_per_text),
         ]
         for row in summary.rows

@@ -49,7 +49,7 @@ def needed(params: Path) -> dict[str, int]:
     """
     from epigram.models.registry import recipe_of
     from epigram.training.config import configure
-    from epigram.training.threads import with_threads
+    from epigram.training.threads import resolve_threads
 
     try:
         settings = load(params)
@@ -59,7 +59,7 @@ def needed(params: Path) -> dict[str, int]:
     except EpigramError:
         return {}
     return {
-        name: int(with_threads(config, recipes[name], views[name].checkpoint).threads)
+        name: int(resolve_threads(config, recipes[name], views[name].checkpoint).threads)
         for name, config in configs.items()
         if recipes[name].fitting == "gradient"
     }

@@ -52,9 +52,9 @@ class Result:
 
     def told(self) -> str:
         """Return the run's chosen system with its scores on the development and test sets, as one line."""
-        from epigram.evaluation.formats import SCORE_NAMES, percent, spread
+        from epigram.evaluation.formats import SCORE_NAMES, percent, score_with_interval
 
-        of = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {spread(*self.test)} on test"
+        of = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {score_with_interval(*self.test)} on test"
         return f"{self.run}, {self.dataset}: {self.system}: {of}"
 
 

@@ -18,7 +18,7 @@ from epigram.runner.workspace.settings import Settings
 if TYPE_CHECKING:
     import polars as pl
 
-    from epigram.evaluation.scoring import Judged
+    from epigram.evaluation.scoring import SplitPredictions
     from epigram.monitoring.challenge import Decision
 
 CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
@@ -72,7 +72,7 @@ def _not_new(root: Path, now: Champion, model: str) -> str:
     )
 
 
-def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: Judged, settings: Settings) -> Champion:
+def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
     from epigram.evaluation.intervals import score_interval
     from epigram.evaluation.scoring import SCORE
@@ -104,11 +104,11 @@ def dev_texts(validated: Path) -> pl.DataFrame:
     return pl.read_parquet(validated / "dev.parquet")
 
 
-def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> Judged:
+def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> SplitPredictions:
     """Predict `texts`, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
-    from epigram.evaluation.scoring import judge
+    from epigram.evaluation.scoring import predict_labels
     from epigram.inference.predictor import Predictor
 
     predictor, labels = Predictor(model), corpus["labels"]
@@ -118,7 +118,7 @@ def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> Judged
         if label in labels:
             probabilities[0, :, labels.index(label)] = said[:, column]
             cuts[0, labels.index(label)] = predictor.saved.thresholds[column]
-    return judge(corpus["task"], gold(texts, labels), probabilities, cuts)
+    return predict_labels(corpus["task"], gold(texts, labels), probabilities, cuts)
 
 
 def gold(texts: pl.DataFrame, labels: list[str]) -> Any:

@@ -73,13 +73,13 @@ def reference(model: Path, stages: Graph) -> str:
     those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
     from epigram.inference.predictor import Predictor
-    from epigram.monitoring.drift import Reference, classes, histogram, learnt, lengths, likeness
+    from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, lengths, ngram_similarity
     from epigram.runner.retraining.challenge import CORPUS, dev_texts
 
     corpus = stages.find(CORPUS)
     assert corpus is not None
     known, dev, predictor = _training_texts(corpus.parent), dev_texts(corpus.parent), Predictor(model)
-    labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), learnt(known["text"].to_list())
+    labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())
     said = _answers(predictor, texts)
     kept = Reference(
         labels=labels,
@@ -87,10 +87,10 @@ def reference(model: Path, stages: Graph) -> str:
         histograms={
             "length": histogram(lengths(known["text"].to_list())),
             "unknown": histogram(said["unknown"]),
-            "likeness": histogram(likeness(texts, ngrams)),
-            "predicted": classes(said["predicted"], len(labels)),
+            "likeness": histogram(ngram_similarity(texts, ngrams)),
+            "predicted": class_histogram(said["predicted"], len(labels)),
             "confidence": histogram(said["confidence"]),
-            "label": classes(_codes(_labels(known), labels), len(labels)),
+            "label": class_histogram(_codes(_labels(known), labels), len(labels)),
         },
     )
     return json.dumps(asdict(kept), ensure_ascii=False) + "\n"
@@ -102,7 +102,7 @@ def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
     Raises DataError if the reference lacks a measure.
     """
     from epigram.inference.predictor import Predictor
-    from epigram.monitoring.drift import MEASURES, Reference, lengths, likeness
+    from epigram.monitoring.drift import MEASURES, Reference, lengths, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 
     kept = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
@@ -110,7 +110,7 @@ def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
         raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}: delete it, and check again")
     values: dict[str, Any] = {}
     if new.texts:
-        values = {"length": lengths(new.texts), "likeness": likeness(new.texts, kept.ngrams)}
+        values = {"length": lengths(new.texts), "likeness": ngram_similarity(new.texts, kept.ngrams)}
         values |= _answers(Predictor(folder / "model"), new.texts)
     if new.labels:
         values["label"] = _codes(new.labels, kept.labels)

@@ -52,12 +52,12 @@ def check(request: Request) -> None:
 
 def check_systems(params: Path) -> None:
     """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
-    from epigram.training.preflight import check
+    from epigram.training.preflight import check_systems
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
-    check(settings.views, settings.systems, settings.train, **kind)
+    check_systems(settings.views, settings.systems, settings.train, **kind)
 
 
 def write(path: Path, request: Request) -> None:
@@ -125,11 +125,11 @@ def _select_systems(params: Params, request: Request) -> None:
 def _every_system(params: Params, request: Request) -> list[str]:
     """Return the registered systems that can be trained on the run's data set."""
     from epigram.models.registry import RECIPES
-    from epigram.training.preflight import suits
+    from epigram.training.preflight import is_trainable
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
-    return [name for name, recipe in RECIPES.items() if suits(recipe, View(**VIEWS[recipe.view]), **kind)]
+    return [name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**VIEWS[recipe.view]), **kind)]
 
 
 def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
@@ -153,12 +153,12 @@ def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
 def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
     """Return whether the system `name` of `params` can be trained on such data."""
     from epigram.models.registry import recipe_of
-    from epigram.training.preflight import suits
+    from epigram.training.preflight import is_trainable
 
     try:
         system = typed(System, params["systems"][name])
         view = typed(View, {**VIEWS, **params["views"]}[system.view])
-        return suits(recipe_of(name, system), view, **kind)
+        return is_trainable(recipe_of(name, system), view, **kind)
     except (ParameterError, LookupError, TypeError):
         return False
 
