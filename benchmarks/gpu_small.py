@@ -96,7 +96,7 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
     def looped() -> int:
         trainer = Trainer(system(name, LENGTH), texts, few, config, seed=0)
         trainer.run()
-        return trainer.place.step
+        return trainer.position.step
 
     def rate(epoch: Callable[[], int]) -> dict[str, float]:
         done: list[int] = []

@@ -114,7 +114,7 @@ def single(plan: Plan, predictor: Predictor, library: dict[str, Library], texts:
         return run
 
     kinds = {f"pipeline(), {name}": one(each.answer) for name, each in library.items()}
-    mine, *others = plan.alternate(one(lambda text: predictor.answer([text])), *kinds.values(), rounds=SINGLES)
+    mine, *others = plan.alternate(one(lambda text: predictor.predict([text])), *kinds.values(), rounds=SINGLES)
     return mine["ms"], {name: found["ms"] for name, found in zip(kinds, others, strict=True)}
 
 

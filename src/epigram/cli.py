@@ -77,7 +77,7 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
     default = next(iter(predictor.saved.frame.token_labels), "")
     empty = truncated = 0
     while batch := list(islice(lines, AT_ONCE)):
-        for text, answer in zip(batch, predictor.answer(batch), strict=True):
+        for text, answer in zip(batch, predictor.predict(batch), strict=True):
             if as_json:
                 shown = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}

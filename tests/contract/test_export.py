@@ -96,7 +96,7 @@ def test_the_predictor_s_answers_are_what_the_logits_say(name: str, multi: bool,
     model = saved(name, tmp_path, multi=multi)
     export(model, tmp_path / "out")
     for folder, exact in ((tmp_path / "out", 1e-4), (model, 0.02)):  # the model itself answers in bfloat16
-        answers = Predictor(folder).answer(TEXTS)
+        answers = Predictor(folder).predict(TEXTS)
         for text, said, (label, p, words) in zip(TEXTS, answers, read_off(model, multi=multi), strict=True):
             assert said.label == label
             assert said.probabilities == pytest.approx(p, abs=exact)
@@ -106,7 +106,7 @@ def test_the_predictor_s_answers_are_what_the_logits_say(name: str, multi: bool,
                     zip(text.split()[: len(words)], words, strict=True)
                 )
         assert any(said.words for said in answers) == (name == "mhal_joint")
-    assert Predictor(tmp_path / "out").answer([]) == []
+    assert Predictor(tmp_path / "out").predict([]) == []
 
 
 def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_graph_with_more_logits_than_labels_is_refused(exported: tuple[Path, P
     (out / "labels.json").write_text(json.dumps(LABELS[:2]))
     sealed(out)
     predictor = Predictor(out)
-    for ask in (predictor.answer, predictor.probabilities):
+    for ask in (predictor.predict, predictor.probabilities):
         with pytest.raises(DataError, match="out has 2 labels, and its model tells 3 apart: restore the folder"):
             ask(TEXTS)
 
@@ -207,7 +207,7 @@ def test_a_graph_whose_output_is_no_table_of_logits_is_refused(
     predictor = Predictor(exported[1])
     monkeypatch.setattr(predictor.saved.model, "session", SimpleNamespace(run=lambda *_: [logits]))
     with pytest.raises(DataError, match=r"model\.onnx gives logits of another shape or type than a model"):
-        predictor.answer(["a text", "another"])
+        predictor.predict(["a text", "another"])
 
 
 def test_the_manifest_of_an_export_lists_every_file(exported: tuple[Path, Path]) -> None:
@@ -233,7 +233,7 @@ def test_memory_that_runs_out_is_no_fault_of_the_graph(
     predictor = Predictor(exported[1])
     monkeypatch.setattr(predictor.saved.model, "session", SimpleNamespace(run=run))
     with pytest.raises(error, match=said):
-        predictor.answer(["a text"])
+        predictor.predict(["a text"])
 
 
 def test_without_the_packages_one_is_told_what_to_install(
@@ -252,7 +252,7 @@ def test_without_the_packages_one_is_told_what_to_install(
 def test_words_have_their_places_in_the_text_as_it_is_given(tmp_path: Path) -> None:
     predictor = Predictor(saved("mhal_joint", tmp_path))
     text = "\u3000 w7 w22\n"
-    given, bare, blank = predictor.answer([text, "w7 w22", " \n"])
+    given, bare, blank = predictor.predict([text, "w7 w22", " \n"])
     assert [(word.start, word.end, word.text) for word in given.words] == [(2, 4, "w7"), (5, 8, "w22")]
     assert [word.label for word in given.words] == [word.label for word in bare.words]
     assert given.probabilities == pytest.approx(bare.probabilities, abs=1e-6)

@@ -280,7 +280,7 @@ def watched(made: Trainer) -> tuple[Trainer, list[tuple[int, int]]]:
     acted, adapt = [], made.model.adapt
 
     def noted(accuracies: list[float]) -> bool:
-        acted.append((made.place.epoch, made.place.done))
+        acted.append((made.position.epoch, made.position.done))
         return bool(adapt(accuracies))
 
     made.model.adapt = noted

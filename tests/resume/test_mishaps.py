@@ -111,10 +111,10 @@ def test_the_losses_are_followed_on_the_device_of_the_texts(tmp_path: Path) -> N
     with pytest.raises(KilledError):
         trainer("textcnn", tmp_path, train=2).run()
     made = trainer("textcnn", tmp_path, device="meta")  # stands in for a GPU: it has no values, but its own tensors
-    made._go_on()
-    assert made.first == 2
+    made._resume()
+    assert made.first_step == 2
     assert {made.running.device.type, made.diverged.device.type} == {"meta"}
-    made._go_back("")
+    made._roll_back("")
     assert {made.running.device.type, made.diverged.device.type} == {"meta"}
 
 
@@ -132,7 +132,7 @@ def shrinking(folder: Path | None, *rooms: int, **dies: int) -> Trainer:
     made = trainer("textcnn", folder, **dies)
 
     def fill(module: Any, arguments: Any) -> None:
-        if module.training and len(arguments[0].ids) > rooms[min(made.place.step, len(rooms) - 1)]:
+        if module.training and len(arguments[0].ids) > rooms[min(made.position.step, len(rooms) - 1)]:
             raise torch.OutOfMemoryError("out of memory")
 
     made.model.register_forward_pre_hook(fill)
@@ -205,7 +205,7 @@ def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
     assert names(tmp_path) == ["step-00000002", "step-00000004-halves", "step-00000005-halves"]
     again = shrinking(tmp_path, 4)
     again.run()
-    assert again.first == 5
+    assert again.first_step == 5
 
 
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_json_gives_the_right_label_its_probability(single: Workshop, model: str
 @pytest.mark.parametrize("model", MODELS)
 def test_python_gives_the_right_label_its_probability(single: Workshop, model: str) -> None:
     predictor = Predictor(single.root / model)
-    answers = predictor.answer(list(ONE))
+    answers = predictor.predict(list(ONE))
     assert [answer.label for answer in answers] == list(ONE.values())
     for answer in answers:
         assert_one_sure(answer.label, answer.probabilities)
@@ -138,7 +138,7 @@ def test_several_labels_are_named_where_their_words_stand(several: Workshop, mod
     wanted = [", ".join(label for label in LABELS if label in labels) for labels in SEVERAL.values()]
     text = [line.split("\t")[0] for line in several.epigram("predict", model, *SEVERAL).out.splitlines()]
     rows = [json.loads(line) for line in several.epigram("predict", model, "--json", *SEVERAL).out.splitlines()]
-    answers = Predictor(several.root / model).answer(list(SEVERAL))
+    answers = Predictor(several.root / model).predict(list(SEVERAL))
     assert text == [row["label"] for row in rows] == [answer.label for answer in answers] == wanted
     for probabilities in [*(row["probabilities"] for row in rows), *(answer.probabilities for answer in answers)]:
         assert set(probabilities) == set(LABELS)
@@ -165,7 +165,7 @@ def test_the_deciding_word_is_labelled_by_its_label(tagged: Workshop, model: str
     assert [label for label, *_ in shown] == list(kinds.values())
     marked = [text.replace(word, f"[{word}|{kinds[text]}]") for text, word in texts.items()]
     assert [text for *_, text in shown] == marked
-    for answer, (text, word) in zip(Predictor(tagged.root / model).answer(list(texts)), texts.items(), strict=True):
+    for answer, (text, word) in zip(Predictor(tagged.root / model).predict(list(texts)), texts.items(), strict=True):
         assert_words(answer, text, word, kinds[text])
 
 

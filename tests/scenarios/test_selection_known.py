@@ -29,8 +29,8 @@ def judged(name: str, target: Target, dev: Split, test: Split, said: tuple[Float
     """A system that says `said` of dev and test, (K, N, C) each."""
     seeds = list(range(len(said[0])))
     return evaluate_system(
-        name, target, seeds=seeds, dev=dev, test=test, dev_said=SystemOutput(probabilities=said[0]),
-        test_said=SystemOutput(probabilities=said[1]), costs=[cost()] * len(seeds), settings=SETTINGS,
+        name, target, seeds=seeds, dev=dev, test=test, dev_output=SystemOutput(probabilities=said[0]),
+        test_output=SystemOutput(probabilities=said[1]), costs=[cost()] * len(seeds), settings=SETTINGS,
     )  # fmt: skip
 
 
@@ -160,8 +160,8 @@ def test_costs_are_the_median_of_the_seeds() -> None:
     said = np.stack([four_fifths_sure(9, 10)] * 3)
     prices = [cost(parameters=p, flops=f, depth=d) for p, f, d in ((100, 10.0, 2), (900, 80.0, 6), (200, 30.0, 5))]
     found = evaluate_system(
-        "one", TWO, seeds=[0, 1, 2], dev=truth, test=truth, dev_said=SystemOutput(probabilities=said),
-        test_said=SystemOutput(probabilities=said), costs=prices, settings=SETTINGS,
+        "one", TWO, seeds=[0, 1, 2], dev=truth, test=truth, dev_output=SystemOutput(probabilities=said),
+        test_output=SystemOutput(probabilities=said), costs=prices, settings=SETTINGS,
     )  # fmt: skip
     (row,) = compared(found).rows
     assert (row.parameters_pruned, row.parameters, row.flops, row.depth_pruned) == (200, 400, 30.0, 5)

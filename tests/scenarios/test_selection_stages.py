@@ -109,7 +109,7 @@ def test_the_thresholds_are_right_on_dev(several: Workshop, kind: str) -> None:
     folder = several.root / f"data/{kind}/transformer/seed-0"
     rows = list(several_labels("dev", 1))
     wanted = [", ".join(name for name in LABELS if name in row["label"]) for row in rows]
-    assert [answer.label for answer in Predictor(folder).answer([row["text"] for row in rows])] == wanted
+    assert [answer.label for answer in Predictor(folder).predict([row["text"] for row in rows])] == wanted
 
 
 def test_the_thresholds_of_the_report_are_right_on_dev(several: Workshop) -> None:

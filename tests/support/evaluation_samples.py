@@ -91,8 +91,8 @@ def system(
         seeds=list(range(len(dev_wrong))),
         dev=dev,
         test=test,
-        dev_said=SystemOutput(probabilities=probabilities(dev, dev_wrong, count), words=said),
-        test_said=SystemOutput(probabilities=probabilities(test, test_wrong, count), words=said),
+        dev_output=SystemOutput(probabilities=probabilities(dev, dev_wrong, count), words=said),
+        test_output=SystemOutput(probabilities=probabilities(test, test_wrong, count), words=said),
         costs=[price or cost()] * len(dev_wrong),
         settings=SETTINGS,
     )

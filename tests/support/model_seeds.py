@@ -172,7 +172,7 @@ def answer(folder: Path) -> None:
     """Let the model of `folder` answer."""
     from epigram.inference.predictor import Predictor
 
-    for one in Predictor(folder).answer(["这店好", "", "差" * 40]):
+    for one in Predictor(folder).predict(["这店好", "", "差" * 40]):
         assert one.label in one.probabilities
 
 

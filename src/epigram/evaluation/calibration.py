@@ -21,16 +21,16 @@ def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats,
     """Return confidence and outcome of every prediction, (M,) each, from (N, C) or (K, N, C) and gold (N, C)."""
     if task == "multi":
         return probabilities.ravel(), np.broadcast_to(gold, probabilities.shape).ravel()
-    said = np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None]
-    return probabilities.max(-1).ravel(), (said & gold).any(-1).ravel()
+    predicted = np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None]
+    return probabilities.max(-1).ravel(), (predicted & gold).any(-1).ravel()
 
 
 def reliability(confidence: Floats, outcome: Bools, bins: int) -> list[Bin]:
     """Return mean confidence and accuracy in `bins` bins of equal width; empty bins are left out."""
-    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    count = np.bincount(place, minlength=bins)
-    mean = ratio(np.bincount(place, confidence, bins), count)
-    accuracy = ratio(np.bincount(place, outcome, bins), count)
+    index = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(index, minlength=bins)
+    mean = ratio(np.bincount(index, confidence, bins), count)
+    accuracy = ratio(np.bincount(index, outcome, bins), count)
     return [
         Bin(
             low=float(i / bins),

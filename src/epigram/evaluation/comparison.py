@@ -79,13 +79,13 @@ def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], a
 
 def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowScores:
     """Return what each row adds to the score that ranks the systems."""
-    known, metrics = evaluation.predictions, evaluation.metrics
-    kept = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
-    labels, probabilities, gold, predicted, offsets = (getattr(known, f"{split}_{name}") for name in kept)
+    predictions, metrics = evaluation.predictions, evaluation.metrics
+    fields = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
+    labels, probabilities, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
-        return LabelledWords.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.outcomes()
-    cuts = seed_thresholds(metrics.task, known.dev_labels, known.dev_probabilities)
-    return predict_labels(metrics.task, labels, probabilities, cuts).outcomes()
+        return LabelledWords.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.row_scores()
+    cuts = seed_thresholds(metrics.task, predictions.dev_labels, predictions.dev_probabilities)
+    return predict_labels(metrics.task, labels, probabilities, cuts).row_scores()
 
 
 def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
@@ -144,11 +144,11 @@ def _seed_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
-    silent = [row.system for row in rows if row.token_f1 is None]
-    if score != "token_f1" or not silent:
+    unlabelled = [row.system for row in rows if row.token_f1 is None]
+    if score != "token_f1" or not unlabelled:
         return []
     return [
-        f"{join_names(silent)} {'labels' if len(silent) == 1 else 'label'} no tokens, which counts as a score of 0."
+        f"{join_names(unlabelled)} {'labels' if len(unlabelled) == 1 else 'label'} no tokens, which counts as a score of 0."
     ]
 
 
@@ -167,12 +167,12 @@ def _describe_others(chosen: Row, others: Sequence[Row], tied: Sequence[Row], ch
         return ""
     if cheapest is None:
         return "It beats every other system on the development set by more than chance."
-    who = (
+    names = (
         join_names([row.system for row in tied])
         if len(tied) <= MAX_NAMED
         else f"{len(tied)} of the {len(others)} others"
     )
-    tie = f"{who} {'is' if len(tied) == 1 else 'are'} tied with it"
+    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with it"
     if cheapest.flops >= chosen.flops:
         return f"{tie}, but not cheaper."
     cost = f"{abbreviate(cheapest.flops)} FLOPs a text against {abbreviate(chosen.flops)}"

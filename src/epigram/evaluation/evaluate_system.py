@@ -37,8 +37,8 @@ def evaluate_system(
     seeds: Sequence[int],
     dev: Split,
     test: Split,
-    dev_said: SystemOutput,
-    test_said: SystemOutput,
+    dev_output: SystemOutput,
+    test_output: SystemOutput,
     costs: Sequence[Cost],
     settings: EvaluateSettings,
     alone: Sequence[list[ClassifierAccuracy]] | None = None,
@@ -47,15 +47,15 @@ def evaluate_system(
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
-    for split, said in ((dev, dev_said), (test, test_said)):
-        _check_probabilities(name, seeds, said.probabilities, (len(seeds), len(split.rows), len(target.labels)))
-    cuts = seed_thresholds(target.task, dev.labels, dev_said.probabilities)
-    on_dev, on_test = score_split(target, dev, dev_said, cuts), score_split(target, test, test_said, cuts)
+    for split, output in ((dev, dev_output), (test, test_output)):
+        _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
+    cuts = seed_thresholds(target.task, dev.labels, dev_output.probabilities)
+    on_dev, on_test = score_split(target, dev, dev_output, cuts), score_split(target, test, test_output, cuts)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], cuts, on_dev, on_test, settings)
-    kept = {**_prediction_fields("dev", dev, dev_said), **_prediction_fields("test", test, test_said)}
+    fields = {**_prediction_fields("dev", dev, dev_output), **_prediction_fields("test", test, test_output)}
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
-        predictions=Predictions(**kept, test_in_train=test.in_train),
+        predictions=Predictions(**fields, test_in_train=test.in_train),
     )
 
 
@@ -70,12 +70,12 @@ def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats,
             )
 
 
-def _prediction_fields(split: str, truth: Split, said: SystemOutput) -> dict[str, Any]:
+def _prediction_fields(split: str, truth: Split, output: SystemOutput) -> dict[str, Any]:
     """Return the fields of `Predictions` for one split."""
-    probabilities = np.ascontiguousarray(said.probabilities, dtype=np.float32)
+    probabilities = np.ascontiguousarray(output.probabilities, dtype=np.float32)
     known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
     if truth.words is not None:
-        words = {"labels": truth.words.labels, "offsets": truth.words.offsets, "predictions": said.words}
+        words = {"labels": truth.words.labels, "offsets": truth.words.offsets, "predictions": output.words}
         known |= {f"word_{name}": array for name, array in words.items()}
     return {f"{split}_{name}": array for name, array in known.items()}
 
@@ -113,7 +113,7 @@ def _calibrations(dev: SplitPredictions, test: SplitPredictions, bins: int) -> l
 def _metrics(
     name: str, target: Target, dev: ScoredSplit, test: ScoredSplit, seeds: list[SeedMetrics], settings: EvaluateSettings
 ) -> Metrics:
-    drawn: dict[str, Any] = {"resamples": settings.resamples, "confidence": settings.confidence}
+    intervals: dict[str, Any] = {"resamples": settings.resamples, "confidence": settings.confidence}
     texts, truth = test.texts, test.truth
     return Metrics(
         system=name,
@@ -124,17 +124,17 @@ def _metrics(
         seeds=seeds,
         dev=mean([seed.dev for seed in seeds]),
         test=mean([seed.test for seed in seeds]),
-        dev_score=score_interval(dev.ranked, **drawn),
-        test_score=score_interval(test.ranked, **drawn),
-        test_macro_f1=macro_f1_interval(texts, **drawn),
+        dev_score=score_interval(dev.ranked, **intervals),
+        test_score=score_interval(test.ranked, **intervals),
+        test_macro_f1=macro_f1_interval(texts, **intervals),
         classes=_classes(target.labels, texts),
         confusion=texts.confusion().sum(0).tolist() if target.task == "single" else [],
         calibration=mean([seed.calibration for seed in seeds]),
         reliability=reliability(*confidences(target.task, texts.probabilities, texts.gold), settings.bins),
-        slices=slices(test.ranked, truth.texts, truth.in_train, **drawn),
+        slices=slices(test.ranked, truth.texts, truth.in_train, **intervals),
         mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
-        tokens=token_metrics(test, seeds, **drawn),
-        **sentence_f1(target, test, **drawn),
+        tokens=token_metrics(test, seeds, **intervals),
+        **sentence_f1(target, test, **intervals),
     )
 
 

@@ -32,8 +32,8 @@ def _pieces(truth: Words, labelled: LabelledWords, n: int) -> list[Piece]:
     return [
         Piece(
             text=truth.between.join(text[:MAX_WORD_CHARACTERS] for *_, text in run),
-            predicted=truth.names[said],
+            predicted=truth.names[predicted],
             gold=truth.names[gold],
         )
-        for (said, gold), run in groupby(pairs, key=lambda word: word[:2])
+        for (predicted, gold), run in groupby(pairs, key=lambda word: word[:2])
     ]

@@ -34,9 +34,9 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
     return np.concatenate([statistic(draw.astype(float) @ values) for draw in draws])
 
 
-def score_columns(outcomes: RowScores) -> Floats:
+def score_columns(row_scores: RowScores) -> Floats:
     """Return columns (N, 2K); `seed_scores` turns their sums into every seed's score."""
-    return np.concatenate([outcomes.gained, outcomes.possible]).T
+    return np.concatenate([row_scores.gained, row_scores.possible]).T
 
 
 def seed_scores(sums: Floats) -> Floats:
@@ -45,15 +45,15 @@ def seed_scores(sums: Floats) -> Floats:
     return ratio(gained, possible)
 
 
-def score_interval(outcomes: RowScores, *, resamples: int, confidence: float) -> Interval:
+def score_interval(row_scores: RowScores, *, resamples: int, confidence: float) -> Interval:
     """Return the score averaged over the seeds, with its interval."""
-    draws = bootstrap(score_columns(outcomes), lambda sums: seed_scores(sums).mean(1), resamples)
-    return percentile(float(outcomes.scores().mean()), draws, confidence)
+    draws = bootstrap(score_columns(row_scores), lambda sums: seed_scores(sums).mean(1), resamples)
+    return percentile(float(row_scores.scores().mean()), draws, confidence)
 
 
-def macro_f1_interval(judged: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
+def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
     """Return macro-F1 averaged over the seeds, with its interval."""
-    gold, predicted, multi = judged.gold, judged.predicted, judged.task == "multi"
+    gold, predicted, multi = predictions.gold, predictions.predicted, predictions.task == "multi"
     seeds, count, classes = predicted.shape
     hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
     columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)

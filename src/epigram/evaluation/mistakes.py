@@ -14,28 +14,28 @@ MAX_CHARACTERS = 300  # characters of a text that are kept
 
 
 def most_confident_errors(
-    judged: SplitPredictions, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
+    predictions: SplitPredictions, labels: Sequence[str], rows: Ints, texts: Sequence[str], count: int
 ) -> list[Mistake]:
     """Return the `count` most confident errors of the combined seeds, most confident first.
 
     `rows` and `texts` have one entry for each of the N rows.
     """
-    mean = judged.mean()
+    mean = predictions.mean()
     gold, predicted, probabilities = mean.gold, mean.predicted[0], mean.probabilities[0]
     # A multi-label model also predicts, with some probability, that a row does not have a label.
-    unsaid = 1.0 - probabilities if mean.task == "multi" else np.zeros_like(probabilities)
-    sureness = np.where(predicted != gold, np.where(predicted, probabilities, unsaid), -1.0).max(1)
-    surest = np.argsort(-sureness, kind="stable")[:count]
+    absent = 1.0 - probabilities if mean.task == "multi" else np.zeros_like(probabilities)
+    confidence = np.where(predicted != gold, np.where(predicted, probabilities, absent), -1.0).max(1)
+    order = np.argsort(-confidence, kind="stable")[:count]
     return [
         Mistake(
             row=int(rows[i]),
             text=_truncate(texts[i]),
             gold=_names(labels, gold[i]),
             predicted=_names(labels, predicted[i]),
-            probability=float(sureness[i]),
+            probability=float(confidence[i]),
         )
-        for i in surest.tolist()
-        if sureness[i] >= 0
+        for i in order.tolist()
+        if confidence[i] >= 0
     ]
 
 

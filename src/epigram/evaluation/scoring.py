@@ -42,14 +42,14 @@ class SplitPredictions:
     predicted: Bools
     gold: Bools
 
-    def outcomes(self) -> RowScores:
+    def row_scores(self) -> RowScores:
         """Return what each row adds to the score."""
         hits = (self.gold & self.predicted).sum(-1).astype(float)
         if self.task == "single":
             return RowScores(hits, np.ones_like(hits))
         return RowScores(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
-    def without(self, label: int) -> SplitPredictions:
+    def without_label(self, label: int) -> SplitPredictions:
         """Return only the other labels, as a multi-label task."""
         others = np.arange(self.gold.shape[1]) != label
         return SplitPredictions(
@@ -58,8 +58,8 @@ class SplitPredictions:
 
     def confusion(self) -> Ints:
         """Return confusion matrices (K, C, C) of single-label predictions: rows are gold, columns predicted."""
-        gold, said = self.gold.argmax(-1), self.predicted.argmax(-1)
-        return np.stack([metrics.confusion(gold, seed, self.gold.shape[1]) for seed in said])
+        gold, predicted = self.gold.argmax(-1), self.predicted.argmax(-1)
+        return np.stack([metrics.confusion(gold, seed, self.gold.shape[1]) for seed in predicted])
 
     def scores(self) -> list[Scores]:
         """Return the scores of every seed."""

@@ -89,7 +89,7 @@ def verdicts(best: RowScores, others: Mapping[str, RowScores], alpha: float) -> 
 
 
 def _verdict(a: RowScores, b: RowScores, p: float, alpha: float) -> Verdict:
-    gap = float(a.scores().mean() - b.scores().mean())
-    if p >= alpha or gap == 0:
+    difference = float(a.scores().mean() - b.scores().mean())
+    if p >= alpha or difference == 0:
         return Verdict("tie", p)
-    return Verdict("better" if gap > 0 else "worse", p)
+    return Verdict("better" if difference > 0 else "worse", p)

@@ -34,7 +34,7 @@ def leak_slices(in_train: Bools) -> list[tuple[str, Bools]]:
 
 
 def slices(
-    outcomes: RowScores, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
+    row_scores: RowScores, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
 ) -> list[Slice]:
     """Return score and interval of every slice that has rows."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
@@ -47,7 +47,7 @@ def slices(
             kind=kind,
             name=name,
             rows=int(chosen.sum()),
-            score=score_interval(outcomes.rows(chosen), resamples=resamples, confidence=confidence),
+            score=score_interval(row_scores.rows(chosen), resamples=resamples, confidence=confidence),
         )
         for kind, name, chosen in parts
         if chosen.any()

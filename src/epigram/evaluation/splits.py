@@ -59,12 +59,12 @@ class ScoredSplit:
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
-def score_split(target: Target, truth: Split, said: SystemOutput, cuts: Floats) -> ScoredSplit:
+def score_split(target: Target, truth: Split, output: SystemOutput, cuts: Floats) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
-    texts = predict_labels(target.task, truth.labels, said.probabilities, cuts)
+    texts = predict_labels(target.task, truth.labels, output.probabilities, cuts)
     if truth.words is None:
-        return ScoredSplit(truth, texts, None, texts.outcomes())
+        return ScoredSplit(truth, texts, None, texts.row_scores())
     seeds, gold = len(texts.predicted), truth.words
-    words = LabelledWords.of(gold.labels, said.words, gold.offsets, seeds=seeds, names=gold.names)
-    ranked = words.words.outcomes() if target.tokens_only else texts.outcomes()
-    return ScoredSplit(truth, texts, None if said.words is None else words, ranked)
+    words = LabelledWords.of(gold.labels, output.words, gold.offsets, seeds=seeds, names=gold.names)
+    ranked = words.words.row_scores() if target.tokens_only else texts.row_scores()
+    return ScoredSplit(truth, texts, None if output.words is None else words, ranked)

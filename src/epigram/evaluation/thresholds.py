@@ -28,23 +28,23 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     for _ in range(MAX_PASSES):
         before = cuts.copy()
         for c in common:
-            said = probabilities > cuts
-            said[:, c] = False
+            predicted = probabilities > cuts
+            predicted[:, c] = False
             cuts[c] = _best_threshold(
-                gold[:, c], probabilities[:, c], int((said & gold).sum()), int(said.sum()), int(gold.sum())
+                gold[:, c], probabilities[:, c], int((predicted & gold).sum()), int(predicted.sum()), int(gold.sum())
             )
         if np.array_equal(cuts, before):
             break
     return cuts
 
 
-def _best_threshold(gold: NDArray[np.bool_], probabilities: Floats, hits: int, said: int, positives: int) -> Any:
-    """Return the cut of `probabilities` (N,) with the best F1, given `hits` correct of `said` other predictions."""
+def _best_threshold(gold: NDArray[np.bool_], probabilities: Floats, hits: int, predicted: int, positives: int) -> Any:
+    """Return the cut of `probabilities` (N,) with the best F1; the other labels have `hits` correct of `predicted`."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, ones = probabilities[order], np.ones(1, probabilities.dtype)
     above, below = np.concatenate([ones, ranked]), np.concatenate([ranked, 0 * ones])
     right = hits + np.concatenate([[0], gold[order].cumsum()])
-    f1 = 2 * right / (said + np.arange(len(above)) + positives)
+    f1 = 2 * right / (predicted + np.arange(len(above)) + positives)
     best = np.where(above > below, f1, -1.0).argmax()  # no cut separates equal probabilities
     middle = (above[best] + below[best]) / 2
     return middle if middle < above[best] else below[best]  # no float is between adjacent floats

@@ -24,9 +24,9 @@ def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **drawn: Any)
         labels=list(truth.names),
         dev=mean([seed.dev_tokens for seed in seeds if seed.dev_tokens]),
         test=mean([seed.test_tokens for seed in seeds if seed.test_tokens]),
-        test_f1=score_interval(labelled.words.outcomes(), **drawn),
-        test_f05=score_interval(labelled.words.outcomes(beta=0.5), **drawn),
-        test_span_f1=score_interval(labelled.spans.outcomes(), **drawn),
+        test_f1=score_interval(labelled.words.row_scores(), **drawn),
+        test_f05=score_interval(labelled.words.row_scores(beta=0.5), **drawn),
+        test_span_f1=score_interval(labelled.spans.row_scores(), **drawn),
         classes=_classes(truth.names, labelled),
         examples=examples(truth, labelled, test.truth.rows),
     )
@@ -39,7 +39,7 @@ def sentence_f1(target: Target, test: ScoredSplit, **drawn: Any) -> dict[str, An
     """
     if test.truth.words is None or target.task == "multi":
         return {}
-    interval = score_interval(test.texts.without(target.plain).outcomes(), **drawn)
+    interval = score_interval(test.texts.without_label(target.plain).row_scores(), **drawn)
     return {"sentence_f1": interval, "plain": target.labels[target.plain]}
 
 

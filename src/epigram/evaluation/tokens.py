@@ -22,7 +22,7 @@ class Counts:
     predicted: Ints
     gold: Ints
 
-    def outcomes(self, beta: float = 1.0) -> RowScores:
+    def row_scores(self, beta: float = 1.0) -> RowScores:
         """Return what each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
         weight = beta**2  # of a gold item; a predicted item has weight 1
         gained = (1 + weight) * self.hits
@@ -54,8 +54,8 @@ class LabelledWords:
         cls, gold: Ints, predicted: Ints | None, offsets: Ints, *, seeds: int, names: Sequence[str] = ()
     ) -> LabelledWords:
         """Return the labels of a split; without word predictions, every word gets the default label."""
-        silent = np.zeros((seeds, len(gold)), dtype=gold.dtype)
-        return cls(gold, silent if predicted is None else predicted, offsets, names)
+        default = np.zeros((seeds, len(gold)), dtype=gold.dtype)
+        return cls(gold, default if predicted is None else predicted, offsets, names)
 
     @cached_property
     def words(self) -> Counts:
@@ -77,23 +77,23 @@ class LabelledWords:
         """Return the scores of every seed."""
         columns = {
             "accuracy": ratio((self.predicted == self.gold).sum(1), np.array(len(self.gold))),
-            "f05": self.words.outcomes(beta=0.5).scores(),
+            "f05": self.words.row_scores(beta=0.5).scores(),
         }
         for prefix, counts in (("", self.words), ("span_", self.spans), ("border_", self.borders)):
             columns[f"{prefix}precision"] = counts.precision()
             columns[f"{prefix}recall"] = counts.recall()
-            columns[f"{prefix}f1"] = counts.outcomes().scores()
+            columns[f"{prefix}f1"] = counts.row_scores().scores()
         rows = np.array(list(columns.values())).T.tolist()
         return [TokenScores(**dict(zip(columns, row, strict=True))) for row in rows]
 
     @cached_property
-    def _found(self) -> tuple[Spans, list[Spans]]:
+    def _all_spans(self) -> tuple[Spans, list[Spans]]:
         """Spans of gold and of every seed; cached because finding them is the slowest part."""
         gold, *seeds = (spans_of(self.names, each, self.offsets) for each in (self.gold, *self.predicted))
         return gold, seeds
 
     def _spans(self, *, typed: bool) -> Counts:
-        gold, seeds = self._found
+        gold, seeds = self._all_spans
         hits = [self._rows(seed.rows[seed.found_in(gold, typed=typed)]) for seed in seeds]
         return Counts(np.stack(hits), np.stack([self._rows(seed.rows) for seed in seeds]), self._rows(gold.rows))
 

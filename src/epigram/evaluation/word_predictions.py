@@ -31,11 +31,11 @@ def word_predictions(
     word gets the most likely label of its first token.
     """
     row = np.repeat(np.arange(len(counts)), np.diff(token_offsets))
-    place = np.arange(len(token_words)) - token_offsets[row]
-    first = (place == 0) | (np.diff(token_words, prepend=-1) != 0)
+    position = np.arange(len(token_words)) - token_offsets[row]
+    first = (position == 0) | (np.diff(token_words, prepend=-1) != 0)
     # A row without gold labels has no words.
-    read = first & (place < counts[row]) & (token_words >= 0) & (token_words < np.diff(word_offsets)[row])
-    said = np.zeros(word_offsets[-1], dtype=np.min_scalar_type(tokens.shape[1] - 1))
+    was_read = first & (position < counts[row]) & (token_words >= 0) & (token_words < np.diff(word_offsets)[row])
+    predicted = np.zeros(word_offsets[-1], dtype=np.min_scalar_type(tokens.shape[1] - 1))
     starts = np.cumsum(counts) - counts
-    said[(word_offsets[row] + token_words)[read]] = tokens[(starts[row] + place)[read]].argmax(1)
-    return said
+    predicted[(word_offsets[row] + token_words)[was_read]] = tokens[(starts[row] + position)[was_read]].argmax(1)
+    return predicted

@@ -20,13 +20,13 @@ def effective_length(view: View, max_length: int) -> int:
 
     Raises ParameterError if prompt and special tokens leave no room for a text.
     """
-    around = len(view.prefix_ids) + len(view.suffix_ids)
-    if max_length <= around:
+    special = len(view.prefix_ids) + len(view.suffix_ids)
+    if max_length <= special:
         raise ParameterError(
             f"params.yaml: train.max_length was {max_length}: prompt and special tokens of the view {view.view} take "
-            f"{around}; set more, here or for the system"
+            f"{special}; set more, here or for the system"
         )
-    return min(max_length, view.max_length + around)
+    return min(max_length, view.max_length + special)
 
 
 def template_of(view: View, max_length: int) -> TextTemplate:
@@ -95,11 +95,11 @@ def batches_of(
     frame: TextTemplate,
     device: torch.device | str = "cpu",
     *,
-    shown: tuple[float, int] = (1.0, 0),
+    token_supervision: tuple[float, int] = (1.0, 0),
 ) -> TextBatches:
     """Return one split of a view on `device`.
 
-    `shown` is the share of its texts that keep their token labels, and a seed.
+    `token_supervision` is the share of its texts that keep their token labels, and a seed.
     """
     part = view.split(split)
     return TextBatches.framed(
@@ -107,7 +107,9 @@ def batches_of(
         part.ids,
         part.offsets,
         labels=part.labels,
-        token_labels=None if part.token_labels is None else _keep_token_labels(part.token_labels, part.offsets, *shown),
+        token_labels=None
+        if part.token_labels is None
+        else _keep_token_labels(part.token_labels, part.offsets, *token_supervision),
         spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),
         device=device,
     )

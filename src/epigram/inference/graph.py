@@ -32,8 +32,8 @@ class TraceableModel(nn.Module):
 
     def forward(self, ids: Tensor, valid: Tensor, characters: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return the outputs that the model gives, in the order of `OUTPUTS`."""
-        said: Prediction = self.model(Tokens(ids, valid, characters=characters))
-        return tuple(out for name in OUTPUTS if (out := getattr(said, name)) is not None)
+        predicted: Prediction = self.model(Tokens(ids, valid, characters=characters))
+        return tuple(out for name in OUTPUTS if (out := getattr(predicted, name)) is not None)
 
 
 def export_error(saved: Saved, reason: str) -> ParameterError:
@@ -64,7 +64,7 @@ def write_graph(saved: Saved, path: Path) -> None:
     tokens = random_batch(saved, *TRACE_SHAPE)
     inputs = {name: axes for name, axes in INPUTS.items() if getattr(tokens, name) is not None}
     with torch.no_grad():
-        said = saved.model(tokens)
+        predicted = saved.model(tokens)
     try:
         program = torch.onnx.export(
             TraceableModel(saved.model),
@@ -72,7 +72,7 @@ def write_graph(saved: Saved, path: Path) -> None:
             opset_version=OPSET,
             dynamic_shapes=tuple(dict(enumerate(axes)) for axes in inputs.values()),
             input_names=list(inputs),
-            output_names=[name for name in OUTPUTS if getattr(said, name) is not None],
+            output_names=[name for name in OUTPUTS if getattr(predicted, name) is not None],
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
             verbose=False,
         )
@@ -96,10 +96,10 @@ def check_graph(saved: Saved, graph: OnnxModel) -> None:
     """Raise ParameterError if the outputs of `graph` differ from those of the model by more than TOLERANCE."""
     for texts, length in CHECK_SHAPES:
         tokens = random_batch(saved, texts, length)
-        wanted, found = saved.model(tokens), graph(tokens)
-        apart = (wanted.logits - found.logits).abs().max()
-        if wanted.tokens is not None and found.tokens is not None:
-            apart = torch.maximum(apart, (wanted.tokens - found.tokens)[tokens.valid].abs().max())
-        if not apart <= TOLERANCE * max(1.0, float(wanted.logits.abs().max())):
+        expected, actual = saved.model(tokens), graph(tokens)
+        difference = (expected.logits - actual.logits).abs().max()
+        if expected.tokens is not None and actual.tokens is not None:
+            difference = torch.maximum(difference, (expected.tokens - actual.tokens)[tokens.valid].abs().max())
+        if not difference <= TOLERANCE * max(1.0, float(expected.logits.abs().max())):
             shape = "×".join(map(str, tokens.ids.shape))
-            raise export_error(saved, f"its graph is {apart:.1g} off in a logit, for a batch of {shape} tokens")
+            raise export_error(saved, f"its graph is {difference:.1g} off in a logit, for a batch of {shape} tokens")

@@ -58,22 +58,22 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         flops=flops(model.cpu(), dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else lowered(model.to(device))
-    said = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
+    predicted = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
     return Measurement(
-        dev=said["dev"],
-        test=said["test"],
-        alone=_classifier_accuracies(model, said, view),
+        dev=predicted["dev"],
+        test=predicted["test"],
+        alone=_classifier_accuracies(model, predicted, view),
         plain=saved.frame.plain_class,
         cost=cost,
         speed=speed(model, dev, timing_texts, precision),
     )
 
 
-def _classifier_accuracies(model: Any, said: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
+def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
     names = getattr(getattr(model, "head", None), "alone", ())  # a linear SVM has no separate head
     if not names:
         return []
-    dev, test = (predicted.scores(np.array(view.split(name).labels)) for name, predicted in said.items())
+    dev, test = (each.scores(np.array(view.split(name).labels)) for name, each in predicted.items())
     return [
         ClassifierAccuracy(name=name, dev=on_dev, test=on_test)
         for name, on_dev, on_test in zip(names, dev, test, strict=True)

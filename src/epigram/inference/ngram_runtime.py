@@ -22,21 +22,21 @@ from epigram.nn.layers.types import Tokens
 class NgramModel(OnnxModel):
     """ONNX graph of a linear SVM, with the list of n-grams that it counts."""
 
-    needed: ClassVar[set[str]] = {"ngrams", "counts"}
+    required: ClassVar[set[str]] = {"ngrams", "counts"}
     optional: ClassVar[set[str]] = set()
 
     def __init__(self, path: Path, *, multi: bool) -> None:
         super().__init__(path, multi=multi)
         self.keys, self.vocabulary, self.orders = read_ngrams(path.with_name(NGRAMS))
 
-    def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+    def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
         """Return the indices of the known n-grams and their counts, one row per text, padded with counts of 0."""
         row, ngram, count = (part.numpy() for part in count_known(tokens, self.keys, self.vocabulary, self.orders))
         lengths = np.bincount(row, minlength=len(tokens.ids))
         ngrams = np.zeros((len(lengths), max(1, lengths.max())), dtype=np.int64)
         counts = np.zeros_like(ngrams)
-        place = row, within(lengths)
-        ngrams[place], counts[place] = ngram, count
+        position = row, within(lengths)
+        ngrams[position], counts[position] = ngram, count
         return {"ngrams": ngrams, "counts": counts}
 
 

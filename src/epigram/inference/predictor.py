@@ -65,34 +65,34 @@ class Predictor:
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""
-        return self._read([bare(text) for text in texts])[0]
+        return self._encode([bare(text) for text in texts])[0]
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
         if not texts:
             return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
-        return self._predicted(self.batches(texts)).probabilities
+        return self._run_model(self.batches(texts)).probabilities
 
-    def answer(self, texts: Sequence[str]) -> list[TextPrediction]:
+    def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
         """Return one prediction per text; word positions refer to the text as given."""
         if not texts:
             return []
         labels = self.saved.labels
-        read = [bare(text) for text in texts]
-        batches, tokens, truncated = self._read(read)
-        predicted = self._predicted(batches)
+        stripped = [bare(text) for text in texts]
+        batches, tokens, truncated = self._encode(stripped)
+        predicted = self._run_model(batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
-            tokens = self.encoder.locate(read, self.room + 1) if tokens is None else tokens
+            tokens = self.encoder.locate(stripped, self.room + 1) if tokens is None else tokens
             words = words_of(texts, _shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
             TextPrediction(
-                self._named(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut
+                self._labels_of(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut
             )
             for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
         ]
 
-    def _predicted(self, batches: TextBatches) -> Predicted:
+    def _run_model(self, batches: TextBatches) -> Predicted:
         """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
         predicted, saved = predict(self.saved.model, batches), self.saved
         for found, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
@@ -103,7 +103,7 @@ class Predictor:
                 )
         return predicted
 
-    def _read(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
+    def _encode(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
         """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
         frame = self.saved.frame
         # one token more than the model reads is encoded: it shows whether a text is truncated
@@ -119,7 +119,7 @@ class Predictor:
         truncated: list[bool] = (np.diff(offsets) > self.room).tolist()
         return truncated
 
-    def _named(self, row: NDArray[np.float32]) -> list[str]:
+    def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
         if self.saved.model.multi:
             above = row > np.array(self.saved.thresholds, row.dtype)
             return [self.saved.labels[c] for c in np.flatnonzero(above)]
@@ -128,5 +128,5 @@ class Predictor:
 
 def _shift_spans(tokens: Located, texts: Sequence[str]) -> Located:
     """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
-    by = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
-    return tokens._replace(spans=tokens.spans + by[:, None])
+    shift = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
+    return tokens._replace(spans=tokens.spans + shift[:, None])

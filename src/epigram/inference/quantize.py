@@ -26,10 +26,10 @@ def quantize(saved: Saved, path: Path) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    whole, small = onnx.load(path), path.with_suffix(".int8")
-    del whole.graph.value_info[:]  # drop the shapes of the traced batch; the quantizer infers its own
+    full, small = onnx.load(path), path.with_suffix(".int8")
+    del full.graph.value_info[:]  # drop the shapes of the traced batch; the quantizer infers its own
     quantize_dynamic(
-        whole,
+        full,
         small,
         op_types_to_quantize=OPERATOR_TYPES,
         per_channel=True,

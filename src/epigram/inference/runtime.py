@@ -24,7 +24,7 @@ class OnnxModel:
     """
 
     training = False
-    needed: ClassVar[set[str]] = {"ids", "valid"}
+    required: ClassVar[set[str]] = {"ids", "valid"}
     optional: ClassVar[set[str]] = {"characters"}
 
     def __init__(self, path: Path, *, multi: bool) -> None:
@@ -46,7 +46,7 @@ class OnnxModel:
             raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
-        if not self.needed <= set(self.inputs) <= self.needed | self.optional or "logits" not in self.outputs:
+        if not self.required <= set(self.inputs) <= self.required | self.optional or "logits" not in self.outputs:
             raise DataError(f"{path} is not the graph of a model: export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
@@ -55,23 +55,23 @@ class OnnxModel:
         Raises DataError if the graph fails on the batch.
         """
         try:
-            found = self.session.run(self.outputs, self.given(tokens))
+            outputs = self.session.run(self.outputs, self.graph_inputs(tokens))
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             raise DataError(
                 f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
             ) from None
-        self._check(found, tokens)
-        return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, found, strict=True)})
+        self._check(outputs, tokens)
+        return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, outputs, strict=True)})
 
-    def _check(self, found: list[Any], tokens: Tokens) -> None:
+    def _check(self, outputs: list[Any], tokens: Tokens) -> None:
         """Raise DataError for outputs of the wrong type or shape."""
         shapes = {"logits": tuple(tokens.ids.shape[:1]), "tokens": tuple(tokens.ids.shape)}
-        for name, out in zip(self.outputs, found, strict=True):
+        for name, out in zip(self.outputs, outputs, strict=True):
             if not isinstance(out, np.ndarray) or out.dtype != np.float32 or out.shape[:-1] != shapes[name]:
                 raise DataError(f"{self.path} gives {name} of another shape or type than a model: export it again")
 
-    def given(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+    def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
         """Return the inputs of the graph for a batch."""
         return {name: getattr(tokens, name).numpy() for name in self.inputs}

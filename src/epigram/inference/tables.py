@@ -58,7 +58,7 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
 
 def schema_of(predictor: Predictor) -> dict[str, Any]:
     """Return the columns that the model adds, with their types."""
-    labels_words = bool(predictor.answer(["word"])[0].words)  # the data may have word labels that the model lacks
+    labels_words = bool(predictor.predict(["word"])[0].words)  # the data may have word labels that the model lacks
     words = {"words": pl.List(WORD)} if labels_words else {}
     return (LABELS if predictor.saved.model.multi else LABEL) | words
 
@@ -66,26 +66,27 @@ def schema_of(predictor: Predictor) -> dict[str, Any]:
 def _check_columns(table: Table, text: str, added: list[str]) -> None:
     if text not in table.columns:
         raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
-    if taken := [name for name in added if name in table.columns]:
+    if existing := [name for name in added if name in table.columns]:
         raise ParameterError(
-            f"{table.path} has a column {taken[0]!r} already, in which the prediction would be written: rename it"
+            f"{table.path} has a column {existing[0]!r} already, in which the prediction would be written: rename it"
         )
 
 
 def _predict_rows(
     predictor: Predictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
 ) -> pl.DataFrame:
-    texts = rows[text]
-    if texts.dtype.is_nested() or texts.dtype in {pl.Binary, pl.Object, pl.Duration}:
-        raise ParameterError(f"the column {text!r} holds {texts.dtype}: texts are needed (--text)")
-    given = texts.cast(pl.String).fill_null("").to_list()
-    answers = predictor.answer(given)
-    counts.rows += len(given)
-    counts.empty += sum(not one.strip() for one in given)
-    counts.truncated += sum(answer.truncated for answer in answers)
+    column = rows[text]
+    if column.dtype.is_nested() or column.dtype in {pl.Binary, pl.Object, pl.Duration}:
+        raise ParameterError(f"the column {text!r} holds {column.dtype}: texts are needed (--text)")
+    texts = column.cast(pl.String).fill_null("").to_list()
+    predictions = predictor.predict(texts)
+    counts.rows += len(texts)
+    counts.empty += sum(not each.strip() for each in texts)
+    counts.truncated += sum(answer.truncated for answer in predictions)
     default = next(iter(predictor.saved.frame.token_labels), "")
     return rows.with_columns(
-        pl.Series(name, [VALUES[name](answer, default) for answer in answers], kind) for name, kind in schema.items()
+        pl.Series(name, [VALUES[name](answer, default) for answer in predictions], kind)
+        for name, kind in schema.items()
     )
 
 

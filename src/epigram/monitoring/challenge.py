@@ -52,21 +52,21 @@ def decide(
 
     `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
     """
-    new, old = challenger.outcomes(), champion.outcomes()
-    found = verdict(new, old, alpha)
+    new, old = challenger.row_scores(), champion.row_scores()
+    tested = verdict(new, old, alpha)
     changes = _changes(challenger, champion, labels)
     scores = [f"{name} {percent(float(each.scores()[0]))}%" for name, each in zip(names, (new, old), strict=True)]
-    told = f"{scores[0]} against {scores[1]} of the champion, {len(challenger.gold):,} development texts"
-    p = f"p = {probability(found.p)}".replace("= <", "<")
-    if found.outcome != "better":
-        kind = "worse" if found.outcome == "worse" else "not better by more than chance"
-        return Decision(promoted=False, reason=f"{kind}: {told}, {p}", p=found.p, classes=changes)
+    scores_text = f"{scores[0]} against {scores[1]} of the champion, {len(challenger.gold):,} development texts"
+    p = f"p = {probability(tested.p)}".replace("= <", "<")
+    if tested.outcome != "better":
+        kind = "worse" if tested.outcome == "worse" else "not better by more than chance"
+        return Decision(promoted=False, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
     if clearly_above(worst.champion - worst.challenger, margin):
-        fall = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
-        reason = f"the F1 of class {worst.label!r} ({worst.rows:,} texts) falls {fall}, though {told}, {p}"
-        return Decision(promoted=False, reason=reason, p=found.p, classes=changes)
-    return Decision(promoted=True, reason=f"better: {told}, {p}", p=found.p, classes=changes)
+        drop = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
+        reason = f"the F1 of class {worst.label!r} ({worst.rows:,} texts) falls {drop}, though {scores_text}, {p}"
+        return Decision(promoted=False, reason=reason, p=tested.p, classes=changes)
+    return Decision(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
 
 
 def _changes(
@@ -80,6 +80,6 @@ def _changes(
     )
 
 
-def _f1(judged: SplitPredictions) -> Floats:
-    said, gold = judged.predicted[0], judged.gold
-    return per_class((said & gold).sum(0), said.sum(0), gold.sum(0)).f1
+def _f1(predictions: SplitPredictions) -> Floats:
+    predicted, gold = predictions.predicted[0], predictions.gold
+    return per_class((predicted & gold).sum(0), predicted.sum(0), gold.sum(0)).f1

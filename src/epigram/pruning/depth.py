@@ -45,17 +45,17 @@ def layer_accuracies(
     The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
     """
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
-        said = predict(model, dev, precision=precision)
-        return said.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+        predicted = predict(model, dev, precision=precision)
+        return predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
     return probe(model, train, dev, classes)
 
 
 def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
     """Drop the layers that the rule does not keep; return how many were dropped."""
-    gone = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
-    for layer in gone:
+    dropped = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
+    for layer in dropped:
         model.drop(layer)
-    return len(gone)
+    return len(dropped)
 
 
 def prune(
@@ -92,24 +92,26 @@ def prune(
     dropped = drop_layers(smaller, alphas, control)
     if dropped == 0:
         good, weak = control.counts(alphas)
-        why = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
-        return PruningResult(model=model, reason=why, dev_after=before, **facts)
+        reason = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
+        return PruningResult(model=model, reason=reason, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
     record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
     after, _ = record.score
     if clearly_above(before - after, settings.tolerance):
-        why = f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
-        return PruningResult(model=model, reason=why, dev_after=after, **facts)
+        reason = (
+            f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
+        )
+        return PruningResult(model=model, reason=reason, dev_after=after, **facts)
     scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
-    why = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
+    reason = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
-    return PruningResult(model=smaller, reason=why, accepted=True, **facts)
+    return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
 
 
 def truncated_copy(model: Any, depth: int) -> nn.Module:
     """Return a copy of `model` with its first `depth` layers, to measure the cost of a depth."""
-    copied: Any = copy.deepcopy(model)
-    while copied.depth > depth:
-        copied.drop(-1)
-    shallow: nn.Module = copied
-    return shallow
+    shallow: Any = copy.deepcopy(model)
+    while shallow.depth > depth:
+        shallow.drop(-1)
+    result: nn.Module = shallow
+    return result

@@ -54,10 +54,10 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
 
 def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
     """Return the dev score of a base classifier per layer, fitted on at most `rows` evenly spaced training texts."""
-    kept = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
     everything = np.arange(len(dev))
-    x, held = layer_means(model, train, kept), layer_means(model, dev, everything)
-    mean, spread = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
-    weight = fit_classifiers((x - mean) / spread, train.targets(kept).cpu(), classes)
-    logits = torch.baddbmm(weight[:, -1:], (held - mean) / spread, weight[:, :-1]).numpy()
+    x, heldout = layer_means(model, train, chosen), layer_means(model, dev, everything)
+    mean, std = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
+    weight = fit_classifiers((x - mean) / std, train.targets(chosen).cpu(), classes)
+    logits = torch.baddbmm(weight[:, -1:], (heldout - mean) / std, weight[:, :-1]).numpy()
     return Predicted(logits[-1], logits, model.multi).scores(dev.targets(everything).cpu().numpy())

@@ -31,9 +31,9 @@ def render_difference(
     plots: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """Return the whole page; `plots` maps names to Vega-Lite specifications with inline data."""
-    made = environment()
-    made.filters |= {"short": formats.short, "signed": formats.signed}
-    return made.get_template("difference.html.j2").render(
+    env = environment()
+    env.filters |= {"short": formats.short, "signed": formats.signed}
+    return env.get_template("difference.html.j2").render(
         old=old,
         new=new,
         metrics=metrics,

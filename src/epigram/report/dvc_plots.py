@@ -31,7 +31,7 @@ def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], 
     write_json(folder / "metrics.json", {"chosen": chosen, "systems": numbers})
     plots = folder / "plots"
     plots.mkdir()
-    write_json(plots / "scores.json", [_score(row) for row in summary.rows if not summary.silent(row)])
+    write_json(plots / "scores.json", [_score(row) for row in summary.rows if not summary.labels_no_words(row)])
     write_json(plots / "curves.json", [line for each in systems.values() for line in _curve(each, pruned)])
     write_json(plots / "confusion.json", [cell for each in systems.values() for cell in _shares(each)])
 
@@ -61,7 +61,13 @@ def _mean(lines: list[dict[str, float]]) -> dict[str, float]:
 def _shares(metrics: Metrics) -> list[dict[str, Any]]:
     """Return the cells of the confusion matrix; a multi-label system has none."""
     return [
-        {"system": metrics.system, "gold": gold, "predicted": said, "rows": rows, "share": rows / max(sum(counts), 1)}
+        {
+            "system": metrics.system,
+            "gold": gold,
+            "predicted": predicted,
+            "rows": rows,
+            "share": rows / max(sum(counts), 1),
+        }
         for gold, counts in zip(metrics.labels, metrics.confusion, strict=bool(metrics.confusion))
-        for said, rows in zip(metrics.labels, counts, strict=True)
+        for predicted, rows in zip(metrics.labels, counts, strict=True)
     ]

@@ -25,7 +25,7 @@ def comparison_markdown(summary: Summary) -> str:
     interval = f"{level(summary.confidence)} interval"
     head = ["system", "seeds", f"dev {score}", f"test {score} [{interval}]"]
     head += [
-        *(f"test {name}" for name in summary.further),
+        *(f"test {name}" for name in summary.extra_scores),
         "parameters",
         "FLOPs a text",
         "ms a text",
@@ -34,7 +34,7 @@ def comparison_markdown(summary: Summary) -> str:
         "p (test)",
     ]
     lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
-    lines += [_line(head), _line(["---", *["---:"] * (6 + len(summary.further)), "---", *["---:"] * 2])]
+    lines += [_line(head), _line(["---", *["---:"] * (6 + len(summary.extra_scores)), "---", *["---:"] * 2])]
     lines += [_line(_cells(row, summary)) for row in summary.rows]
     lines += ["", "p: Holm-corrected p-value of the difference from the chosen system."]
     lines += [f"* {escape_markdown(note)}" for note in summary.notes]
@@ -46,8 +46,8 @@ def _cells(row: Row, summary: Summary) -> list[str]:
         escape_markdown(row.system),
         str(len(row.seeds)),
         percent(row.dev_score),
-        NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
-        *(percent(getattr(row, field)) for field in summary.further.values()),
+        NO_TOKENS if summary.labels_no_words(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
+        *(percent(getattr(row, field)) for field in summary.extra_scores.values()),
         change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
         abbreviate(row.flops),
         milliseconds(row.ms_per_text),

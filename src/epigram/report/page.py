@@ -87,7 +87,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
 
 def environment() -> Environment:
     """Return the Jinja environment of the templates: values are escaped, and an undefined name is an error."""
-    made = Environment(
+    env = Environment(
         autoescape=True,
         loader=FunctionLoader(_template),
         undefined=StrictUndefined,
@@ -95,18 +95,18 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     names = ("percent", "level", "abbreviate", "milliseconds", "probability")
-    made.filters |= {name: getattr(formats, name) for name in names}
-    return made
+    env.filters |= {name: getattr(formats, name) for name in names}
+    return env
 
 
 def _render_template(template: str, summary: Summary, **values: Any) -> str:
-    made = environment()
-    made.globals |= {
+    env = environment()
+    env.globals |= {
         "change": formats.change,
         "score_name": formats.SCORE_NAMES[summary.score],
         "no_tokens": formats.NO_TOKENS,
     }
-    return made.get_template(template).render(summary=summary, **values)
+    return env.get_template(template).render(summary=summary, **values)
 
 
 def _template(name: str) -> str:
@@ -115,7 +115,7 @@ def _template(name: str) -> str:
 
 def _scale(summary: Summary) -> Scale:
     bounds = [(row.test_low, row.test_high) for row in summary.rows]
-    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.silent(row)]
+    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.labels_no_words(row)]
     return Scale.around(drawn or bounds)
 
 

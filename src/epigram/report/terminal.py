@@ -30,7 +30,7 @@ def comparison_table(summary: Summary) -> Table:
     table.title = Text(f"{summary.dataset}: {score} in percent")
     table.caption = Text(f"▸ chosen by development {score}   = tied with it (p ≥ {summary.alpha:g})")
     table.add_column("system", overflow="fold", min_width=8)
-    for name in ("dev", f"test, {level(summary.confidence)} interval", *summary.further, "parameters", "ms/text"):
+    for name in ("dev", f"test, {level(summary.confidence)} interval", *summary.extra_scores, "parameters", "ms/text"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in summary.rows:
         style = "bold green" if row.outcome == "chosen" else ""
@@ -42,8 +42,8 @@ def _cells(row: Row, summary: Summary) -> list[str]:
     return [
         f"{MARK[row.outcome]} {row.system}",
         percent(row.dev_score),
-        NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
-        *(percent(getattr(row, field)) for field in summary.further.values()),
+        NO_TOKENS if summary.labels_no_words(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
+        *(percent(getattr(row, field)) for field in summary.extra_scores.values()),
         change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
         milliseconds(row.ms_per_text),
     ]

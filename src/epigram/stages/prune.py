@@ -40,7 +40,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     torch.manual_seed(facts["seed"])
     printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = default_device()
-    train = batches_of(view, "train", saved.frame, device, shown=(config.token_supervision, facts["seed"]))
+    train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts["seed"]))
     dev = batches_of(view, "dev", saved.frame, device)
     pruned = prune(
         copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts

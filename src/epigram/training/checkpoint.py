@@ -59,17 +59,17 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> None:
         """Write `state` and remove the checkpoints that are not kept. Raises OSError if it cannot be written."""
-        began = time.monotonic()
+        start = time.monotonic()
         with atomic_folder(self.folder / f"step-{step:08d}{HALVED_SUFFIX * self.halved}") as folder:
             write_tensors(folder / "state.safetensors", state.tensors)
             facts = {"sha256": sha256(folder / "state.safetensors"), "facts": state.facts}
             _write_note(folder / "state.json", facts)
-        there = sorted(self.folder.glob("step-*"))
-        whole = [path for path in there if not path.name.endswith(HALVED_SUFFIX)]
-        for old in set(there) - set(there[-KEEP_LAST:]) - set(whole[-1:]):
+        existing = sorted(self.folder.glob("step-*"))
+        full_batches = [path for path in existing if not path.name.endswith(HALVED_SUFFIX)]
+        for old in set(existing) - set(existing[-KEEP_LAST:]) - set(full_batches[-1:]):
             shutil.rmtree(old)
         self._last = time.monotonic()
-        self._cost = self._last - began
+        self._cost = self._last - start
 
     def latest(self) -> State | None:
         """Return the newest intact checkpoint, or None; damaged ones are removed."""
@@ -95,8 +95,8 @@ def checkpoint_or_stop(
     With a `signal`, raises KeyboardInterrupt or Terminated afterwards. If `state` returns None, no checkpoint is
     written.
     """
-    if checkpoints is not None and (signal or checkpoints.due) and (now := state()) is not None:
-        checkpoints.save(step, now)
+    if checkpoints is not None and (signal or checkpoints.due) and (current := state()) is not None:
+        checkpoints.save(step, current)
     if signal:
         interrupt(signal)
 
@@ -194,11 +194,11 @@ def _read(path: Path) -> State:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    said = _read_note(path / "state.json")
-    if said["sha256"] != sha256(path / "state.safetensors"):
+    stored = _read_note(path / "state.json")
+    if stored["sha256"] != sha256(path / "state.safetensors"):
         raise EpigramError(f"{path} is not as it was written")
     try:
-        return State(load_file(path / "state.safetensors"), said["facts"])
+        return State(load_file(path / "state.safetensors"), stored["facts"])
     except SafetensorError as error:
         raise EpigramError(f"{path} cannot be read: {error}") from None
 

@@ -55,13 +55,13 @@ def _count_ngrams(model: LinearSvm, train: TextBatches, config: LinearSvmConfig)
     for batch in train.in_order(1024, 262_144):
         keys, rows = ngram_keys(train.gather(batch), model.vocabulary, model.orders)
         rows, order = torch.sort(rows, stable=True)  # two stable sorts: by key, and by row within a key
-        keys, within = torch.sort(keys[order], stable=True)
-        rows = rows[within]
+        keys, by_key = torch.sort(keys[order], stable=True)
+        rows = rows[by_key]
         first = torch.ones_like(keys, dtype=torch.bool)
         first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once per row
         pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
-    keys, back = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
-    counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, back, torch.cat([c for _, c in pieces]))
+    keys, inverse = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
+    counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, inverse, torch.cat([c for _, c in pieces]))
     if not len(keys):
         raise ParameterError(f"encoder.orders was {config.orders}: no text of train has {config.orders[0]} tokens")
     kept = counts >= config.min_rows
@@ -114,11 +114,11 @@ def _fit_svm(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> 
 
     if len(np.unique(labels)) == 1:
         return np.zeros((x.shape[1], 1)), np.array([1.0 if labels[0] else -1.0])
-    machine = LinearSVC(C=penalty, random_state=seed)
+    svm = LinearSVC(C=penalty, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        machine.fit(x, labels)
-    return machine.coef_.T, machine.intercept_
+        svm.fit(x, labels)
+    return svm.coef_.T, svm.intercept_
 
 
 def _fit_scale(margins: Predicted, labels: NDArray[np.integer]) -> float:

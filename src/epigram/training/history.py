@@ -53,5 +53,5 @@ class Position:
     step: int = 0
     order: dict[str, Any] = field(default_factory=dict)  # state of the generator at the start of the epoch
     pieces: int = 1  # per batch; 2 after out of memory
-    back: int = 0  # number of rollbacks
-    fresh: int = 0  # step of the last rollback; the mean loss restarts after it
+    rollbacks: int = 0  # number of rollbacks
+    rollback_step: int = 0  # step of the last rollback; the mean loss restarts after it

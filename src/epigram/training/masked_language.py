@@ -70,7 +70,7 @@ class MaskedLanguageModel(nn.Module):
 
 
 class Pretrainer:
-    """Trainer of a masked language model on `train`, with evaluation on the held-out texts `held`.
+    """Trainer of a masked language model on `train`, with evaluation on the held-out texts `heldout`.
 
     With `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training.
     """
@@ -79,48 +79,51 @@ class Pretrainer:
         self,
         model: MaskedLanguageModel,
         train: Shards,
-        held: Shards,
+        heldout: Shards,
         masking: Masking,
         settings: PretrainSettings,
         report: Report | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        self.model, self.train, self.held, self.masking, self.settings = model, train, held, masking, settings
+        self.model, self.train, self.heldout, self.masking, self.settings = model, train, heldout, masking, settings
         self.report, self.checkpoints = report, checkpoints
         config = TrainingConfig(learning_rate=settings.learning_rate, warmup=WARMUP)
         self.steps = settings.epochs * train.steps(settings.batch_size)
         self.optimizer = build_optimizer(model, config, settings.learning_rate)
         self.schedule = build_schedule(self.optimizer, config, self.steps)
-        self.order, self.hidden = np.random.default_rng(settings.seed), torch.Generator().manual_seed(settings.seed)
-        self.place = Position(order=dict(self.order.bit_generator.state))
+        self.order, self.mask_generator = (
+            np.random.default_rng(settings.seed),
+            torch.Generator().manual_seed(settings.seed),
+        )
+        self.position = Position(order=dict(self.order.bit_generator.state))
         self.running, self.quality = torch.zeros((), device=train.device), Quality(float("inf"), 0.0)
-        self.started, self.first = time.monotonic(), 0
+        self.started, self.first_step = time.monotonic(), 0
 
     def run(self) -> Quality:
         """Train to the end and return the quality of the last weights."""
-        self._go_on()
-        with defer_signals() as asked:
-            while self.place.epoch <= self.settings.epochs:
+        self._resume()
+        with defer_signals() as stop_signal:
+            while self.position.epoch <= self.settings.epochs:
                 for _ in self._epoch():
-                    checkpoint_or_stop(self.checkpoints, asked(), self.place.step, self.state)
+                    checkpoint_or_stop(self.checkpoints, stop_signal(), self.position.step, self.state)
         return self.quality
 
     def _epoch(self) -> Iterator[None]:
         """Train on the remaining batches of the epoch; yield after each one."""
-        place, number = self.place, 0
+        position, number = self.position, 0
         for texts in self.train.shuffled(self.order):
             for rows in self._batches(texts, self.order):
                 number += 1
-                if number <= place.done:
+                if number <= position.done:
                     continue
                 self._step(texts, rows)
-                place.done = number
+                position.done = number
                 if number % CHECK_INTERVAL == 0:
-                    self._say()
+                    self._report()
                 yield
         self.quality = self.measure()
-        self._say()
-        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        self._report()
+        position.epoch, position.done, position.order = position.epoch + 1, 0, dict(self.order.bit_generator.state)
         yield
 
     def _batches(self, texts: TextBatches, order: np.random.Generator) -> list[Rows]:
@@ -129,34 +132,34 @@ class Pretrainer:
 
     def _step(self, texts: TextBatches, rows: Rows) -> None:
         self.model.train()
-        total, count, _ = self._judge(texts, rows, self.hidden)
+        total, count, _ = self._masked_loss(texts, rows, self.mask_generator)
         loss = optimizer_step(self.model, [total / max(1, count)], self.optimizer, CLIP)
         self.schedule.step()
-        self.place.step += 1
-        self.running = loss if self.place.step == 1 else torch.lerp(self.running, loss, 0.05)
+        self.position.step += 1
+        self.running = loss if self.position.step == 1 else torch.lerp(self.running, loss, 0.05)
 
     def state(self) -> State | None:
         """Return all that the next step depends on; None if the loss is NaN or infinite."""
         if not self.running.isfinite():
             return None
         state = capture(self.model, self.optimizer, self.schedule)
-        own = {"running": self.running, "hidden": self.hidden.get_state()}
-        facts = {"place": asdict(self.place), "quality": list(self.quality)}
+        own = {"running": self.running, "hidden": self.mask_generator.get_state()}
+        facts = {"place": asdict(self.position), "quality": list(self.quality)}
         return State({**state.tensors, **own}, {**state.facts, **facts})
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         state = self.checkpoints.latest() if self.checkpoints else None
         if state is None:
             return
         restore(state, self.model, self.optimizer, self.schedule)
-        self.hidden.set_state(state.tensors["hidden"])
+        self.mask_generator.set_state(state.tensors["hidden"])
         self.running = state.tensors["running"].to(self.running.device)
-        self.place, self.quality = Position(**state.facts["place"]), Quality(*state.facts["quality"])
-        self.order.bit_generator.state = self.place.order
-        self.first = self.place.step
-        self._say(f"goes on from step {self.first:,} of {self.steps:,}")
+        self.position, self.quality = Position(**state.facts["place"]), Quality(*state.facts["quality"])
+        self.order.bit_generator.state = self.position.order
+        self.first_step = self.position.step
+        self._report(f"goes on from step {self.first_step:,} of {self.steps:,}")
 
-    def _judge(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
+    def _masked_loss(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
         """Return the summed loss over a batch's masked tokens, their number, and how many are predicted correctly."""
         tokens = texts.gather(rows)
         assert tokens.labels is not None
@@ -170,27 +173,29 @@ class Pretrainer:
     def measure(self) -> Quality:
         """Return perplexity and accuracy on the held-out texts; the same words are masked every time."""
         self.model.eval()
-        order, hidden = np.random.default_rng(0), torch.Generator().manual_seed(self.settings.seed)
-        loss, count, right = 0.0, 0, 0
-        for texts in self.held.shuffled(order):
+        order, mask_generator = np.random.default_rng(0), torch.Generator().manual_seed(self.settings.seed)
+        loss, count, hits = 0.0, 0, 0
+        for texts in self.heldout.shuffled(order):
             for rows in self._batches(texts, order):
-                total, tokens, named = self._judge(texts, rows, hidden)
-                loss, count, right = loss + float(total), count + tokens, right + int(named)
-        return Quality(float(np.exp(loss / max(1, count))), right / max(1, count))
+                total, tokens, correct = self._masked_loss(texts, rows, mask_generator)
+                loss, count, hits = loss + float(total), count + tokens, hits + int(correct)
+        return Quality(float(np.exp(loss / max(1, count))), hits / max(1, count))
 
-    def _say(self, note: str = "") -> None:
+    def _report(self, note: str = "") -> None:
         """Report the progress. Raises ParameterError if the loss is NaN or infinite."""
-        loss, place, epochs = float(self.running), self.place, self.settings.epochs
+        loss, position, epochs = float(self.running), self.position, self.settings.epochs
         if not np.isfinite(loss):
             raise ParameterError(
-                f"the loss became {loss} by step {place.step}: lower the view's pretrain.learning_rate"
+                f"the loss became {loss} by step {position.step}: lower the view's pretrain.learning_rate"
             )
         if self.report is None:
             return
-        speed, left = estimate_pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        speed, left = estimate_pace(
+            time.monotonic() - self.started, position.step - self.first_step, self.steps - position.step
+        )
         rate = speed * self.settings.batch_size
         self.report(
-            Progress(place.epoch, epochs, place.step, self.steps, loss, self.quality.accuracy, rate, left, note)
+            Progress(position.epoch, epochs, position.step, self.steps, loss, self.quality.accuracy, rate, left, note)
         )
 
 
@@ -198,7 +203,7 @@ def pretrain(
     view: View,
     settings: PretrainSettings,
     train: Texts,
-    held: Texts,
+    heldout: Texts,
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Pretrained:
@@ -207,21 +212,21 @@ def pretrain(
     Raises ParameterError for settings that do not fit together.
     """
     path = f"params.yaml: views.{view.view}.pretrain"
-    around = len(view.prefix_ids) + len(view.suffix_ids)
-    if settings.max_length <= around:
+    special = len(view.prefix_ids) + len(view.suffix_ids)
+    if settings.max_length <= special:
         raise ParameterError(
-            f"{path}.max_length was {settings.max_length}: prompt and special tokens take {around}; set more"
+            f"{path}.max_length was {settings.max_length}: prompt and special tokens take {special}; set more"
         )
     torch.manual_seed(settings.seed)
     sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
     try:
         encoder = PretrainedConfig(small=sizes).build(data_spec_of(view, settings.max_length))
     except ValueError as error:
-        said = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
-        raise ParameterError(f"{path}: {said}") from None
+        message = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
+        raise ParameterError(f"{path}: {message}") from None
     device, frame = default_device(), template_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)
-    shards = [Shards(texts, frame, device) for texts in (train, held)]
+    shards = [Shards(texts, frame, device) for texts in (train, heldout)]
     masking = _masking(view, settings, device)
     trainer = Pretrainer(model, shards[0], shards[1], masking, settings, report, checkpoints)
     before = trainer.measure()

@@ -55,9 +55,11 @@ def _select_device() -> str:
     """Select the device of this process; return the communication backend for such devices."""
     if not torch.cuda.is_available():
         return "gloo"
-    own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if own >= there:
-        raise ParameterError(f"torchrun --nproc-per-node was more than the {there} GPU of this machine: one a process")
+    own, available = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if own >= available:
+        raise ParameterError(
+            f"torchrun --nproc-per-node was more than the {available} GPU of this machine: one a process"
+        )
     torch.cuda.set_device(own)
     return "nccl"
 
@@ -97,10 +99,10 @@ def sum_gradients(model: nn.Module, loss: Tensor) -> Tensor:
     """Sum the gradients of all processes, in place; return the sum of their losses."""
     if processes() == 1:
         return loss
-    held = [p for p in model.parameters() if p.grad is not None]
-    flat = torch.cat([p.grad.flatten() for p in held if p.grad is not None] + [loss.detach().reshape(1)])
+    trained = [p for p in model.parameters() if p.grad is not None]
+    flat = torch.cat([p.grad.flatten() for p in trained if p.grad is not None] + [loss.detach().reshape(1)])
     distributed.all_reduce(flat)
-    for p, piece in zip(held, torch.split(flat[:-1], [p.numel() for p in held]), strict=True):
+    for p, piece in zip(trained, torch.split(flat[:-1], [p.numel() for p in trained]), strict=True):
         p.grad = piece.view_as(p)
     return flat[-1]
 
@@ -108,14 +110,14 @@ def sum_gradients(model: nn.Module, loss: Tensor) -> Tensor:
 def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
     """Return predictions for `texts` that are bitwise identical in every process, so that all decide alike."""
     _broadcast_weights(model)  # running statistics of batch normalization differ between processes
-    found = predict(model, texts, precision=precision)
+    result = predict(model, texts, precision=precision)
     if processes() == 1:
-        return found
-    arrays: dict[str, Any] = {name: getattr(found, name) for name in ("logits", "parts", "tokens")}
+        return result
+    arrays: dict[str, Any] = {name: getattr(result, name) for name in ("logits", "parts", "tokens")}
     for array in arrays.values():
         if array is not None:
             _broadcast(torch.from_numpy(array))
-    return replace(found, **arrays)
+    return replace(result, **arrays)
 
 
 def _broadcast_weights(model: nn.Module) -> None:
@@ -127,7 +129,7 @@ def _broadcast_weights(model: nn.Module) -> None:
 
 def _broadcast(tensor: Tensor) -> None:
     """Replace the values of `tensor` by those of rank 0, byte by byte."""
-    where = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    flat = tensor.contiguous().flatten().to(where)
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    flat = tensor.contiguous().flatten().to(device)
     distributed.broadcast(flat.view(torch.uint8), 0)
     tensor.copy_(flat.view_as(tensor))

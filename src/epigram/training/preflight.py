@@ -54,9 +54,9 @@ def _reject_stop_on(name: str, system: System, train: Mapping[str, Any], recipe:
     """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
     own = f"systems.{name}.train.stop_on"
     sections = {own: system.train, "train.stop_on": train}
-    where = next((key for key, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
+    key = next((name for name, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
     raise ParameterError(
-        f"params.yaml: {where} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "
+        f"params.yaml: {key} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "
         f"labels no tokens: set {own} to sentence, or take a head that labels them, such as tagger"
     )
 

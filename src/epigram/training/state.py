@@ -49,14 +49,14 @@ def restore(state: State, model: nn.Module, optimizer: Optimizer, schedule: Lamb
     Build all three as at the start of the training, and drop from `model` the layers that were dropped since then.
     """
     model.load_state_dict(state.part("model"))
-    held, moments = optimizer.state_dict(), state.part("moments")
-    held["state"] = {}
+    optimizer_state, moments = optimizer.state_dict(), state.part("moments")
+    optimizer_state["state"] = {}
     for name, value in moments.items():
         index, _, kind = name.partition(".")
-        held["state"].setdefault(int(index), {})[kind] = value
-    for group, rate in zip(held["param_groups"], state.facts["rates"], strict=True):
+        optimizer_state["state"].setdefault(int(index), {})[kind] = value
+    for group, rate in zip(optimizer_state["param_groups"], state.facts["rates"], strict=True):
         group["lr"] = rate
-    optimizer.load_state_dict(held)
+    optimizer.load_state_dict(optimizer_state)
     schedule.load_state_dict(state.facts["schedule"])
     random = state.part("random")
     torch.set_rng_state(random["cpu"].cpu())

@@ -65,8 +65,8 @@ def train_system(
     device = default_device() if by_gradient else torch.device("cpu")  # liblinear runs on the CPU
     frame = template_of(view, config.max_length)
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
-    shown = (config.token_supervision, seed)
-    train = batches_of(view, "train", frame, device, shown=shown)
+    supervision = (config.token_supervision, seed)
+    train = batches_of(view, "train", frame, device, token_supervision=supervision)
     dev = batches_of(view, "dev", frame, device)
     if not by_gradient:
         return _fit(recipe, model, train, dev, seed=seed, path=path)
@@ -85,7 +85,7 @@ def train_system(
 
 
 def _fit(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, seed: int, path: str) -> Trained:
-    """Fit a `model` that is not trained by gradient, and move it to the device of `device_of`."""
+    """Fit a `model` that is not trained by gradient, and move it to the default device."""
     try:
         FITTERS[recipe.fitting](model, train, dev, seed=seed)
     except ParameterError as error:

@@ -65,74 +65,74 @@ class Trainer:
         self.steps = config.epochs * self.per_epoch
         self.optimizer = build_optimizer(model, config, rate or config.learning_rate)
         self.schedule = build_schedule(self.optimizer, config, self.steps)
-        self.record, self.place = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
+        self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if config.rollbacks else {}
-        self.full = len(model.dropped)
+        self.initial_drops = len(model.dropped)
         # Mean of the last losses and first step with a NaN or infinite loss, kept on the device: reading them waits for
         # the step.
         self.running, self.diverged = (torch.tensor(value, device=train.device) for value in (torch.nan, -1))
-        self.started, self.first = time.monotonic(), 0
+        self.started, self.first_step = time.monotonic(), 0
 
     def run(self) -> Record:
         """Train to the end and return the record; the model then has the best weights."""
-        self._go_on()
-        with defer_signals() as asked:
-            while self.place.epoch <= self.config.epochs and self.record.stale < self.config.patience:
+        self._resume()
+        with defer_signals() as stop_signal:
+            while self.position.epoch <= self.config.epochs and self.record.stale < self.config.patience:
                 for _ in self._epoch():
-                    checkpoint_or_stop(self.checkpoints, asked(), self.place.step, self.state)
+                    checkpoint_or_stop(self.checkpoints, stop_signal(), self.position.step, self.state)
         self.model.load_state_dict(self.best)
         self.model.eval()
         return self.record
 
     def _epoch(self) -> Iterator[None]:
         """Train on the remaining batches of the epoch; yield after each one, when its evaluation is done as well."""
-        place = self.place
+        position = self.position
         batches = self.train.epoch(self.order, self.config.batch_size, self.config.max_tokens)
         every = max(1, len(batches) // self.config.evaluations)
-        while place.done < len(batches) and self.record.stale < self.config.patience:
-            self._step(batches[place.done])
-            place.done += 1
-            last = place.done == len(batches)
-            judged = last or (place.done % every == 0 and len(batches) - place.done >= every)
-            if judged or place.done % CHECK_INTERVAL == 0:
-                self._look(batches)
-            if judged:
+        while position.done < len(batches) and self.record.stale < self.config.patience:
+            self._step(batches[position.done])
+            position.done += 1
+            last = position.done == len(batches)
+            evaluate_now = last or (position.done % every == 0 and len(batches) - position.done >= every)
+            if evaluate_now or position.done % CHECK_INTERVAL == 0:
+                self._check_divergence(batches)
+            if evaluate_now:
                 self._evaluate(batches, last)
-            elif place.done % CHECK_INTERVAL == 0:
-                self._say()
+            elif position.done % CHECK_INTERVAL == 0:
+                self._report()
             if not last:
                 yield
-        place.epoch, place.done, place.order = place.epoch + 1, 0, dict(self.order.bit_generator.state)
+        position.epoch, position.done, position.order = position.epoch + 1, 0, dict(self.order.bit_generator.state)
         yield
 
     def _step(self, rows: Rows) -> None:
         """Train on `rows`; if out of memory, take this and all later batches in two halves, weighted by `shares`."""
-        loss = self._descend(rows)
+        loss = self._try_step(rows)
         if loss is None:
-            if self.place.pieces > 1 or len(rows) == 1:
+            if self.position.pieces > 1 or len(rows) == 1:
                 raise TryAgainError(
-                    f"memory ran out at step {self.place.step + 1}, on {len(rows)} texts of up to "
+                    f"memory ran out at step {self.position.step + 1}, on {len(rows)} texts of up to "
                     f"{self.train.lengths[rows].max()} tokens taken by halves: free some, or lower train.batch_size, "
                     "train.max_tokens or train.max_length"
                 )
-            self.place.pieces = 2
+            self.position.pieces = 2
             if self.checkpoints:
                 self.checkpoints.halved = True
-            self._say("memory ran out: each batch is taken in two halves from here on")
+            self._report("memory ran out: each batch is taken in two halves from here on")
             return self._step(rows)
         self.schedule.step()
-        self.place.step += 1
-        self._follow(loss)
+        self.position.step += 1
+        self._update_running_loss(loss)
         return None
 
-    def _follow(self, loss: Tensor) -> None:
+    def _update_running_loss(self, loss: Tensor) -> None:
         """Update the mean loss with a finite loss; store the step of the first loss that is NaN or infinite."""
-        finite, step = loss.isfinite(), self.place.step
-        mean = loss if step == self.place.fresh + 1 else torch.lerp(self.running, loss, 0.05)
+        finite, step = loss.isfinite(), self.position.step
+        mean = loss if step == self.position.rollback_step + 1 else torch.lerp(self.running, loss, 0.05)
         self.running = torch.where(finite, mean, self.running)
         self.diverged = torch.where(~finite & (self.diverged < 0), step, self.diverged)
 
-    def _descend(self, rows: Rows) -> Tensor | None:
+    def _try_step(self, rows: Rows) -> Tensor | None:
         """Return the loss of a step, or None if out of memory."""
         self.model.train()
         try:
@@ -143,66 +143,70 @@ class Trainer:
         return None  # not in the handler, whose error keeps the memory in use
 
     def _losses(self, rows: Rows) -> Iterator[Tensor]:
-        for piece, weight in parallel.split_batch(rows, self.model, self.place.pieces):
+        for piece, weight in parallel.split_batch(rows, self.model, self.position.pieces):
             with products(self.config.precision, self.train.device):
                 loss = self.model(self.train.gather(piece), self.train.targets(piece)).loss * weight
             yield loss
 
-    def _look(self, batches: list[Rows]) -> None:
+    def _check_divergence(self, batches: list[Rows]) -> None:
         """Roll back, or raise DivergedError, if a loss since the last check was NaN or infinite."""
-        place, step = self.place, int(self.diverged)
+        position, step = self.position, int(self.diverged)
         if step < 0:
             return None
-        rows = batches[place.done - 1 - (place.step - step)]
-        if place.back < self.config.rollbacks:
-            return self._go_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
+        rows = batches[position.done - 1 - (position.step - step)]
+        if position.rollbacks < self.config.rollbacks:
+            return self._roll_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
         shown = ", ".join(map(str, rows[:ROWS_SHOWN])) + (" …" if len(rows) > ROWS_SHOWN else "")
         raise DivergedError(
-            f"the loss became no number at step {step} (epoch {place.epoch}), on rows {shown} of train: lower "
+            f"the loss became no number at step {step} (epoch {position.epoch}), on rows {shown} of train: lower "
             "train.learning_rate, or set train.rollbacks to go back and slow down so many times\n"
             f"rows, from 0: {', '.join(map(str, rows))}"
         )
 
-    def _go_back(self, why: str) -> None:
+    def _roll_back(self, note: str) -> None:
         self.model.load_state_dict(self.best)
         self.optimizer.state.clear()
         scale_learning_rate(self.schedule, ROLLBACK_FACTOR)
         self.diverged.fill_(-1)
-        self.place.back, self.place.fresh = self.place.back + 1, self.place.step
-        self._say(why)
+        self.position.rollbacks, self.position.rollback_step = self.position.rollbacks + 1, self.position.step
+        self._report(note)
 
     def _evaluate(self, batches: list[Rows], last: bool) -> None:
         """Score dev and store the best weights; after an epoch's `last` batch, a depth controller may drop a layer."""
         record, labels = self.record, self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
         predicted = parallel.predict_synchronized(self.model, self.dev, self.config.precision)
         if not np.isfinite(predicted.logits).all():  # treated as divergence: never the best weights
-            self.diverged.fill_(self.place.step)
-            return self._look(batches)
+            self.diverged.fill_(self.position.step)
+            return self._check_divergence(batches)
         if last and predicted.parts is not None and self.model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
             predicted = parallel.predict_synchronized(self.model, self.dev, self.config.precision)
         if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score, loss = dev_score(predicted, self.dev, self.config.stop_on), predicted.loss(labels)
-        line = {"epoch": self.place.epoch, "step": self.place.step, "loss": float(self.running)}
+        line = {"epoch": self.position.epoch, "step": self.position.step, "loss": float(self.running)}
         if np.isfinite(line["loss"]):  # NaN before the first finite loss
             record.history.append({**line, "dev": score, "dev_loss": loss})
         record.stale += 1
         if (score, -loss) > record.score:
-            record.score, record.epoch, record.stale = (score, -loss), self.place.epoch, 0
+            record.score, record.epoch, record.stale = (score, -loss), self.position.epoch, 0
             record.accuracy, self.best = predicted.score(labels), copy.deepcopy(self.model.state_dict())
         elif self.config.schedule == "plateau" and record.stale % PLATEAU_EVALUATIONS == 0:
             scale_learning_rate(self.schedule, PLATEAU_FACTOR)
-        return self._say()
+        return self._report()
 
-    def _say(self, note: str = "") -> None:
+    def _report(self, note: str = "") -> None:
         if self.report is None:
             return
-        place = self.place
-        speed, left = estimate_pace(time.monotonic() - self.started, place.step - self.first, self.steps - place.step)
+        position = self.position
+        speed, left = estimate_pace(
+            time.monotonic() - self.started, position.step - self.first_step, self.steps - position.step
+        )
         rate = speed * len(self.train) / self.per_epoch
         dev = max((line["dev"] for line in self.record.history), default=0.0)
         loss = float(self.running)
-        self.report(Progress(place.epoch, self.config.epochs, place.step, self.steps, loss, dev, rate, left, note))
+        self.report(
+            Progress(position.epoch, self.config.epochs, position.step, self.steps, loss, dev, rate, left, note)
+        )
 
     def state(self) -> State | None:
         """Return all that the next step depends on; None if a loss since the last check was NaN or infinite."""
@@ -210,10 +214,14 @@ class Trainer:
             return None
         state = capture(self.model, self.optimizer, self.schedule)
         best = {f"best.{name}": value for name, value in self.best.items()}
-        own = {"record": asdict(self.record), "place": asdict(self.place), "dropped": self.model.dropped[self.full :]}
+        own = {
+            "record": asdict(self.record),
+            "place": asdict(self.position),
+            "dropped": self.model.dropped[self.initial_drops :],
+        }
         return State({**state.tensors, **best, "running": self.running}, {**state.facts, **own})
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Resume from the latest checkpoint, if there is one."""
         state = self.checkpoints.latest() if self.checkpoints else None
         if state is None:
@@ -224,7 +232,7 @@ class Trainer:
         restore(state, self.model, self.optimizer, self.schedule)
         self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
         self.record = Record(**{**record, "score": tuple(record["score"])})
-        self.place = Position(**facts["place"])
-        self.order.bit_generator.state = self.place.order
-        self.first = self.place.step
-        self._say(f"goes on from step {self.place.step:,} of {self.steps:,}")
+        self.position = Position(**facts["place"])
+        self.order.bit_generator.state = self.position.order
+        self.first_step = self.position.step
+        self._report(f"goes on from step {self.position.step:,} of {self.steps:,}")

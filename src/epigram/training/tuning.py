@@ -18,5 +18,5 @@ def tune_thresholds(model: Any, view: View, frame: TextTemplate, precision: Prec
         return None
     dev = batches_of(view, "dev", frame, default_device())
     probabilities = predict(model, dev, precision=precision).probabilities
-    found: list[float] = tuned_thresholds(view.split("dev").labels > 0, probabilities).tolist()
-    return found
+    thresholds: list[float] = tuned_thresholds(view.split("dev").labels > 0, probabilities).tolist()
+    return thresholds

@@ -25,21 +25,21 @@ class Masking:
         chosen, and masked, replaced or kept, as a whole.
         """
         chosen = self.choose(words, generator)
-        fate = _uniform(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
-        drawn = (_uniform(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
-        hidden = torch.where(chosen & (fate < MASKED), self.mask_id, ids)
-        replaced = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
-        return torch.where(replaced, self.ordinary[drawn], hidden), chosen
+        draw = _uniform(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
+        random_ids = (_uniform(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
+        masked = torch.where(chosen & (draw < MASKED), self.mask_id, ids)
+        replaced = chosen & (draw >= MASKED) & (draw < MASKED + RANDOM)
+        return torch.where(replaced, self.ordinary[random_ids], masked), chosen
 
     def choose(self, words: Tensor, generator: torch.Generator) -> Tensor:
         """Return the mask (B, L) of the tokens of `share` of each text's words, and of at least one word."""
         inside = words >= 0
-        place = words.clamp(min=0)
-        present = torch.zeros_like(words).scatter_add(1, place, inside.long()) > 0  # (B, words)
+        word_index = words.clamp(min=0)
+        present = torch.zeros_like(words).scatter_add(1, word_index, inside.long()) > 0  # (B, words)
         order = _uniform(words.shape, generator).to(words.device).masked_fill(~present, 2.0)
         wanted = (self.share * present.sum(1, keepdim=True)).round().clamp(min=1)
-        taken = present & (order.argsort(1).argsort(1) < wanted)
-        return taken.gather(1, place) & inside
+        selected = present & (order.argsort(1).argsort(1) < wanted)
+        return selected.gather(1, word_index) & inside
 
 
 def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:

@@ -80,6 +80,6 @@ def test_micro_f1_of_several_labels_has_an_interval():
     gold = generator.random((150, 4)) < 0.4
     chances = np.clip(0.4 * gold + 0.6 * generator.random((150, 4)), 0, 1)[None]
     judged = predict_labels("multi", gold.astype(np.uint8), chances, np.full((1, 4), 0.5))
-    found = intervals.score_interval(judged.outcomes(), resamples=500, confidence=0.95)
+    found = intervals.score_interval(judged.row_scores(), resamples=500, confidence=0.95)
     assert found.value == pytest.approx(judged.scores()[0].micro_f1)
     assert found.low < found.value < found.high

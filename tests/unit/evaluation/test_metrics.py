@@ -95,7 +95,7 @@ def test_surest_mistakes_come_first_with_their_texts():
     chances[0, 4] = [0.05, 0.95]
     truth = split(20, 2, first=50, text="ab")
     said = SystemOutput(probabilities=chances)
-    known = {"seeds": [0], "dev": truth, "test": truth, "dev_said": said, "test_said": said, "costs": [cost()]}
+    known = {"seeds": [0], "dev": truth, "test": truth, "dev_output": said, "test_output": said, "costs": [cost()]}
     evaluation = evaluate_system("demo", TWO, settings=SETTINGS, **known)
     first, second = evaluation.metrics.mistakes
     assert (first.row, first.gold, first.predicted) == (54, ["neg"], ["pos"])
@@ -148,8 +148,8 @@ def test_a_diverged_seed_is_named():
             seeds=[3, 7],
             dev=truth,
             test=truth,
-            dev_said=SystemOutput(probabilities=chances),
-            test_said=SystemOutput(probabilities=broken),
+            dev_output=SystemOutput(probabilities=chances),
+            test_output=SystemOutput(probabilities=broken),
             costs=[cost(), cost()],
             settings=SETTINGS,
         )

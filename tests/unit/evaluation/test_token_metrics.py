@@ -120,7 +120,7 @@ def test_without_a_marked_word_every_score_but_accuracy_is_zero_without_a_warnin
 
 def test_a_row_adds_its_own_words_to_the_score():
     labelled = LabelledWords(np.array([1, 0, 2, 0]), np.array([[1, 1, 0, 0]]), np.array([0, 2, 2, 3, 4]))
-    outcomes = labelled.words.outcomes()
+    outcomes = labelled.words.row_scores()
     assert outcomes.gained.tolist() == [[2, 0, 0, 0]]
     assert outcomes.possible.tolist() == [[3, 0, 1, 0]]
 
@@ -203,7 +203,7 @@ def test_the_table_of_word_labels_is_that_of_scikit_learn():
 def test_the_sentences_f1_leaves_the_plain_class_out():
     generator = np.random.default_rng(4)
     gold, probabilities = generator.integers(0, 3, 200), generator.random((1, 200, 3))
-    outcomes = predict_labels("single", gold, probabilities, np.zeros((1, 0))).without(1).outcomes()
+    outcomes = predict_labels("single", gold, probabilities, np.zeros((1, 0))).without_label(1).row_scores()
     said = probabilities[0].argmax(1)
     assert outcomes.scores() == pytest.approx(sklearn.f1_score(gold, said, labels=[0, 2], average="micro"))
     assert system("demo", [set()], [{0, 1}], labelled=True).metrics.sentence_f1.value == pytest.approx(98 / 100)

@@ -60,7 +60,7 @@ def test_the_files_alone_give_the_model_s_probabilities_and_the_right_labels(lan
     wanted, found = Predictor(model).probabilities(texts), Predictor(out).probabilities(texts)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     np.testing.assert_allclose([by_hand(out, text) for text in texts], wanted, atol=1e-5)
-    for (_, label), answer in zip(NEW[language], Predictor(out).answer(texts), strict=True):
+    for (_, label), answer in zip(NEW[language], Predictor(out).predict(texts), strict=True):
         assert label in {answer.label, None}
 
 
@@ -72,7 +72,7 @@ def test_a_text_may_have_several_labels(language: str, tmp_path: Path) -> None:
     wanted = Predictor(model).probabilities(texts)
     np.testing.assert_allclose(Predictor(out).probabilities(texts), wanted, atol=1e-5)
     np.testing.assert_allclose([by_hand(out, text) for text in texts], wanted, atol=1e-5)
-    said = [answer.label for answer in Predictor(out).answer(texts)]
+    said = [answer.label for answer in Predictor(out).predict(texts)]
     assert said == [label for _, label in SEVERAL[language][:5]] + ["food, room"]
 
 

@@ -119,13 +119,13 @@ def test_a_pipeline_names_the_label_that_the_predictor_names(tmp_path: Path, mul
     shown = [{each["label"]: each["score"] for each in row} for row in classify(TEXTS, top_k=None, batch_size=3)]
     for scores, row in zip(shown, in_full(folder), strict=True):
         assert scores == pytest.approx(dict(zip(["bad", "fine", "good"], row.tolist(), strict=True)), abs=1e-5)
-    for text, scores, answer in zip(TEXTS, shown, Predictor(folder).answer(TEXTS), strict=True):
+    for text, scores, answer in zip(TEXTS, shown, Predictor(folder).predict(TEXTS), strict=True):
         best = max(scores, key=lambda label: scores[label])
         above = ", ".join(label for label, cut in (("bad", 0.3), ("fine", 0.5), ("good", 0.6)) if scores[label] > cut)
         assert answer.label == (above if multi else best)
         assert classify(text)[0]["label"] == best == max(answer.probabilities, key=lambda p: answer.probabilities[p])
         assert answer.probabilities == pytest.approx(scores, abs=0.02)  # the predictor answers in bfloat16
-    assert len({answer.label for answer in Predictor(folder).answer(TEXTS)}) > 1
+    assert len({answer.label for answer in Predictor(folder).predict(TEXTS)}) > 1
 
 
 def test_labels_and_the_kind_of_problem_are_the_folder_s(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
-    answer, lines, chunks = predictor.answer, table_files._line_writer, table_files.Table.chunks
-    monkeypatch.setattr(predictor, "answer", lambda given: (asked.append(len(given)), answer(given))[1])
+    answer, lines, chunks = predictor.predict, table_files._line_writer, table_files.Table.chunks
+    monkeypatch.setattr(predictor, "predict", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
         append = lines(*arguments)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_a_row_without_a_text_stays_and_is_counted(
     run(source, "--out", tmp_path / "out.parquet")
     found = pl.read_parquet(tmp_path / "out.parquet")
     assert found["text"].to_list() == ["soup", None, "  ", "room"]
-    nothing = Predictor(model).answer([""])[0].label
+    nothing = Predictor(model).predict([""])[0].label
     assert found["label"].to_list() == ["food", nothing, nothing, "room"]
     assert capsys.readouterr().err == "note: 2 texts are empty\n"
 
@@ -130,7 +130,7 @@ def test_a_prompt_takes_room_from_a_text(tmp_path: Path) -> None:
     predictor = Predictor(saved("bert_pta", tmp_path))
     room = 24 - len(predictor.saved.frame.prefix_ids) - len(predictor.saved.frame.suffix_ids)
     assert room < 24 and predictor.saved.labels == WORD_SYSTEM_LABELS
-    answers = predictor.answer([" ".join(["w7"] * room), " ".join(["w7"] * (room + 1))])
+    answers = predictor.predict([" ".join(["w7"] * room), " ".join(["w7"] * (room + 1))])
     assert [answer.truncated for answer in answers] == [False, True]
 
 
@@ -142,7 +142,7 @@ def test_several_labels_are_lists(tmp_path: Path) -> None:
         found = READ[kind](tmp_path / f"out.{kind}")
         labels = [json.loads(each) for each in found["labels"]] if kind == "csv" else found["labels"].to_list()
         assert labels == [["food", "room"], [], ["staff"]]
-    all_of_them = predictor.answer(["soup room"])[0].probabilities
+    all_of_them = predictor.predict(["soup room"])[0].probabilities
     assert READ["jsonl"](tmp_path / "out.jsonl")["probabilities"][0].to_list() == pytest.approx(
         [all_of_them["food"], all_of_them["room"]]
     )
@@ -157,7 +157,7 @@ def test_words_with_labels_are_records(tmp_path: Path) -> None:
         predictor, write(pl.DataFrame({"text": texts}), tmp_path / "in.tsv"), tmp_path / "out.jsonl", text="text"
     )
     rows = [json.loads(line)["words"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    wanted = [[word for word in answer.words if word.label != "O"] for answer in predictor.answer(texts)]
+    wanted = [[word for word in answer.words if word.label != "O"] for answer in predictor.predict(texts)]
     assert [[(w["text"], w["start"], w["label"]) for w in row] for row in rows] == [
         [(word.text, word.start, word.label) for word in row] for row in wanted
     ]

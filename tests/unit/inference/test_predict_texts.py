@@ -36,7 +36,7 @@ def test_a_text_has_the_labels_above_their_own_thresholds(named: list[int], tmp_
     predictor = Predictor(svm(tmp_path, "en", SEVERAL["en"], multi=True))
     [p] = predictor.probabilities(["soup"])
     predictor.saved.thresholds[:] = [float(p[c]) - 0.01 if c in named else float(p[c]) + 0.01 for c in range(3)]
-    [answer] = predictor.answer(["soup"])
+    [answer] = predictor.predict(["soup"])
     assert answer.labels == [LABELS[c] for c in named]
 
 

@@ -58,6 +58,6 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
     stage.main()
     assert given["seeds"] == [7, 2, 5]
-    for key, name in {"dev_said": "dev", "test_said": "test", "costs": "cost", "alone": "alone"}.items():
+    for key, name in {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone"}.items():
         assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"

@@ -207,7 +207,7 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
 def test_the_loss_is_followed_on_the_device_of_the_texts(
     encoded: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pretrainer, "_say", lambda *_: None)  # it would read the loss
+    monkeypatch.setattr(Pretrainer, "_report", lambda *_: None)  # it would read the loss
     view, settings = View.load(encoded(ViewSettings())), PretrainSettings(**SMALL)
     write_texts(tmp_path, view, None)
     texts = Texts.load(tmp_path, "train")
@@ -226,7 +226,7 @@ def test_the_loss_is_followed_on_the_device_of_the_texts(
     assert state is not None
     Checkpoints(tmp_path / "steps").save(0, state)
     made = pretrainer("meta")  # stands in for a GPU: it has no values, but its own tensors
-    made._go_on()
+    made._resume()
     assert made.running.device.type == "meta"
 
 

@@ -73,6 +73,6 @@ def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path) -> Non
     checkpoints.save(4, state)
     resumed = pretrainer(Checkpoints(tmp_path))
     assert resumed.run() == quality
-    assert resumed.place.step == whole.place.step == 12
+    assert resumed.position.step == whole.position.step == 12
     for name, weights in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], weights), name

@@ -51,13 +51,13 @@ class Words:
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_a_share_of_the_texts_shows_its_token_labels(share: float) -> None:
     view: Any = Words()
-    texts = batches_of(view, "train", template_of(view, 8), shown=(share, 3))
+    texts = batches_of(view, "train", template_of(view, 8), token_supervision=(share, 3))
     labels = texts.gather(np.arange(10)).labels
     assert labels is not None
     shown = (labels >= 0).any(1)
     assert int(shown.sum()) == round(10 * share)
     assert all((row[:length] >= 0).all() for row, length in zip(labels[shown], LENGTHS[shown.numpy()], strict=True))
-    again = batches_of(view, "train", template_of(view, 8), shown=(share, 3)).gather(np.arange(10)).labels
+    again = batches_of(view, "train", template_of(view, 8), token_supervision=(share, 3)).gather(np.arange(10)).labels
     assert again is not None
     assert again.equal(labels), "the same seed shows the same texts"
 
@@ -94,7 +94,7 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
     view = encoded(EN, "en")
     wanted = fitted(view, name)
     monkeypatch.setattr(
-        train_system, "device_of", lambda: torch.device("meta")
+        train_system, "default_device", lambda: torch.device("meta")
     )  # NumPy reads nothing there, as on a GPU
     found = fitted(view, name)
     assert (found.dev_accuracy, found.parameters) == (wanted.dev_accuracy, wanted.parameters)

@@ -36,7 +36,9 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
             escape_markdown(row.system),
             MARK[row.outcome],
             percent(row.dev_score),
-            NO_TOKENS if summary.silent(row) else score_with_interval(row.test_score, row.test_low, row.test_high),
+            NO_TOKENS
+            if summary.labels_no_words(row)
+            else score_with_interval(row.test_score, row.test_low, row.test_high),
             change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
             milliseconds(row.ms_per_text),
         ]

@@ -78,7 +78,7 @@ def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: SplitPredi
     from epigram.evaluation.scoring import SCORE
 
     drawn = settings.evaluate
-    interval = score_interval(new.outcomes(), resamples=drawn.resamples, confidence=drawn.confidence)
+    interval = score_interval(new.row_scores(), resamples=drawn.resamples, confidence=drawn.confidence)
     return Champion(
         run=run.name,
         dataset=run.dataset,
