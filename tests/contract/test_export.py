@@ -30,9 +30,9 @@ for package in PACKAGES:
     pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
 
 REFUSED = {
-    "cnle": "it searches for its labels",
-    "random": "it only guesses",
-    "xlnet": "torch has no ONNX form",
+    "cnle": "it decodes its labels",
+    "random": "it predicts at random",
+    "xlnet": "PyTorch cannot convert",
 }
 ALIKE = {  # systems all of whose parts are in another one's graph
     *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
@@ -159,7 +159,7 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
     onnx = pytest.importorskip("onnx")
     standard = [each.version for each in onnx.load(out / "model.onnx").opset_import if not each.domain]
     assert standard == [20], "the opset that sorting is written in"
-    with pytest.raises(ParameterError, match="out is there already"):
+    with pytest.raises(ParameterError, match="out already exists"):
         export(model, out)
     with pytest.raises(ParameterError, match="out is an exported model, good for answers only"):
         export(out, tmp_path / "again")
@@ -193,7 +193,7 @@ def test_a_graph_with_more_logits_than_labels_is_refused(exported: tuple[Path, P
     sealed(out)
     predictor = Predictor(out)
     for ask in (predictor.predict, predictor.probabilities):
-        with pytest.raises(DataError, match="out has 2 labels, and its model tells 3 apart: restore the folder"):
+        with pytest.raises(DataError, match="out has 2 labels, but its model outputs 3 classes; restore the folder"):
             ask(TEXTS)
 
 
@@ -206,7 +206,7 @@ def test_a_graph_whose_output_is_no_table_of_logits_is_refused(
 ) -> None:
     predictor = Predictor(exported[1])
     monkeypatch.setattr(predictor.saved.model, "session", SimpleNamespace(run=lambda *_: [logits]))
-    with pytest.raises(DataError, match=r"model\.onnx gives logits of another shape or type than a model"):
+    with pytest.raises(DataError, match=r"model\.onnx returns logits of an unexpected shape or type"):
         predictor.predict(["a text", "another"])
 
 
@@ -245,7 +245,7 @@ def test_without_the_packages_one_is_told_what_to_install(
     with pytest.raises(InputMissingError, match=r"pip install 'epigram\[onnx\]'"):
         Predictor(out)
     monkeypatch.setattr("epigram.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed here: pip install 'epigram\[onnx\]'"):
+    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed: pip install 'epigram\[onnx\]'"):
         export(model, tmp_path / "again")
 
 

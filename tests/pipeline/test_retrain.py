@@ -81,7 +81,7 @@ def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
     shop.arrive("noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
     result = shop.retrain()
     assert not result.promoted and result.champion.number == 1
-    assert result.reason.startswith(("worse: ", "not better by more than chance: ")), result.reason
+    assert result.reason.startswith(("worse: ", "not significantly better: ")), result.reason
     assert shop.git("tag", "--list", "champion@*") == "champion@v1.0.0"
 
 

@@ -79,7 +79,7 @@ def test_scheduled_runs_promote_the_better_and_refuse_the_worse(served: tuple[Sh
 
     noise = reviews(200, "plain", seed=2)
     arrive(shop, "noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
-    told(serving, "worse: ", "not better by more than chance: ")
+    told(serving, "worse: ", "not significantly better: ")
     assert champion(shop) == better
 
     ended = serving.stop()

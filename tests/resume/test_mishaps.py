@@ -43,9 +43,9 @@ def test_a_loss_that_is_no_number_names_step_and_rows() -> None:
     with pytest.raises(ParameterError) as caught:
         made.run()
     line, details = str(caught.value).split("\n")
-    assert line.startswith("the loss became no number at step 5 (epoch 2), on rows ")
+    assert line.startswith("loss is NaN or infinite at step 5 (epoch 2), on training rows ")
     assert "lower train.learning_rate" in line
-    assert details == f"rows, from 0: {', '.join(map(str, rows))}"
+    assert details == f"row numbers, from 0: {', '.join(map(str, rows))}"
 
 
 def test_the_last_good_state_stays(tmp_path: Any) -> None:
@@ -64,7 +64,7 @@ def test_it_may_go_back_and_slow_down() -> None:
     made, said = broken("textcnn", BAD, rollbacks=1)
     record = made.run()
     assert [note for note in said if note] == [
-        "the loss was no number at step 5: back to the best weights, at half the rate"
+        "loss is NaN or infinite at step 5; rolled back to the best weights, learning rate halved"
     ]
     assert len(record.history) == BATCHES
     assert all(value.isfinite().all() for value in made.model.state_dict().values())
@@ -94,7 +94,7 @@ def mean(losses: list[float]) -> float:
 def test_where_no_loss_has_been_a_number_yet_none_is_told() -> None:
     made, said = broken("textcnn", 1, rollbacks=1)
     record = made.run()
-    assert any("no number at step 1" in note for note in said)
+    assert any("NaN or infinite at step 1;" in note for note in said)
     assert [line["step"] for line in record.history] == [4, 6, 8]
     assert all(line["loss"] > 0.1 for line in record.history)
 
@@ -123,7 +123,7 @@ def test_it_goes_back_no_more_often_than_allowed() -> None:
     made.model.register_forward_hook(
         lambda _, __, out: replace(out, loss=out.loss * torch.nan) if out.loss is not None else out
     )
-    with pytest.raises(ParameterError, match="no number"):
+    with pytest.raises(ParameterError, match="loss is NaN or infinite"):
         made.run()
 
 
@@ -158,7 +158,7 @@ def test_where_memory_runs_out_batches_are_halved_once_and_give_the_same() -> No
     whole = quiet(trainer("textcnn"))
     made, said = short(32 // BATCHES // 2)
     expected, record = whole.run(), quiet(made).run()
-    assert [note for note in said if note] == ["memory ran out: each batch is taken in two halves from here on"]
+    assert [note for note in said if note] == ["out of memory; each batch is split into two halves from now on"]
     for line, other in zip(expected.history, record.history, strict=True):
         assert other == pytest.approx(line, rel=1e-4)
 
@@ -166,7 +166,7 @@ def test_where_memory_runs_out_batches_are_halved_once_and_give_the_same() -> No
 def test_where_halves_do_not_fit_either_it_stops() -> None:
     made, _ = short(32 // BATCHES // 2 - 1)
     with pytest.raises(
-        TryAgainError, match=r"memory ran out at step 1, on 8 texts of up to \d+ tokens taken by halves"
+        TryAgainError, match=r"out of memory at step 1, on 8 texts of up to \d+ tokens in halved batches"
     ):
         made.run()
 
@@ -179,7 +179,7 @@ def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TryAgainError, match="memory ran out at step 6"), resume_folder("train", "textcnn") as state:
+    with pytest.raises(TryAgainError, match="out of memory at step 6"), resume_folder("train", "textcnn") as state:
         shrinking(state / "steps", 8, 8, 4, 4, 4, 3).run()
     assert names(state / "steps") == ["step-00000002"]
     assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": 2}
@@ -211,5 +211,5 @@ def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     from epigram.training.progress import Printer
 
-    Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="goes on from step 3 of 4"))
-    assert capsys.readouterr().out == "dmsp seed 0: goes on from step 3 of 4\n"
+    Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="resuming from step 3 of 4"))
+    assert capsys.readouterr().out == "dmsp seed 0: resuming from step 3 of 4\n"

@@ -125,7 +125,7 @@ def test_a_stopped_stage_goes_on(
 ) -> None:
     assert place.stop(stage, number) == (code, said)
     assert place.states(stage)
-    assert "goes on from step" in place.run(stage)
+    assert "resuming from step" in place.run(stage)
     assert place.digest(stage) == prepared.digest(stage)
     assert not (place.root / ".epigram" / "state" / stage / OUTPUTS[stage].rpartition("/")[2]).exists()
 
@@ -154,7 +154,7 @@ def test_pruning_goes_on(place: Place, prepared: Place) -> None:
     assert whole != prepared.digest("prune"), "layers were dropped, and the rest trained"
     shutil.rmtree(place.root / OUTPUTS["prune"])
     assert place.stop("prune", signal.SIGKILL)[0] == -9
-    assert "goes on from step" in place.run("prune")
+    assert "resuming from step" in place.run("prune")
     assert place.digest("prune") == whole
 
 

@@ -165,7 +165,7 @@ def test_a_pruning_that_costs_too_much_is_refused() -> None:
     assert not found.accepted and found.model is model
     assert layers_of(model) == [OPPOSITE, RIGHT]
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
-    assert found.reason == "1 of 2 layers dropped cost 100.0 points on dev: all are kept"
+    assert found.reason == "dropping 1 of 2 layers costs 100.0 points on dev; all layers are kept"
     assert (found.dev_before, found.dev_after) == (1.0, 0.0)
 
 
@@ -212,7 +212,7 @@ def test_no_pruning_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pruned(one).reason == "no layers to drop"
     controlled = model_of(RIGHT, RIGHT, ensemble=True)
     object.__setattr__(controlled.head.config, "mode", "control")
-    assert pruned(controlled).reason == "its depth is controlled while it trains"
+    assert pruned(controlled).reason == "depth is controlled during training"
 
 
 def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(

@@ -184,8 +184,8 @@ def test_flops_are_those_of_one_text_everywhere(shop: Workshop) -> None:
     assert read(shop, "report/metrics.json")["systems"]["transformer"]["flops"] == flops
     assert line_of(cells(section(shop, "<h3>Depth</h3>")), "1")[3] == abbreviate(flops)
     assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[6] == abbreviate(flops)
-    assert figure(shop, "FLOPs a text") == abbreviate(flops)
-    assert markdown_cells(read(shop, "report/comparison.md"))["FLOPs a text"] == abbreviate(flops)
+    assert figure(shop, "FLOPs per text") == abbreviate(flops)
+    assert markdown_cells(read(shop, "report/comparison.md"))["FLOPs per text"] == abbreviate(flops)
 
 
 def test_parameters_before_and_after_pruning_are_the_same_everywhere(shop: Workshop) -> None:
@@ -240,7 +240,7 @@ def test_the_development_score_is_the_same_everywhere(shop: Workshop) -> None:
 def test_the_score_of_a_layers_classifier_is_not_called_that_of_the_model(shop: Workshop) -> None:
     points = [seed["tradeoff"] for seed in read(shop, "pruned/transformer/pruning.json")["seeds"]]
     head, *table = cells(section(shop, "<h3>Depth</h3>"))
-    assert head == ["layers", "dev accuracy of the layer’s classifier", "parameters", "FLOPs a text"]
+    assert head == ["layers", "dev accuracy of the layer’s classifier", "parameters", "FLOPs per text"]
     for depth, shown in zip((3, 2, 1), table, strict=True):
         mean = sum(seed[depth - 1]["classifier_score"] for seed in points) / 2
         assert shown[:2] == [str(depth), percent(mean)]

@@ -137,7 +137,7 @@ def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tu
     ties = [("dear", "tie"), ("cheap", "tie"), ("middle", "tie")]
     assert outcomes == [("best", "chosen"), *ties, ("worst", "worse")]
     assert summary.cheapest_tied == "cheap"
-    wanted = "dear, cheap and middle are tied with it; cheap is the cheapest, 2 M FLOPs a text against 8 M."
+    wanted = "dear, cheap and middle are tied with it; cheap is the cheapest, with 2 M FLOPs per text instead of 8 M."
     assert summary.verdict.endswith(wanted)
 
 
@@ -148,7 +148,7 @@ def test_of_ties_of_equal_flops_the_one_with_the_fewest_parameters_is_the_cheape
     assert compared(*systems).cheapest_tied == "small"
 
 
-@pytest.mark.parametrize(("flops", "said"), [(8e6, "but not cheaper"), (7.9e6, "7.9 M FLOPs a text against 8 M")])
+@pytest.mark.parametrize(("flops", "said"), [(8e6, "but not cheaper"), (7.9e6, "7.9 M FLOPs per text instead of 8 M")])
 def test_a_tie_that_costs_as_much_is_not_called_cheaper(flops: float, said: str) -> None:
     best = system("best", wrong(0), wrong(9), price=cost(flops=8e6))
     assert said in compared(best, system("tied", wrong(1), wrong(9), price=cost(flops=flops))).verdict

@@ -45,7 +45,7 @@ def words(rows: int) -> Words:
     labels = np.where(numbers % 3 == 0, 1 + numbers // 3 % 2, 0).astype(np.uint8)
     texts = [[f"w{i}" for i in range(count)] for count in counts.tolist()]
     offsets = np.append(0, counts.cumsum())
-    return Words(names=["O", "PER", "LOC"], labels=labels, offsets=offsets, texts=texts, between=" ")
+    return Words(names=["O", "PER", "LOC"], labels=labels, offsets=offsets, texts=texts, separator=" ")
 
 
 def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:

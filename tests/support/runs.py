@@ -85,7 +85,7 @@ def ended(made: Trainer) -> dict[str, Any]:
     for index, moment in sorted(made.optimizer.state_dict()["state"].items()):
         for key, value in sorted(moment.items()):
             digest.update(f"{index} {key}".encode() + np.ascontiguousarray(value.numpy()).tobytes())
-    return {"digest": digest.hexdigest(), "history": record.history, "epoch": record.epoch, "first": made.first}
+    return {"digest": digest.hexdigest(), "history": record.history, "epoch": record.epoch, "first": made.first_step}
 
 
 def main(folder: Path) -> None:

@@ -39,6 +39,7 @@ NO_MEMORY = (
     "without setting an exception",
     "can't start new thread",
     "could not spawn threads",
+    "out of memory",
     "memory ran out",
 )
 SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite

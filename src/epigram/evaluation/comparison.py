@@ -84,8 +84,8 @@ def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowSco
     labels, probabilities, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
         return LabelledWords.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.row_scores()
-    cuts = seed_thresholds(metrics.task, predictions.dev_labels, predictions.dev_probabilities)
-    return predict_labels(metrics.task, labels, probabilities, cuts).row_scores()
+    thresholds = seed_thresholds(metrics.task, predictions.dev_labels, predictions.dev_probabilities)
+    return predict_labels(metrics.task, labels, probabilities, thresholds).row_scores()
 
 
 def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
@@ -140,16 +140,17 @@ def _seed_notes(rows: Sequence[Row]) -> list[str]:
     if fewest >= FEW_SEEDS or len(rows) == 1:
         return []
     seeds = "one seed" if fewest == 1 else f"{fewest} seeds"
-    return [f"With {seeds} a system, a difference between two systems can be one between seeds: {FEW_SEEDS} tell more."]
+    return [
+        f"With {seeds} per system, a difference between two systems may come from the seeds; use {FEW_SEEDS} or more."
+    ]
 
 
 def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
     unlabelled = [row.system for row in rows if row.token_f1 is None]
     if score != "token_f1" or not unlabelled:
         return []
-    return [
-        f"{join_names(unlabelled)} {'labels' if len(unlabelled) == 1 else 'label'} no tokens, which counts as a score of 0."
-    ]
+    verb = "labels" if len(unlabelled) == 1 else "label"
+    return [f"{join_names(unlabelled)} {verb} no tokens, which counts as a score of 0."]
 
 
 def _describe_choice(chosen: Row, seed: int, best: Metrics) -> str:
@@ -166,7 +167,7 @@ def _describe_others(chosen: Row, others: Sequence[Row], tied: Sequence[Row], ch
     if not others:
         return ""
     if cheapest is None:
-        return "It beats every other system on the development set by more than chance."
+        return "It is significantly better than every other system on the development set."
     names = (
         join_names([row.system for row in tied])
         if len(tied) <= MAX_NAMED
@@ -175,5 +176,5 @@ def _describe_others(chosen: Row, others: Sequence[Row], tied: Sequence[Row], ch
     tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with it"
     if cheapest.flops >= chosen.flops:
         return f"{tie}, but not cheaper."
-    cost = f"{abbreviate(cheapest.flops)} FLOPs a text against {abbreviate(chosen.flops)}"
-    return f"{tie} and takes {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, {cost}."
+    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}"
+    return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."

@@ -49,9 +49,12 @@ def evaluate_system(
     """
     for split, output in ((dev, dev_output), (test, test_output)):
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
-    cuts = seed_thresholds(target.task, dev.labels, dev_output.probabilities)
-    on_dev, on_test = score_split(target, dev, dev_output, cuts), score_split(target, test, test_output, cuts)
-    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], cuts, on_dev, on_test, settings)
+    thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities)
+    on_dev, on_test = (
+        score_split(target, dev, dev_output, thresholds),
+        score_split(target, test, test_output, thresholds),
+    )
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, settings)
     fields = {**_prediction_fields("dev", dev, dev_output), **_prediction_fields("test", test, test_output)}
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
@@ -65,7 +68,7 @@ def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats,
     for seed, values in zip(seeds, probabilities, strict=True):
         if not np.isfinite(values).all():
             raise ParameterError(
-                f"systems.{name}: seed {seed} predicts values that are not numbers: its training diverged; "
+                f"systems.{name}: seed {seed} predicts NaN or infinite values because its training diverged; "
                 f"lower its learning rate"
             )
 
@@ -84,7 +87,7 @@ def _per_seed(
     seeds: Sequence[int],
     costs: Sequence[Cost],
     alone: Sequence[list[ClassifierAccuracy]],
-    cuts: Floats,
+    thresholds: Floats,
     dev: ScoredSplit,
     test: ScoredSplit,
     settings: EvaluateSettings,
@@ -97,7 +100,7 @@ def _per_seed(
         "test_score": test.ranked.scores().tolist(),
         "calibration": _calibrations(dev.texts, test.texts, settings.bins),
         "cost": costs,
-        "thresholds": cuts.tolist(),
+        "thresholds": thresholds.tolist(),
         "dev_tokens": dev.token_scores(),
         "test_tokens": test.token_scores(),
         "alone": alone,

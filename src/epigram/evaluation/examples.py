@@ -31,7 +31,7 @@ def _pieces(truth: Words, labelled: LabelledWords, n: int) -> list[Piece]:
     pairs = zip(votes.sum(0).argmax(1).tolist(), labelled.gold[part].tolist(), truth.texts[n], strict=True)
     return [
         Piece(
-            text=truth.between.join(text[:MAX_WORD_CHARACTERS] for *_, text in run),
+            text=truth.separator.join(text[:MAX_WORD_CHARACTERS] for *_, text in run),
             predicted=truth.names[predicted],
             gold=truth.names[gold],
         )

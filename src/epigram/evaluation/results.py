@@ -263,7 +263,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     arrays = read_arrays(path)
     missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()
     if missing:
-        raise DataError(f"{path} lacks {', '.join(sorted(missing))}: delete {folder} and run dvc repro")
+        raise DataError(f"{path} lacks {', '.join(sorted(missing))}; delete {folder} and run dvc repro")
     return Evaluation(metrics=metrics, predictions=Predictions(**arrays))
 
 
@@ -290,4 +290,6 @@ def from_json(kind: type[T], path: Path) -> T:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        raise DataError(f"{path} is not as this version of epigram writes it (at {where}): run dvc repro") from None
+        raise DataError(
+            f"{path} does not have the format of this version of epigram (at {where}); run dvc repro"
+        ) from None

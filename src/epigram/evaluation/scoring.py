@@ -82,10 +82,10 @@ def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> 
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
-def predict_labels(task: Task, labels: Ints, probabilities: Floats, cuts: Floats) -> SplitPredictions:
+def predict_labels(task: Task, labels: Ints, probabilities: Floats, thresholds: Floats) -> SplitPredictions:
     """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
     if task == "multi":
-        return SplitPredictions(task, probabilities, probabilities > cuts[:, None], labels.astype(bool))
+        return SplitPredictions(task, probabilities, probabilities > thresholds[:, None], labels.astype(bool))
     gold = np.arange(probabilities.shape[-1]) == labels[:, None]
     return SplitPredictions(task, probabilities, _most_likely(probabilities), gold)
 

@@ -45,11 +45,11 @@ def spans_of(names: Sequence[str], labels: Ints, offsets: Ints) -> Spans:
     row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     padded = np.full(len(labels) + len(offsets), OUTSIDE, dtype=object)  # an O after each row ends its last span
     padded[np.arange(len(labels)) + row] = tags(names, labels, offsets)
-    found: list[Any] = get_entities(padded.tolist())
-    starts, ends = (np.array([span[side] for span in found], dtype=np.int64) for side in (1, 2))
+    entities: list[Any] = get_entities(padded.tolist())
+    starts, ends = (np.array([span[side] for span in entities], dtype=np.int64) for side in (1, 2))
     bounds = offsets + np.arange(len(offsets))
     rows = np.searchsorted(bounds, starts, side="right") - 1
-    return Spans(rows=rows, starts=starts, ends=ends, kinds=np.array([span[0] for span in found], dtype=np.str_))
+    return Spans(rows=rows, starts=starts, ends=ends, kinds=np.array([span[0] for span in entities], dtype=np.str_))
 
 
 def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:

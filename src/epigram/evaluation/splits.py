@@ -59,9 +59,9 @@ class ScoredSplit:
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
-def score_split(target: Target, truth: Split, output: SystemOutput, cuts: Floats) -> ScoredSplit:
-    """Compare a system's predictions with the gold labels; `cuts` (K, C) are the thresholds of a multi-label task."""
-    texts = predict_labels(target.task, truth.labels, output.probabilities, cuts)
+def score_split(target: Target, truth: Split, output: SystemOutput, thresholds: Floats) -> ScoredSplit:
+    """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
+    texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds)
     if truth.words is None:
         return ScoredSplit(truth, texts, None, texts.row_scores())
     seeds, gold = len(texts.predicted), truth.words

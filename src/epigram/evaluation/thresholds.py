@@ -23,19 +23,19 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     """
     if not gold.any():
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
-    cuts = np.full(gold.shape[1], _best_threshold(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
+    thresholds = np.full(gold.shape[1], _best_threshold(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
     common = [c for c in range(gold.shape[1]) if gold[:, c].sum() >= MIN_GOLD_ROWS]
     for _ in range(MAX_PASSES):
-        before = cuts.copy()
+        before = thresholds.copy()
         for c in common:
-            predicted = probabilities > cuts
+            predicted = probabilities > thresholds
             predicted[:, c] = False
-            cuts[c] = _best_threshold(
+            thresholds[c] = _best_threshold(
                 gold[:, c], probabilities[:, c], int((predicted & gold).sum()), int(predicted.sum()), int(gold.sum())
             )
-        if np.array_equal(cuts, before):
+        if np.array_equal(thresholds, before):
             break
-    return cuts
+    return thresholds
 
 
 def _best_threshold(gold: NDArray[np.bool_], probabilities: Floats, hits: int, predicted: int, positives: int) -> Any:

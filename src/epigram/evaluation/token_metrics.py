@@ -15,8 +15,8 @@ from epigram.evaluation.splits import ScoredSplit, Target
 from epigram.evaluation.tokens import LabelledWords
 
 
-def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **drawn: Any) -> TokenMetrics | None:
-    """Return the metrics of the test words; None if the system labels no words. `drawn` are the interval settings."""
+def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **intervals: Any) -> TokenMetrics | None:
+    """Return the metrics of the test words; None if the system labels none. `intervals` are the interval settings."""
     truth, labelled = test.truth.words, test.words
     if truth is None or labelled is None:
         return None
@@ -24,22 +24,22 @@ def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **drawn: Any)
         labels=list(truth.names),
         dev=mean([seed.dev_tokens for seed in seeds if seed.dev_tokens]),
         test=mean([seed.test_tokens for seed in seeds if seed.test_tokens]),
-        test_f1=score_interval(labelled.words.row_scores(), **drawn),
-        test_f05=score_interval(labelled.words.row_scores(beta=0.5), **drawn),
-        test_span_f1=score_interval(labelled.spans.row_scores(), **drawn),
+        test_f1=score_interval(labelled.words.row_scores(), **intervals),
+        test_f05=score_interval(labelled.words.row_scores(beta=0.5), **intervals),
+        test_span_f1=score_interval(labelled.spans.row_scores(), **intervals),
         classes=_classes(truth.names, labelled),
         examples=examples(truth, labelled, test.truth.rows),
     )
 
 
-def sentence_f1(target: Target, test: ScoredSplit, **drawn: Any) -> dict[str, Any]:
+def sentence_f1(target: Target, test: ScoredSplit, **intervals: Any) -> dict[str, Any]:
     """Return the micro-F1 of the text labels other than the plain one, and the name of the plain label.
 
     This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus labels no words or is multi-label.
     """
     if test.truth.words is None or target.task == "multi":
         return {}
-    interval = score_interval(test.texts.without_label(target.plain).row_scores(), **drawn)
+    interval = score_interval(test.texts.without_label(target.plain).row_scores(), **intervals)
     return {"sentence_f1": interval, "plain": target.labels[target.plain]}
 
 

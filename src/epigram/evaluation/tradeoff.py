@@ -50,7 +50,7 @@ class Pruning:
         return values.pop() if len(values) == 1 else None
 
     @property
-    def kept(self) -> list[int]:
+    def kept_depths(self) -> list[int]:
         """Depths of the final models."""
         return sorted({seed.depth for seed in self.seeds if seed.depth is not None})
 

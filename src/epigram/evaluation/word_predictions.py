@@ -18,7 +18,7 @@ class Words:
     labels: Ints  # (T,) label numbers
     offsets: Ints  # (N + 1,)
     texts: Sequence[Sequence[str]]  # N rows of words
-    between: str  # separator of two words of a text
+    separator: str  # separator of two words of a text
 
 
 def word_predictions(

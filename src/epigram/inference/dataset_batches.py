@@ -23,8 +23,8 @@ def effective_length(view: View, max_length: int) -> int:
     special = len(view.prefix_ids) + len(view.suffix_ids)
     if max_length <= special:
         raise ParameterError(
-            f"params.yaml: train.max_length was {max_length}: prompt and special tokens of the view {view.view} take "
-            f"{special}; set more, here or for the system"
+            f"params.yaml: train.max_length is {max_length}, but prompt and special tokens of view {view.view} take "
+            f"{special}; increase it here or for the system"
         )
     return min(max_length, view.max_length + special)
 

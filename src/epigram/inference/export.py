@@ -25,8 +25,8 @@ from epigram.models.serialization import CHECKED, GRAPH, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of encoder and head, with the reason why they cannot be exported
-    "random_baseline": "it only guesses",
-    "label_decoder": "it searches for its labels, one after another",
+    "random_baseline": "it predicts at random",
+    "label_decoder": "it decodes its labels one after another",
 }
 MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
@@ -38,16 +38,14 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     InputMissingError if a package is not installed.
     """
     if out.exists():
-        raise ParameterError(f"{out} is there already: name a new folder, or delete it")
+        raise ParameterError(f"{out} already exists; choose another folder, or delete it")
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise InputMissingError(
-            f"an export needs {', '.join(missing)}, not installed here: pip install 'epigram[onnx]'"
-        )
+        raise InputMissingError(f"export needs {', '.join(missing)}, not installed: pip install 'epigram[onnx]'")
     saved = load(folder)
     _check_exportable(saved)
     linear = isinstance(saved.model, LinearSvm)
     if linear and int8:
-        raise ParameterError(f"int8 makes layers faster, and {saved.system} has none: export without --int8")
+        raise ParameterError(f"--int8 quantizes layers, but {saved.system} has none; export without --int8")
     with atomic_folder(out) as new, _silence_exporter():
         (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
         if int8:
@@ -62,7 +60,7 @@ def _check_exportable(saved: Saved) -> None:
         if part["kind"] in NOT_EXPORTABLE:
             raise export_error(saved, NOT_EXPORTABLE[part["kind"]])
     if 4 * parameters(saved.model) > MAX_WEIGHT_BYTES:
-        raise export_error(saved, "its weights take more than the 2 GB of an ONNX file")
+        raise export_error(saved, "its weights are larger than 2 GB, the limit of an ONNX file")
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def write_graph(saved: Saved, path: Path) -> None:
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
-        raise export_error(saved, f"torch has no ONNX form for a part of it ({type(error).__name__})") from error
+        raise export_error(saved, f"PyTorch cannot convert a part of it to ONNX ({type(error).__name__})") from error
     assert program is not None
     program.save(path, external_data=False)
     check_graph(saved, OnnxModel(path, multi=saved.model.multi))
@@ -102,4 +102,6 @@ def check_graph(saved: Saved, graph: OnnxModel) -> None:
             difference = torch.maximum(difference, (expected.tokens - actual.tokens)[tokens.valid].abs().max())
         if not difference <= TOLERANCE * max(1.0, float(expected.logits.abs().max())):
             shape = "×".join(map(str, tokens.ids.shape))
-            raise export_error(saved, f"its graph is {difference:.1g} off in a logit, for a batch of {shape} tokens")
+            raise export_error(
+                saved, f"the ONNX output differs by {difference:.1g} in a logit for a batch of {shape} tokens"
+            )

@@ -60,7 +60,7 @@ def read_ngrams(path: Path) -> tuple[Tensor, int, tuple[int, int]]:
         if (np.diff(keys) <= 0).any():
             raise ValueError("order of the n-grams")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        raise DataError(f"{path} is not a list of n-grams: export the model again") from None
+        raise DataError(f"{path} is not a valid list of n-grams; export the model again") from None
     return torch.from_numpy(keys), vocabulary, (orders[0], orders[-1])
 
 

@@ -60,7 +60,7 @@ class Predictor:
         self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
         characters = frame.characters
         if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
-            raise DataError(f"{folder}/tokenizer.json has more tokens than the model knows: restore the folder")
+            raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
         self.speller = Speller(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
@@ -87,18 +87,22 @@ class Predictor:
             words = words_of(texts, _shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
             TextPrediction(
-                self._labels_of(row), float(row.max()), dict(zip(labels, map(float, row), strict=True)), found, cut
+                self._labels_of(row),
+                float(row.max()),
+                dict(zip(labels, map(float, row), strict=True)),
+                found_words,
+                is_truncated,
             )
-            for row, found, cut in zip(predicted.probabilities, words, truncated, strict=True)
+            for row, found_words, is_truncated in zip(predicted.probabilities, words, truncated, strict=True)
         ]
 
     def _run_model(self, batches: TextBatches) -> Predicted:
         """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
         predicted, saved = predict(self.saved.model, batches), self.saved
-        for found, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
-            if found is not None and found.shape[1] != len(labels):
+        for output, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
+            if output is not None and output.shape[1] != len(labels):
                 raise DataError(
-                    f"{saved.folder} has {len(labels)} labels, and its model tells {found.shape[1]} apart: "
+                    f"{saved.folder} has {len(labels)} labels, but its model outputs {output.shape[1]} classes; "
                     "restore the folder"
                 )
         return predicted

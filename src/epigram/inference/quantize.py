@@ -39,7 +39,7 @@ def quantize(saved: Saved, path: Path) -> None:
     fast, slow = milliseconds(saved, small, path)
     if fast >= slow:
         raise ParameterError(
-            f"int8 is slower than fp32 for {saved.system} on this machine ({fast:.2g} ms against {slow:.2g} ms): "
+            f"int8 is slower than fp32 for {saved.system} on this machine ({fast:.2g} ms instead of {slow:.2g} ms); "
             "export without --int8"
         )
     small.replace(path)

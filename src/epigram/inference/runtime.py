@@ -47,7 +47,7 @@ class OnnxModel:
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
         if not self.required <= set(self.inputs) <= self.required | self.optional or "logits" not in self.outputs:
-            raise DataError(f"{path} is not the graph of a model: export the model again")
+            raise DataError(f"{path} is not the graph of an epigram model; export the model again")
 
     def __call__(self, tokens: Tokens) -> Prediction:
         """Return the logits (B, C) of a batch (B, L), and token logits (B, L, S) if the model labels tokens.
@@ -60,7 +60,7 @@ class OnnxModel:
             if is_out_of_memory(error):
                 raise
             raise DataError(
-                f"{self.path} fails in ONNX Runtime ({shown(str(error))}): export the model again"
+                f"{self.path} fails in ONNX Runtime ({shown(str(error))}); export the model again"
             ) from None
         self._check(outputs, tokens)
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, outputs, strict=True)})
@@ -70,7 +70,7 @@ class OnnxModel:
         shapes = {"logits": tuple(tokens.ids.shape[:1]), "tokens": tuple(tokens.ids.shape)}
         for name, out in zip(self.outputs, outputs, strict=True):
             if not isinstance(out, np.ndarray) or out.dtype != np.float32 or out.shape[:-1] != shapes[name]:
-                raise DataError(f"{self.path} gives {name} of another shape or type than a model: export it again")
+                raise DataError(f"{self.path} returns {name} of an unexpected shape or type; export the model again")
 
     def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
         """Return the inputs of the graph for a batch."""

@@ -38,7 +38,7 @@ def sign(folder: Path, key: Path) -> Path:
     try:
         signer = signing.Config().use_elliptic_key_signer(private_key=key)
     except KEY_ERRORS:
-        raise ParameterError(f"{key} is not an unencrypted private key of an elliptic curve in PEM") from None
+        raise ParameterError(f"{key} is not an unencrypted private key of an elliptic curve in PEM format") from None
     files = hashing.Config().set_ignored_paths(paths=[SIGNATURE])
     with TemporaryDirectory() as scratch:
         signer.set_hashing_config(files).sign(folder.resolve(), Path(scratch) / SIGNATURE)
@@ -56,10 +56,10 @@ def require_signature(folder: Path, key: Path) -> None:
     try:
         verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
     except KEY_ERRORS:
-        raise ParameterError(f"{key} is not a public key of an elliptic curve in PEM") from None
+        raise ParameterError(f"{key} is not a public key of an elliptic curve in PEM format") from None
     manifest.verify(folder)
     if not (folder / SIGNATURE).is_file():
-        raise DataError(f"{folder} is not signed: it has no {SIGNATURE}; its owner signs it with  epigram sign")
+        raise DataError(f"{folder} is not signed: it has no {SIGNATURE}; sign it with `epigram sign`")
     try:
         with redirect_stdout(sys.stderr):  # the package prints warnings to stdout
             verifier.verify(folder.resolve(), folder / SIGNATURE)
@@ -67,15 +67,15 @@ def require_signature(folder: Path, key: Path) -> None:
         raise
     except Exception as error:  # raised by the package, its parsers and the cryptography library
         reason = shown(" ".join(str(error).split()) or type(error).__name__)
-        raise DataError(f"{folder} is not as it was signed, or another key signed it: {reason}") from None
+        raise DataError(f"{folder} does not match its signature, or was signed with another key: {reason}") from None
 
 
 def _package(module: str) -> Any:
     if find_spec("model_signing") is None:
-        raise InputMissingError("signatures need model-signing, not installed here: pip install 'epigram[signing]'")
+        raise InputMissingError("signatures need model-signing, not installed: pip install 'epigram[signing]'")
     return import_module(f"model_signing.{module}")
 
 
 def _require_file(key: Path) -> None:
     if not key.is_file():
-        raise InputMissingError(f"{key} is missing: name the file of a key in PEM")
+        raise InputMissingError(f"{key} is missing; expected a key file in PEM format")

@@ -53,7 +53,7 @@ def table_format(path: Path) -> str:
     """Return the suffix in lower case. Raises ParameterError if it is not a table format."""
     kind = path.suffix.lower()
     if kind not in TABLE_SUFFIXES:
-        raise ParameterError(f"{path} is not a table by its name: {', '.join(TABLE_SUFFIXES)} are known")
+        raise ParameterError(f"{path}: unknown table format {kind!r}; expected {', '.join(TABLE_SUFFIXES)}")
     return kind
 
 
@@ -64,7 +64,7 @@ def open_table(path: Path) -> Table:
     """
     kind = table_format(path)
     if not path.is_file():
-        raise InputMissingError(f"{path} is {'a folder: name a file' if path.is_dir() else 'missing'}")
+        raise InputMissingError(f"{path} is {'a folder; expected a file' if path.is_dir() else 'missing'}")
     if kind == ".parquet":
         with readable(path):
             scan = pl.scan_parquet(path, glob=False)
@@ -86,7 +86,7 @@ def _scan(table: Table) -> Table:
     except DataError as error:
         raise DataError(str(error).partition("\n")[0]) from None  # the further lines are advice about data/sources
     if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
-        raise DataError(f"{table.path} has two columns called {repeated[0]!r}: rename one")
+        raise DataError(f"{table.path} has two columns named {repeated[0]!r}; rename one")
     return replace(table, columns=columns, rows=rows)
 
 
@@ -138,7 +138,9 @@ def _line_writer(file: IO[bytes], kind: str) -> Write:
             if getattr(error, "errno", None) or "os error" in str(error):
                 raise
             reason = str(error).partition("\n")[0]
-            raise ParameterError(f"a column cannot be written as {kind} ({reason}): end --out in .parquet") from None
+            raise ParameterError(
+                f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)"
+            ) from None
 
     return write
 

@@ -42,9 +42,9 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     """
     table_format(out)
     if out.is_dir():
-        raise ParameterError(f"{out} is a folder: name a file")
+        raise ParameterError(f"{out} is a folder; expected a file")
     if os.path.lexists(out) and not force:
-        raise ParameterError(f"{out} exists: name another file, or overwrite it with --force")
+        raise ParameterError(f"{out} already exists; choose another file, or overwrite it with --force")
     table, schema = open_table(source), schema_of(predictor)
     _check_columns(table, text, list(schema))
     counts = Counts()
@@ -68,7 +68,7 @@ def _check_columns(table: Table, text: str, added: list[str]) -> None:
         raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
     if existing := [name for name in added if name in table.columns]:
         raise ParameterError(
-            f"{table.path} has a column {existing[0]!r} already, in which the prediction would be written: rename it"
+            f"{table.path} already has a column {existing[0]!r}, which the prediction would overwrite; rename it"
         )
 
 
@@ -77,7 +77,7 @@ def _predict_rows(
 ) -> pl.DataFrame:
     column = rows[text]
     if column.dtype.is_nested() or column.dtype in {pl.Binary, pl.Object, pl.Duration}:
-        raise ParameterError(f"the column {text!r} holds {column.dtype}: texts are needed (--text)")
+        raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
     texts = column.cast(pl.String).fill_null("").to_list()
     predictions = predictor.predict(texts)
     counts.rows += len(texts)

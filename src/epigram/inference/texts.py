@@ -17,7 +17,7 @@ def read_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     for number in count(1):
         line = file.readline(LONGEST_LINE + 1)
         if len(line) > LONGEST_LINE:
-            raise DataError(f"{name} {number} has more than {LONGEST_LINE >> 20} MB: give one text a line")
+            raise DataError(f"{name} {number} is longer than {LONGEST_LINE >> 20} MB; write one text per line")
         if not line:
             return
         yield line
@@ -34,7 +34,7 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
         except UnicodeDecodeError:
             raise _not_utf8(line, f"{name} {number}") from None
         if "\0" in text:
-            raise DataError(f"{name} {number} has a NUL byte: it is no text, or it is damaged there")
+            raise DataError(f"{name} {number} has a NUL byte; the input is not text, or is damaged")
         yield text.rstrip("\r\n")
 
 
@@ -42,4 +42,4 @@ def _not_utf8(line: bytes, place: str) -> DataError:
     from epigram.data.readers.guessing import guess
 
     likely = guess(line)
-    return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}: convert it to UTF-8 first")
+    return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}; convert it to UTF-8")

@@ -56,15 +56,15 @@ def decide(
     tested = verdict(new, old, alpha)
     changes = _changes(challenger, champion, labels)
     scores = [f"{name} {percent(float(each.scores()[0]))}%" for name, each in zip(names, (new, old), strict=True)]
-    scores_text = f"{scores[0]} against {scores[1]} of the champion, {len(challenger.gold):,} development texts"
+    scores_text = f"{scores[0]}, champion {scores[1]}, {len(challenger.gold):,} development texts"
     p = f"p = {probability(tested.p)}".replace("= <", "<")
     if tested.outcome != "better":
-        kind = "worse" if tested.outcome == "worse" else "not better by more than chance"
+        kind = "worse" if tested.outcome == "worse" else "not significantly better"
         return Decision(promoted=False, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
     if clearly_above(worst.champion - worst.challenger, margin):
         drop = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
-        reason = f"the F1 of class {worst.label!r} ({worst.rows:,} texts) falls {drop}, though {scores_text}, {p}"
+        reason = f"F1 of class {worst.label!r} ({worst.rows:,} texts) drops {drop}, although {scores_text}, {p}"
         return Decision(promoted=False, reason=reason, p=tested.p, classes=changes)
     return Decision(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
 

@@ -30,8 +30,8 @@ NORMAL_QUANTILE = 3.09  # standard normal quantile of 0.999
 MEASURES = {
     "length": "characters of a text",
     "unknown": "share of unknown tokens",
-    "likeness": "cosine of a text's n-grams and the mean training text's",
-    "predicted": "class that the champion answers",
+    "likeness": "cosine similarity of a text's n-grams to the mean of the training texts",
+    "predicted": "class that the champion predicts",
     "confidence": "probability of that class",
     "label": "label",
 }
@@ -117,7 +117,7 @@ def class_histogram(codes: Ints, count: int) -> Histogram:
 
 def measure(reference: Reference, values: Mapping[str, Floats | Ints], threshold: float) -> list[Measure]:
     """Compare the values of new texts with the reference; the result has the order of `values`."""
-    return [_measure(name, reference.histograms[name], found, threshold) for name, found in values.items()]
+    return [_measure(name, reference.histograms[name], new_values, threshold) for name, new_values in values.items()]
 
 
 def stability_index(expected: Ints, actual: Ints) -> float:

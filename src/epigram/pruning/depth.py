@@ -81,7 +81,7 @@ def prune(
     if model.depth < 2:
         return PruningResult(model=model, reason="no layers to drop")
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
-        return PruningResult(model=model, reason="its depth is controlled while it trains")
+        return PruningResult(model=model, reason="depth is controlled during training")
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
@@ -98,12 +98,11 @@ def prune(
     record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
     after, _ = record.score
     if clearly_above(before - after, settings.tolerance):
-        reason = (
-            f"{dropped} of {model.depth} layers dropped cost {100 * (before - after):.1f} points on dev: all are kept"
-        )
+        cost = f"{100 * (before - after):.1f} points on dev"
+        reason = f"dropping {dropped} of {model.depth} layers costs {cost}; all layers are kept"
         return PruningResult(model=model, reason=reason, dev_after=after, **facts)
     scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
-    reason = f"{dropped} of {model.depth} layers dropped; {scores} in fine-tuning"
+    reason = f"{dropped} of {model.depth} layers dropped; {scores} after fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
 

@@ -65,7 +65,7 @@ def reliability(bins: Sequence[Bin]) -> str:
     ideal = mark("line", {}, stroke=MUTED, strokeDash=[4, 4], strokeWidth=1)
     return svg(
         data={"values": points},
-        encoding={"x": number("x", title="confidence", **SHARE), "y": number("y", title="share right", **SHARE)},
+        encoding={"x": number("x", title="confidence", **SHARE), "y": number("y", title="accuracy", **SHARE)},
         layer=[
             ideal | {"data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]}},
             mark("line", {}, stroke=ACCENT),
@@ -78,14 +78,14 @@ def reliability(bins: Sequence[Bin]) -> str:
 
 def depth(pruning: Pruning) -> str:
     """Draw the dev score of each layer's classifier (mean over the seeds), the threshold, and rings at kept depths."""
-    points = [{**vars(point), "kept": point.depth in pruning.kept} for point in pruning.averaged()]
+    points = [{**vars(point), "kept": point.depth in pruning.kept_depths} for point in pruning.averaged()]
     field = "classifier_score"
     y = number(field, scale={"zero": False}, axis={"format": ".1%"}, title="dev score of the layer’s classifier")
-    place = {"x": {"field": "depth", "type": "ordinal", "axis": {"labelAngle": 0}, "title": "layers kept"}, "y": y}
+    axes = {"x": {"field": "depth", "type": "ordinal", "axis": {"labelAngle": 0}, "title": "layers kept"}, "y": y}
     layers = [
-        mark("line", place, stroke=ACCENT),
-        mark("circle", place, fill=ACCENT, size=60, opacity=1),
-        mark("point", place, where="datum.kept", stroke=SECOND, size=220, strokeWidth=2, filled=False),
+        mark("line", axes, stroke=ACCENT),
+        mark("circle", axes, fill=ACCENT, size=60, opacity=1),
+        mark("point", axes, where="datum.kept", stroke=SECOND, size=220, strokeWidth=2, filled=False),
     ]
     if pruning.threshold is not None:
         threshold = mark("rule", {"y": number(field)}, stroke=MUTED, strokeDash=[4, 4])
@@ -101,7 +101,7 @@ def speed(rows: Sequence[Row]) -> str:
     points = [{"ms": ms, "slow": ms > middle} | {key: getattr(row, key) for key in keys} for row, ms in timed]
     axis = {"format": "~g", "tickCount": 5, "grid": False}
     scale = {"type": "log", "padding": 30, "nice": False}
-    x = {"x": number("ms", scale=scale, axis=axis, title="milliseconds a text")}
+    x = {"x": number("ms", scale=scale, axis=axis, title="milliseconds per text")}
     y = {"y": number("test_score", scale={"zero": False}, axis={"format": ".0%"}, title="test score")}
     chosen = {"condition": {"test": "datum.outcome == 'chosen'", "value": SECOND}, "value": ACCENT}
     label = x | y | {"text": name("system")}

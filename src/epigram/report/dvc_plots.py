@@ -37,8 +37,8 @@ def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], 
 
 
 def _numbers(row: Row) -> dict[str, float]:
-    found = {name: getattr(row, name) for name in (*NUMBERS, *SIZES)}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(row, name) for name in (*NUMBERS, *SIZES)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _score(row: Row) -> dict[str, Any]:

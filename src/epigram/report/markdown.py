@@ -27,9 +27,9 @@ def comparison_markdown(summary: Summary) -> str:
     head += [
         *(f"test {name}" for name in summary.extra_scores),
         "parameters",
-        "FLOPs a text",
-        "ms a text",
-        "against the chosen",
+        "FLOPs per text",
+        "ms per text",
+        "vs. chosen",
         "p (dev)",
         "p (test)",
     ]

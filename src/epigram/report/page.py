@@ -39,7 +39,7 @@ class Scale:
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
 
-    def place(self, score: float) -> float:
+    def position(self, score: float) -> float:
         """Return the position of a score in percent of the bar's width, from the left."""
         return round(100 * (score - self.low) / (self.high - self.low), 2)
 

@@ -72,7 +72,7 @@ def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
         labels=numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)),
         offsets=np.append(0, np.cumsum(labels.list.len().to_numpy())).astype(np.int64),
         texts=rows["tokens"].fill_null([]).to_list(),
-        between="" if view.language == "zh" else " ",
+        separator="" if view.language == "zh" else " ",
     )
 
 

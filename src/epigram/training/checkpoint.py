@@ -114,7 +114,7 @@ def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     if parallel.rank():
         yield state
         return
-    busy = f"another process is at {stage} of {name}: try again when it has ended"
+    busy = f"another process is running {stage} of {name}; rerun when it has finished"
     with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
         try:
             _discard_others(folder, state)
@@ -196,7 +196,7 @@ def _read(path: Path) -> State:
 
     stored = _read_note(path / "state.json")
     if stored["sha256"] != sha256(path / "state.safetensors"):
-        raise EpigramError(f"{path} is not as it was written")
+        raise EpigramError(f"{path} has changed since it was written")
     try:
         return State(load_file(path / "state.safetensors"), stored["facts"])
     except SafetensorError as error:
@@ -211,7 +211,7 @@ def _read_note(path: Path) -> dict[str, Any]:
     """Return an intact note. Raises EpigramError, KeyError, TypeError or AttributeError for any other."""
     note: dict[str, Any] = read_json(path)
     if note.pop("digest") != _digest(note):
-        raise EpigramError(f"{path} is not as it was written")
+        raise EpigramError(f"{path} has changed since it was written")
     return note
 
 
@@ -224,4 +224,4 @@ def _checkpoint_interval() -> float:
     try:
         return max(0.0, float(text))
     except ValueError:
-        raise ParameterError(f"{INTERVAL_VARIABLE} was {text!r}: a number of seconds is allowed") from None
+        raise ParameterError(f"invalid {INTERVAL_VARIABLE}={text!r}: expected a number of seconds") from None

@@ -47,7 +47,7 @@ class GraphSteps:
         self, model: Any, texts: TextBatches, optimizer: torch.optim.Optimizer, config: TrainingConfig
     ) -> None:
         if texts.spellings is not None:
-            raise ValueError("captured steps read ids alone, and these texts are spelled")
+            raise ValueError("CUDA graph steps read token ids only, but these texts have characters")
         every = np.arange(len(texts))
         self.model, self.optimizer, self.config, self.device = model, optimizer, config, texts.device
         self.tokens, self.labels = texts.gather(every), texts.targets(every)  # (N, L)

@@ -63,10 +63,10 @@ def _count_ngrams(model: LinearSvm, train: TextBatches, config: LinearSvmConfig)
     keys, inverse = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, inverse, torch.cat([c for _, c in pieces]))
     if not len(keys):
-        raise ParameterError(f"encoder.orders was {config.orders}: no text of train has {config.orders[0]} tokens")
+        raise ParameterError(f"encoder.orders is {config.orders}, but no training text has {config.orders[0]} tokens")
     kept = counts >= config.min_rows
     if not kept.any():
-        raise ParameterError(f"encoder.min_rows was {config.min_rows}: no n-gram stands in so many texts of train")
+        raise ParameterError(f"encoder.min_rows is {config.min_rows}, but no n-gram occurs in that many training texts")
     keys, counts = keys[kept], counts[kept]
     if len(keys) > config.features:
         top = torch.argsort(counts, descending=True, stable=True)[: config.features].sort().values

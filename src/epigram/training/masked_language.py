@@ -157,7 +157,7 @@ class Pretrainer:
         self.position, self.quality = Position(**state.facts["place"]), Quality(*state.facts["quality"])
         self.order.bit_generator.state = self.position.order
         self.first_step = self.position.step
-        self._report(f"goes on from step {self.first_step:,} of {self.steps:,}")
+        self._report(f"resuming from step {self.first_step:,} of {self.steps:,}")
 
     def _masked_loss(self, texts: TextBatches, rows: Rows, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
         """Return the summed loss over a batch's masked tokens, their number, and how many are predicted correctly."""
@@ -185,9 +185,7 @@ class Pretrainer:
         """Report the progress. Raises ParameterError if the loss is NaN or infinite."""
         loss, position, epochs = float(self.running), self.position, self.settings.epochs
         if not np.isfinite(loss):
-            raise ParameterError(
-                f"the loss became {loss} by step {position.step}: lower the view's pretrain.learning_rate"
-            )
+            raise ParameterError(f"loss is {loss} at step {position.step}; lower the view's pretrain.learning_rate")
         if self.report is None:
             return
         speed, left = estimate_pace(
@@ -215,7 +213,7 @@ def pretrain(
     special = len(view.prefix_ids) + len(view.suffix_ids)
     if settings.max_length <= special:
         raise ParameterError(
-            f"{path}.max_length was {settings.max_length}: prompt and special tokens take {special}; set more"
+            f"{path}.max_length is {settings.max_length}, but prompt and special tokens take {special}; increase it"
         )
     torch.manual_seed(settings.seed)
     sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}

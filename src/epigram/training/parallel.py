@@ -43,7 +43,9 @@ def process_group() -> Iterator[None]:
         return
     missing = [name for name in LAUNCHER_VARIABLES if name not in os.environ]
     if missing:
-        raise ParameterError(f"WORLD_SIZE was {world} without {', '.join(missing)}: start by torchrun, or unset it")
+        raise ParameterError(
+            f"WORLD_SIZE is {world}, but {', '.join(missing)} not set; start with torchrun, or unset WORLD_SIZE"
+        )
     distributed.init_process_group(_select_device())
     try:
         yield
@@ -58,7 +60,7 @@ def _select_device() -> str:
     own, available = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if own >= available:
         raise ParameterError(
-            f"torchrun --nproc-per-node was more than the {available} GPU of this machine: one a process"
+            f"torchrun --nproc-per-node is greater than {available}, the number of GPUs; each process needs its own"
         )
     torch.cuda.set_device(own)
     return "nccl"

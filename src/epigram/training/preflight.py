@@ -47,17 +47,17 @@ def check_systems(
             _reject_stop_on(name, system, train, recipe)
         if system.head and recipe.fitting != "gradient":
             kind = recipe.encoder["kind"]
-            raise ParameterError(f"params.yaml: systems.{name}.head: {kind} is encoder and head in one: leave head out")
+            raise ParameterError(f"params.yaml: systems.{name}.head: {kind} has no separate head; remove this key")
 
 
 def _reject_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
     """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
     own = f"systems.{name}.train.stop_on"
     sections = {own: system.train, "train.stop_on": train}
-    key = next((name for name, section in sections.items() if "stop_on" in section), f"{own}, by its recipe,")
+    key = next((name for name, section in sections.items() if "stop_on" in section), f"{own} (from the recipe)")
     raise ParameterError(
-        f"params.yaml: {key} was {recipe.train['stop_on']!r}: the head of systems.{name}, {recipe.head['kind']}, "
-        f"labels no tokens: set {own} to sentence, or take a head that labels them, such as tagger"
+        f"params.yaml: {key} is {recipe.train['stop_on']!r}, but the head of systems.{name}, {recipe.head['kind']}, "
+        f"labels no tokens; set {own} to sentence, or use a head that labels tokens, such as tagger"
     )
 
 

@@ -111,14 +111,14 @@ class Trainer:
         if loss is None:
             if self.position.pieces > 1 or len(rows) == 1:
                 raise TryAgainError(
-                    f"memory ran out at step {self.position.step + 1}, on {len(rows)} texts of up to "
-                    f"{self.train.lengths[rows].max()} tokens taken by halves: free some, or lower train.batch_size, "
-                    "train.max_tokens or train.max_length"
+                    f"out of memory at step {self.position.step + 1}, on {len(rows)} texts of up to "
+                    f"{self.train.lengths[rows].max()} tokens in halved batches; free memory and rerun, or lower "
+                    "train.batch_size, train.max_tokens or train.max_length"
                 )
             self.position.pieces = 2
             if self.checkpoints:
                 self.checkpoints.halved = True
-            self._report("memory ran out: each batch is taken in two halves from here on")
+            self._report("out of memory; each batch is split into two halves from now on")
             return self._step(rows)
         self.schedule.step()
         self.position.step += 1
@@ -155,12 +155,14 @@ class Trainer:
             return None
         rows = batches[position.done - 1 - (position.step - step)]
         if position.rollbacks < self.config.rollbacks:
-            return self._roll_back(f"the loss was no number at step {step}: back to the best weights, at half the rate")
+            return self._roll_back(
+                f"loss is NaN or infinite at step {step}; rolled back to the best weights, learning rate halved"
+            )
         shown = ", ".join(map(str, rows[:ROWS_SHOWN])) + (" …" if len(rows) > ROWS_SHOWN else "")
         raise DivergedError(
-            f"the loss became no number at step {step} (epoch {position.epoch}), on rows {shown} of train: lower "
-            "train.learning_rate, or set train.rollbacks to go back and slow down so many times\n"
-            f"rows, from 0: {', '.join(map(str, rows))}"
+            f"loss is NaN or infinite at step {step} (epoch {position.epoch}), on training rows {shown}; lower "
+            "train.learning_rate, or set train.rollbacks to roll back and halve the rate that many times\n"
+            f"row numbers, from 0: {', '.join(map(str, rows))}"
         )
 
     def _roll_back(self, note: str) -> None:
@@ -235,4 +237,4 @@ class Trainer:
         self.position = Position(**facts["place"])
         self.order.bit_generator.state = self.position.order
         self.first_step = self.position.step
-        self._report(f"goes on from step {self.position.step:,} of {self.steps:,}")
+        self._report(f"resuming from step {self.position.step:,} of {self.steps:,}")

@@ -37,8 +37,8 @@ class Masking:
         word_index = words.clamp(min=0)
         present = torch.zeros_like(words).scatter_add(1, word_index, inside.long()) > 0  # (B, words)
         order = _uniform(words.shape, generator).to(words.device).masked_fill(~present, 2.0)
-        wanted = (self.share * present.sum(1, keepdim=True)).round().clamp(min=1)
-        selected = present & (order.argsort(1).argsort(1) < wanted)
+        count = (self.share * present.sum(1, keepdim=True)).round().clamp(min=1)
+        selected = present & (order.argsort(1).argsort(1) < count)
         return selected.gather(1, word_index) & inside
 
 

@@ -67,19 +67,21 @@ def test_ties_are_called_ties_and_the_cheapest_is_named(four):
     outcomes = [(row.system, row.outcome) for row in four.rows]
     assert outcomes == [("good", "chosen"), ("dear", "tie"), ("close", "tie"), ("bad", "worse")]
     assert four.cheapest_tied == "close"
-    assert "dear and close are tied with it; close is the cheapest, 5 k FLOPs a text against 2 M" in four.verdict
+    assert (
+        "dear and close are tied with it; close is the cheapest, with 5 k FLOPs per text instead of 2 M" in four.verdict
+    )
 
 
 def test_a_single_tie_is_named_with_what_it_takes():
     good = system("good", wrong(1), wrong(1), price=cost(flops=2e6))
     close = system("close", wrong(3), wrong(1), price=cost(flops=5e3))
-    assert "close is tied with it and takes 5 k FLOPs a text against 2 M" in compared(good, close).verdict
+    assert "close is tied with it and needs 5 k FLOPs per text instead of 2 M" in compared(good, close).verdict
 
 
 def test_a_clear_win_is_said():
     summary = compared(system("good", wrong(1), wrong(1)), system("bad", wrong(40), wrong(40)))
     assert summary.cheapest_tied is None
-    assert "beats every other system" in summary.verdict
+    assert "significantly better than every other system" in summary.verdict
 
 
 def test_an_exact_tie_goes_to_the_smaller_model():

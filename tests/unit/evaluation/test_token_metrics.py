@@ -149,7 +149,9 @@ def test_an_unknown_token_in_an_empty_row_is_no_word():
 
 
 def test_seeds_are_put_together_and_a_system_without_tokens_says_nothing_of_words():
-    truth = Words(names=["O", "X"], labels=np.array([0, 1]), offsets=np.array([0, 2]), texts=[["a", "b"]], between=" ")
+    truth = Words(
+        names=["O", "X"], labels=np.array([0, 1]), offsets=np.array([0, 2]), texts=[["a", "b"]], separator=" "
+    )
     part = SimpleNamespace(offsets=np.array([0, 2]), words=np.array([0, 1]))
     logits = np.zeros((1, 2), np.float32)
     seeds = [

@@ -105,13 +105,13 @@ def test_the_n_grams_are_read_as_the_keys_of_the_model(tmp_path: Path) -> None:
 )
 def test_n_grams_that_export_would_not_write_are_refused(stored: str, tmp_path: Path) -> None:
     (tmp_path / "ngrams.json").write_text(stored)
-    with pytest.raises(DataError, match=r"ngrams\.json is not a list of n-grams: export the model again"):
+    with pytest.raises(DataError, match=r"ngrams\.json is not a valid list of n-grams; export the model again"):
         read_ngrams(tmp_path / "ngrams.json")
 
 
 def test_the_n_grams_are_checked_like_any_file_and_eight_bits_are_refused(tmp_path: Path) -> None:
     model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
-    with pytest.raises(ParameterError, match="svm has none: export without --int8"):
+    with pytest.raises(ParameterError, match="svm has none; export without --int8"):
         export(model, out, int8=True)
     export(model, out)
     whole = tmp_path / "whole"

@@ -151,7 +151,7 @@ def test_weights_leave_a_mebibyte_of_the_two_gibibytes_for_the_graph(
     monkeypatch.setattr(export, "parameters", lambda _: (2047 * 1024 * 1024) // 4 + more)
     model = Saved(tmp_path, "bert", None, [], FRAME, [])
     if refused:
-        with pytest.raises(ParameterError, match="more than the 2 GB of an ONNX file"):
+        with pytest.raises(ParameterError, match="larger than 2 GB, the limit of an ONNX file"):
             export._check_exportable(model)
     else:
         export._check_exportable(model)

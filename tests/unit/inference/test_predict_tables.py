@@ -167,10 +167,14 @@ def test_words_with_labels_are_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "arguments", "said"),
     [
-        ({"text": ["a"], "label": ["x"]}, ["--out", "out.csv"], "has a column 'label' already"),
+        ({"text": ["a"], "label": ["x"]}, ["--out", "out.csv"], "already has a column 'label'"),
         ({"review": ["a"]}, ["--text", "reviews", "--out", "out.csv"], "did you mean 'review'"),
-        ({"text": ["a"]}, ["--out", "out.xlsx"], "out.xlsx is not a table by its name"),
-        ({"text": ["a"]}, ["--out", "there.csv"], "there.csv exists: name another file, or overwrite it with --force"),
+        ({"text": ["a"]}, ["--out", "out.xlsx"], "out.xlsx: unknown table format '.xlsx'"),
+        (
+            {"text": ["a"]},
+            ["--out", "there.csv"],
+            "there.csv already exists; choose another file, or overwrite it with --force",
+        ),
         ({"text": ["a"]}, [], "in.csv is a table: name the column of its texts and a file to write"),
         ({"text": ["a"]}, ["--json", "--out", "out.csv"], "--out is for one table, without --json"),
     ],
@@ -247,7 +251,7 @@ def test_a_column_that_stands_twice_is_refused(
     with pytest.raises(SystemExit) as end:
         run(tmp_path / f"in.{kind}", "--out", tmp_path / f"out.{kind}")
     assert end.value.code == DataError.code
-    assert f"in.{kind} has two columns called 'id': rename one" in capsys.readouterr().err
+    assert f"in.{kind} has two columns named 'id'; rename one" in capsys.readouterr().err
 
 
 def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work(
@@ -256,7 +260,10 @@ def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work
     (tmp_path / "in.csv").write_text("text\nsoup\n")
     (tmp_path / "link.csv").symlink_to("unmounted/out.csv")
     (tmp_path / "folder.csv").mkdir()
-    for name, said in (("link.csv", "link.csv exists"), ("folder.csv", "folder.csv is a folder: name a file")):
+    for name, said in (
+        ("link.csv", "link.csv already exists"),
+        ("folder.csv", "folder.csv is a folder; expected a file"),
+    ):
         with pytest.raises(SystemExit) as end:
             run(tmp_path / "in.csv", "--out", tmp_path / name)
         assert end.value.code == ParameterError.code
@@ -267,7 +274,7 @@ def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"text": [b"\xff"]}, "the column 'text' holds Binary: texts are needed"),
+        ({"text": [b"\xff"]}, "column 'text' has the type Binary; expected text"),
         ({"text": ["a"], "took": [timedelta(1)]}, "a column cannot be written as .csv (datatype duration"),
         ({"text": ["a"], "raw": [[b"\xff"]]}, "a column cannot be written as .csv (Object of type bytes"),
     ],

@@ -85,6 +85,6 @@ def test_a_line_without_end_is_refused_before_it_is_read_whole(monkeypatch: pyte
     monkeypatch.setattr(texts, "LONGEST_LINE", 10)
     assert list(texts.read_lines(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
     file = io.BytesIO(b"short\n" + b"a" * 100)
-    with pytest.raises(DataError, match="x line 2 has more than 0 MB: give one text a line"):
+    with pytest.raises(DataError, match="x line 2 is longer than 0 MB; write one text per line"):
         list(texts.read_lines(file, "x line"))
     assert file.tell() == 17

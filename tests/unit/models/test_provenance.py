@@ -244,7 +244,7 @@ def test_a_changed_model_is_refused_although_its_manifest_fits(
     assert run("verify", signed)[0] == 0
     code, out, err = run("predict", "--require-signature", owner[1], signed, "good film")
     assert (code, out) == (65, "")
-    assert f"{signed} is not as it was signed" in err and name in err
+    assert f"{signed} does not match its signature" in err and name in err
 
 
 def test_a_signature_of_another_key_or_model_is_refused(

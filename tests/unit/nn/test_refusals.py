@@ -129,14 +129,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"train": {"stop_on": "token"}, "shared": {"stop_on": "mean"}},
-        "systems.x.train.stop_on was 'token': the head of systems.x, linear, labels no tokens: set .* to sentence",
+        "systems.x.train.stop_on is 'token', but the head of systems.x, linear, labels no tokens; set .* to sentence",
     ),
-    ({"shared": {"stop_on": "mean"}}, "(?<= )train.stop_on was 'mean': .*: set systems.x.train.stop_on to sentence"),
+    ({"shared": {"stop_on": "mean"}}, "(?<= )train.stop_on is 'mean', .*; set systems.x.train.stop_on to sentence"),
     (
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}},
-        "systems.x.train.stop_on, by its recipe, was 'mean': the head",
+        "systems.x.train.stop_on .from the recipe. is 'mean', but the head",
     ),
-    ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm is encoder and head in one"),
+    ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm has no separate head"),
 ]
 
 
@@ -257,8 +257,8 @@ def test_a_check_loads_neither_the_library_nor_a_checkpoint(tmp_path: Path) -> N
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     code = (
         "import sys; from pathlib import Path; from epigram.runner.workspace.settings import load;"
-        "from epigram.training.preflight import check;"
+        "from epigram.training.preflight import check_systems;"
         f"run = load(Path({str(tmp_path / 'params.yaml')!r})); "
-        "check(run.views, run.systems, run.train); sys.exit('transformers' in sys.modules)"
+        "check_systems(run.views, run.systems, run.train); sys.exit('transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

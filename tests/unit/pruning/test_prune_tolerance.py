@@ -49,4 +49,4 @@ def test_a_loss_above_the_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) 
     kept = pruned(0.62, 0.5999, 0.02, monkeypatch)
     assert not kept.accepted
     assert kept.model.depth == 3
-    assert kept.reason == "1 of 3 layers dropped cost 2.0 points on dev: all are kept"
+    assert kept.reason == "dropping 1 of 3 layers costs 2.0 points on dev; all layers are kept"

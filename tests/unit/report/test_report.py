@@ -104,7 +104,7 @@ def test_everything_is_there(html):
         "the data page",
         "system-svm",
         "system-cnn",
-        "Surest mistakes",
+        "Most confident errors",
         "Two layers do nothing.",
         "also in train",
     ):
@@ -129,14 +129,14 @@ def test_classifiers_by_themselves_make_a_table():
     ]
     html = page([replace(one, metrics=replace(one.metrics, seeds=seeds))])
     assert html.count("the label is") == 2 and "43.7" in html
-    assert "Each mask alone" not in page([one])
+    assert "Classifiers of the prompt" not in page([one])
 
 
 def test_several_labels_a_text_make_a_page():
     labels = ("a", "b", "c")
     evaluations = [system(name, [{1}], [{2}], labels=labels, task="multi") for name in ("one", "two")]
     html = page(evaluations, about=corpus(labels, task="multi"))
-    for part in ("micro-F1", "test macro-F1", "micro precision, recall", "all labels right", "Hamming loss"):
+    for part in ("micro-F1", "test macro-F1", "micro precision, recall", "all labels correct", "Hamming loss"):
         assert part in html
     assert "Confusion" not in html
 
@@ -164,12 +164,12 @@ def test_labelled_words_make_a_table_and_a_picture_that_need_no_colour():
         "span F1",
         "Labels of words",
         "C-F1",
-        "one label a text, labels on words",
+        "one label per text, labels on words",
     ):
         assert part in html
     assert html.count("Test texts with their words labelled") == 1  # of the system that labels words
     examples = re.sub(r"\s+", " ", html[html.index('class="examples"') :])
-    assert re.search(r'<span class="said" style="--hue:137"><u>w0</u> <small>PER</small></span>', examples)
+    assert re.search(r'<span class="predicted" style="--hue:137"><u>w0</u> <small>PER</small></span>', examples)
     assert re.search(r"<small>gold (PER|LOC)</small>", examples)
     assert re.search(r"<small>(PER|LOC), gold (O|PER|LOC)</small>", examples)
 
@@ -209,7 +209,7 @@ def test_pruning_is_averaged_over_the_seeds_that_reached_a_depth():
     )
     both = Pruning(seeds=[pruning().seeds[0], shallow])
     assert [point.depth for point in both.averaged()] == [4, 3, 2, 1]
-    assert both.kept == [2, 3]
+    assert both.kept_depths == [2, 3]
     assert both.threshold is None
     assert both.reasons == ["Seed 0: two layers do nothing.", "Seed 1: one layer does nothing."]
 

@@ -26,8 +26,8 @@ def tagged(root: Path, pos: Path, language: str) -> View:
 def test_words_are_joined_as_the_language_writes_them(language: str, between: str, tmp_path: Path, pos: Path) -> None:
     words = stage.split_of(tagged(tmp_path, pos, language), tmp_path / "validated", "dev").words
     assert words is not None
-    assert [words.between.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
-    assert words.between == between
+    assert [words.separator.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
+    assert words.separator == between
 
 
 def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
@@ -47,7 +47,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     for name, function in {
         "measure": measured,
         "evaluate_system": evaluated,
-        "together": lambda said, *_: said,
+        "combine_seeds": lambda said, *_: said,
         "write": lambda *_: None,
         "sha256": lambda _: "",
     }.items():

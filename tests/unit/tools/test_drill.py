@@ -111,17 +111,17 @@ EPOCH_2 = "x epoch 1/4 [##] loss 1\nx epoch 2/4 [##] loss 1\n"
 def test_progress_lost_is_what_was_done_less_what_is_resumed(
     before: Reached, resumed: int, steps: int, seconds: float
 ) -> None:
-    assert measure(before, f"x: goes on from step {resumed} of 60") == Lost(steps, seconds)
+    assert measure(before, f"x: resuming from step {resumed} of 60") == Lost(steps, seconds)
 
 
 @pytest.mark.parametrize(
     ("before", "said", "steps"),
     [
-        (killed(EPOCH_2, s34=1097.0, s35=1099.0), "x: goes on from step 33 of 60", 2),  # by the checkpoints
+        (killed(EPOCH_2, s34=1097.0, s35=1099.0), "x: resuming from step 33 of 60", 2),  # by the checkpoints
         (killed(EPOCH_2, writing=36, s34=1097.0, s35=1099.0), "x: resuming from step 34 of 60", 2),
-        (killed(EPOCH_2), "x: goes on from step 25 of 60", 5),  # by what was printed: half of 60
+        (killed(EPOCH_2), "x: resuming from step 25 of 60", 5),  # by what was printed: half of 60
         (killed(EPOCH_2, s35=1099.0), "x epoch 1/4", 35),
-        (killed(EPOCH_2, s35=1099.0), "x: goes on from step 40 of 60", -5),
+        (killed(EPOCH_2, s35=1099.0), "x: resuming from step 40 of 60", -5),
     ],
 )
 def test_more_than_a_step_lost_is_a_loss(before: Reached, said: str, steps: int) -> None:
@@ -137,7 +137,7 @@ def test_a_training_that_was_killed_without_any_checkpoint_is_a_loss() -> None:
 
 
 def test_checkpoints_that_are_further_apart_than_asked_are_a_loss() -> None:
-    found = measure(killed(EPOCH_2, s30=1050.0, s35=1099.0), "x: goes on from step 35 of 60")
+    found = measure(killed(EPOCH_2, s30=1050.0, s35=1099.0), "x: resuming from step 35 of 60")
     assert found.losses == ("checkpoints of steps 30 and 35 are more than 1 step apart",)
 
 
@@ -167,7 +167,7 @@ def test_a_trial_of_kill_9_in_training_measures_what_was_lost(tmp_path: Path, re
     stage = f"{state}; echo 'x epoch 1/3 [#] loss 1'; exec sleep 30"
     outputs = "; ".join(f"mkdir -p {path}" for path in OUTPUTS.values())
     written = "; ".join(f"printf %s '{name}' > {path}/result.txt" for name, path in OUTPUTS.items())
-    dvc = f"{outputs}; {written}; cp ../../../reference/dvc.lock .; echo 'x: goes on from step {resumed} of 24'"
+    dvc = f"{outputs}; {written}; cp ../../../reference/dvc.lock .; echo 'x: resuming from step {resumed} of 24'"
     scripted = ScriptedBench(tmp_path, {"stage": stage, "dvc": dvc})
     found = trial.run(scripted, 1, Fault("kill -9 in training", training_killed, 1, mounts=False, missing=""), "s")
     assert found.observed

@@ -147,7 +147,7 @@ def test_half_a_launcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
     with (
-        pytest.raises(ParameterError, match=r"WORLD_SIZE was 2 without LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
+        pytest.raises(ParameterError, match=r"WORLD_SIZE is 2, but LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set"),
         parallel.process_group(),
     ):
         pass

@@ -394,7 +394,7 @@ def test_texts_that_cannot_be_read(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"max_length": 5}, "views.v.pretrain.max_length was 5: prompt and special tokens take"),
+        ({"max_length": 5}, "views.v.pretrain.max_length is 5, but prompt and special tokens take"),
         ({"heads": 5}, "views.v.pretrain: width 32 is not a multiple of heads 5"),
         ({"learning_rate": 1e9, "epochs": 40}, r"lower the view's pretrain\.learning_rate"),
     ],

@@ -104,8 +104,8 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
 @pytest.mark.parametrize(
     ("encoder", "said"),
     [
-        ({"orders": [2, 3]}, r"encoder\.orders was \[2, 3\]: no text of train has 2 tokens"),
-        ({"min_rows": 9}, r"encoder\.min_rows was 9: no n-gram stands in so many texts of train"),
+        ({"orders": [2, 3]}, r"encoder\.orders is \[2, 3\], but no training text has 2 tokens"),
+        ({"min_rows": 9}, r"encoder\.min_rows is 9, but no n-gram occurs in that many training texts"),
     ],
 )
 def test_settings_of_the_svm_that_leave_no_n_gram(encoder: dict[str, Any], said: str, encoded: Any) -> None:
