@@ -48,7 +48,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         "measure": measured,
         "evaluate_system": evaluated,
         "combine_seeds": lambda said, *_: said,
-        "write": lambda *_: None,
+        "write_evaluation": lambda *_: None,
         "sha256": lambda _: "",
     }.items():
         monkeypatch.setattr(stage, name, function)
