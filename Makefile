@@ -15,7 +15,7 @@ export DO_NOT_TRACK := 1
 
 # A variable on make's command line is visible in the process list, and make expands $ in it.
 ifeq ($(origin DATABASE),command line)
-  $(error set DATABASE in the environment (DATABASE=... make serve), or name a file of mode 0600 in DATABASE_FILE: on make's command line its password is seen by everybody on this machine)
+  $(error DATABASE on make's command line shows its password to all users of this machine; set it in the environment (DATABASE=... make serve), or set DATABASE_FILE to a file of mode 0600)
 endif
 unexport DATASET SYSTEMS SEEDS SET NAME
 
@@ -23,14 +23,14 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test checks mutants peers bench bench-accuracy drill mend clean
+.PHONY: help run retrain serve stop test checks mutants peers bench bench-accuracy drill repair clean
 
-help: ## show this
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("epigram needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
-	@echo "setting up $(VENV): a few minutes, once"
+	@echo "setting up $(VENV); this takes a few minutes, once"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock >$(VENV)/torch.lock
 	@# prefer a local wheel of PyTorch (pip's find-links): the wheel of the package index needs CUDA's packages
@@ -42,33 +42,33 @@ $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pypro
 	@test -e $(PEERS) || $(PIP) check
 	@touch $@
 
-run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS=, SET="a.b=c d=e" override params.yaml
+run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS= and SET="a.b=c d=e" override params.yaml, NAME= names the run
 	@$(BIN)/python -m flows.pipeline \
 	  $(call option,DATASET,dataset) $(call option,SYSTEMS,systems) $(call option,SEEDS,seeds) $(call option,NAME,name) \
 	  $(foreach change,$(value SET),--set '$(subst ','\'',$(change))')
 
-retrain: $(READY) ## take in new rows, train challengers, promote one that beats the champion
+retrain: $(READY) ## add new rows, train challengers, promote one that beats the champion
 	@$(BIN)/python -m flows.retrain
 
-serve: $(READY) ## start server, dashboard, worker and schedules; Ctrl-C or make stop ends them
+serve: $(READY) ## start server, dashboard, worker and schedules; stop them with Ctrl-C or make stop
 	@$(BIN)/python -m flows.serve
 
-stop: $(READY) ## end what make serve started
+stop: $(READY) ## stop what make serve started
 	@$(BIN)/python -m flows.serve --stop
 
 test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-checks: $(READY) ## lint, types, import contracts, known faults of packages
+checks: $(READY) ## check lint, types, import contracts and known vulnerabilities of packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.audit
 
-peers: $(PEERS) ## install what the benchmarks compare with: a pretrained encoder, the fastText library
+peers: $(PEERS) ## install the packages that the benchmarks compare with, such as fastText
 
-mutants: $(READY) ## change the code in hundreds of places, one at a time, and count the changes that no test notices; hours
+mutants: $(READY) ## run mutation tests and count the mutants that no test detects; hours
 	@$(BIN)/python -m tests.mutation run
 	@$(BIN)/python -m tests.mutation report
 
@@ -77,18 +77,18 @@ $(PEERS): $(READY) requirements-peers.lock
 	@$(LOCKED) requirements-peers.lock
 	@touch $@
 
-bench: $(PEERS) ## measure speed and memory against the best known alternatives; 25 minutes
+bench: $(PEERS) ## compare speed and memory with other libraries; 25 minutes
 	@$(BIN)/python -m benchmarks.run
 
-bench-accuracy: $(PEERS) ## measure accuracy after equal epochs, three seeds, for each rate of bench; 20 minutes
+bench-accuracy: $(PEERS) ## compare accuracy with other libraries after equal epochs, three seeds; 20 minutes
 	@$(BIN)/python -m benchmarks.run --accuracy
 
-drill: $(READY) ## inject 200 random faults and check each next run; 40 minutes, as root
+drill: $(READY) ## inject 200 random faults and check the run after each; 40 minutes, as root
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
-mend: $(READY) ## look at all of DVC's cache and remove what is damaged
+repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 minute
 	@$(BIN)/python -m epigram.runner.dvc.repair
 
-clean: ## remove every output of the pipeline; your data, .venv and runs stay
+clean: ## remove all outputs of the pipeline; keep your data, .venv and runs
 	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock
 	@find data -mindepth 1 -maxdepth 1 ! -name sources ! -name pocket ! -name local -exec rm -rf {} +

@@ -14,15 +14,16 @@ from rich.console import Console
 
 from epigram.core.settings import dataset_of
 from epigram.runner.dvc import graph, lock_order
-from epigram.runner.dvc.dvc_output import told
+from epigram.runner.dvc.dvc_output import split_error
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
-from epigram.runner.prefect.publish import Record, Run, RunFailedError
-from epigram.runner.prefect.slots import Slots, needed
-from epigram.runner.prefect.stage import DELAYS, Outcome, Runner, stage_task
-from epigram.runner.prefect.status_table import Board
-from epigram.runner.workspace import overrides, reservations, workspace
+from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
+from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.prefect.stage import RETRY_DELAYS, Outcome, Runner, stage_task
+from epigram.runner.prefect.status_table import StatusTable
+from epigram.runner.workspace import overrides, reservations
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import open_workspace
 
 
 def _run_name() -> str:
@@ -32,37 +33,44 @@ def _run_name() -> str:
 
 
 @flow(name="pipeline", flow_run_name=_run_name)
-def pipeline(request: Request, retry_delays: tuple[float, ...] = DELAYS) -> State[Any]:
+def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -> State[Any]:
     """Run every stage that is not up to date and write runs/NAME/; the state's data is the Run, or a RunFailedError.
 
     A stage with a retryable exit code is retried after each of `retry_delays` (seconds).
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     name = runtime.flow_run.name
-    with reservations.until_end(request.root, name), heartbeat.given(), workspace.opened(request) as place:
-        stages = graph.read(place.path)
-        params, idle = place.path / "params.yaml", len(stages.current) == len(stages)
-        if not request.revision and not idle:
+    with (
+        reservations.release_on_exit(request.root, name),
+        heartbeat.send_heartbeats(),
+        open_workspace(request) as workspace,
+    ):
+        stages = graph.read(workspace.path)
+        params, up_to_date = workspace.path / "params.yaml", len(stages.current) == len(stages)
+        if not request.revision and not up_to_date:
             overrides.check_systems(params)
-        board = Board(stages.stages, Console(stderr=True))
+        table = StatusTable(stages.stages, Console(stderr=True))
         total = request.max_parallel or os.cpu_count() or 1
-        runner = Runner(place.path, board, Slots(total, {} if idle else needed(params)))
-        with lock_order.in_order(place.path, stages):
+        runner = Runner(workspace.path, table, Slots(total, {} if up_to_date else slots_by_system(params)))
+        with lock_order.sort_on_exit(workspace.path, stages):
             outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
         failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
         run = Run(
             name=name,
-            dataset=place.dataset,
-            revision=place.revision,
-            wall_seconds=time.monotonic() - began,
-            stages={name: Record(state=row.state, seconds=round(row.worked, 3)) for name, row in board.rows.items()},
+            dataset=workspace.dataset,
+            revision=workspace.revision,
+            wall_seconds=time.monotonic() - started_at,
+            stages={
+                name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
+                for name, row in table.rows.items()
+            },
             code=failed[0][1].code if failed else 0,
             message=f"{failed[0][0]}: {failed[0][1].message}" if failed else "",
-            comparison={} if failed else publish.comparison(stages, place),
+            comparison={} if failed else publish.comparison(stages, workspace),
         )
-        publish.create_artifacts(run, stages, publish.write_run(run, stages, place))
+        publish.create_artifacts(run, stages, publish.write_run(run, stages, workspace))
     if run.code:
-        return Failed(message=f"{failed[0][0]}: {told(failed[0][1].message)[0]}", data=RunFailedError(run))
+        return Failed(message=f"{failed[0][0]}: {split_error(failed[0][1].message)[0]}", data=RunFailedError(run))
     return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)
 
 
@@ -70,16 +78,16 @@ def _run_stages(stages: Graph, runner: Runner, delays: tuple[float, ...], *, rem
     """Run the graph; return the outcomes of the stages that were started, in order of completion."""
     tasks = {
         stage.name: stage_task(
-            ray_cluster.Remote(runner.root) if remote else runner,
+            ray_cluster.RemoteRunner(runner.root) if remote else runner,
             stage.name,
             current=stage.name in stages.current,
             delays=delays,
         )
         for stage in stages
     }
-    with runner.board.live():
+    with runner.table.live():
         try:
-            (ray_cluster.run if remote else _run)(stages, tasks, runner)
+            (ray_cluster.run_stages if remote else _run)(stages, tasks, runner)
         finally:  # stages end with the flow, however it ends
             runner.stop()
     return runner.outcomes
@@ -89,9 +97,9 @@ def _run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) 
     """Submit all tasks at once; each waits for its dependencies."""
     futures: dict[str, PrefectFuture[Any]] = {}
     for stage in stages:
-        needed = [futures[need] for need in sorted(stage.needs)]
-        futures[stage.name] = tasks[stage.name].submit(return_state=False, wait_for=needed)
+        dependencies = [futures[need] for need in sorted(stage.needs)]
+        futures[stage.name] = tasks[stage.name].submit(return_state=False, wait_for=dependencies)
     wait(list(futures.values()))
     for name, future in futures.items():
         if name not in runner.outcomes:
-            runner.take_over(name, future.state)
+            runner.record_state(name, future.state)

@@ -24,9 +24,9 @@ from epigram.monitoring.drift import MEASURES
 from epigram.runner.retraining import champion, drift
 from epigram.runner.retraining.drift import Drift
 from epigram.runner.workspace.settings import load
-from flows.retrain import called, retrain
+from flows.retrain import call_flow, retrain
 
-NO_CHAMPION = "there is no champion to measure against yet: run python -m flows.retrain first"
+NO_CHAMPION = "there is no champion yet, so drift cannot be measured; run python -m flows.retrain first"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -39,47 +39,53 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
     champion.
     """
     root = Path(root).resolve()
-    settings, now = load(root / "params.yaml"), champion.current(root)
-    if now is None:
+    settings, latest = load(root / "params.yaml"), champion.current(root)
+    if latest is None:
         return Completed(name="Skipped", message=NO_CHAMPION, data=None)
-    new = drift.arrived(root, now.dataset, settings, Path(file).resolve() if file else None)
-    found = drift.measure(champion.restore(root, now), now.number, new, settings.drift.threshold)
-    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", found.as_json())
-    create_markdown_artifact(f"**{found}**\n\n{table(found)}", key="drift")
-    if found.drifted and file is None and found.labelled:
-        result: Any = retrain(root, now.dataset, return_state=True).result()
-        found = replace(found, outcome=f"{'promoted' if result.promoted else 'refused'}: {result.reason}")
-    elif found.drifted:
-        found = replace(found, outcome="to learn from them, label some and put them where new rows arrive")
-    get_run_logger().info("%s", found)
-    return Completed(name="Drifted" if found.drifted else "Completed", message=str(found), data=found)
+    new = drift.new_texts(root, latest.dataset, settings, Path(file).resolve() if file else None)
+    result = drift.measure(champion.restore(root, latest), latest.number, new, settings.drift.threshold)
+    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", result.as_json())
+    create_markdown_artifact(f"**{result}**\n\n{table(result)}", key="drift")
+    if result.drifted and file is None and result.labelled:
+        retraining: Any = retrain(root, latest.dataset, return_state=True).result()
+        outcome = f"{'promoted' if retraining.promoted else 'refused'}: {retraining.reason}"
+        result = replace(result, outcome=outcome)
+    elif result.drifted:
+        result = replace(
+            result,
+            outcome="to retrain on such texts, put labelled ones into the folder retrain.incoming of params.yaml",
+        )
+    get_run_logger().info("%s", result)
+    return Completed(name="Drifted" if result.drifted else "Completed", message=str(result), data=result)
 
 
-def table(found: Drift) -> str:
+def table(result: Drift) -> str:
     """Return the measures as a Markdown table."""
-    head = ["| measure | index | by chance up to | drifted | |", "| --- | ---: | ---: | --- | --- |"]
+    head = ["| measure | index | expected by chance | drifted | description |", "| --- | ---: | ---: | --- | --- |"]
     rows = [
         f"| {each.name} | {each.index:.3f} | {f'{each.chance:.3f}' if isfinite(each.chance) else 'any'} "
         f"| {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
-        for each in found.measures
+        for each in result.measures
     ]
-    return "\n".join([*head, *rows]) + f"\n\nthreshold: {found.threshold:g}\n"
+    return "\n".join([*head, *rows]) + f"\n\nthreshold: {result.threshold:g}\n"
 
 
 @app.command()
 @handle_errors
 def main(
-    file: Annotated[Path | None, typer.Option(help="Texts to measure, instead of those that wait.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="File with texts to measure. Default: the files in retrain.incoming.")
+    ] = None,
 ) -> None:
-    """Measure the drift of new texts from those of the champion; retrain if they have drifted."""
+    """Measure the drift of new texts from the champion's texts; retrain if they have drifted."""
     if file is not None and not file.is_file():
-        raise InputMissingError(f"{file} is missing: --file names a file with texts")
-    found: Drift | None = called(drift_check, Path.cwd(), file)
-    if found is None:
+        raise InputMissingError(f"invalid --file: {file} does not exist; expected a file with texts")
+    result: Drift | None = call_flow(drift_check, Path.cwd(), file)
+    if result is None:
         raise InputMissingError(NO_CHAMPION)
-    if found.measures:
-        echo(table(found))
-    echo(found)
+    if result.measures:
+        echo(table(result))
+    echo(result)
 
 
 if __name__ == "__main__":

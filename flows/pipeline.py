@@ -31,9 +31,9 @@ from epigram.runner.workspace.request import Request
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-DIGITS = 10  # maximum digits of an integer option
+MAX_DIGITS = 10  # maximum digits of an integer option
 WIDTH = 120  # width of the comparison table if stdout is no terminal
-IMPORTED_LATE = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
+LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -41,49 +41,65 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @app.command()
 @handle_errors
 def main(
-    dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",
-    systems: Annotated[str, typer.Option(help="Names, with commas between; all for every one.")] = "",
-    seeds: Annotated[str, typer.Option(help="Numbers, with commas between.")] = "",
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Data set: the name of a file in data/sources, for example mr. Default: dataset in params.yaml."
+        ),
+    ] = "",
+    systems: Annotated[
+        str, typer.Option(help='Comma-separated system names, or "all". Default: the systems in params.yaml.')
+    ] = "",
+    seeds: Annotated[
+        str, typer.Option(help="Comma-separated seeds, for example 0,1,2. Default: seeds in params.yaml.")
+    ] = "",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE: any key of params.yaml, with dots.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="Override a key of params.yaml: KEY=VALUE, for example train.epochs=2. May be repeated."
+        ),
     ] = None,
-    max_parallel: Annotated[int | None, typer.Option(min=1, help="Stages at a time; the number of processors.")] = None,
-    name: Annotated[str, typer.Option(help="The run's name; the data set and the time.")] = "",
-    ray: Annotated[str, typer.Option(help="A Ray cluster for the stages: local, auto, HOST:PORT.")] = "",
+    max_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of parallel stages. Default: the number of processors.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the run. Default: data set and time.")] = "",
+    ray: Annotated[
+        str, typer.Option(help="Ray cluster that executes the stages: local, auto, HOST:PORT or ray://HOST:PORT.")
+    ] = "",
 ) -> None:
     """Bring every stage of the pipeline up to date and print the comparison."""
     request = Request(
         root=Path.cwd(),
         dataset=dataset or None,
-        systems=tuple(listed(systems)),
-        seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=unique("--set", map(change, set_ or [])),
+        systems=tuple(split_list(systems)),
+        seeds=tuple(parse_number("--seeds", seed) for seed in split_list(seeds)),
+        changes=to_unique_dict("--set", map(parse_change, set_ or [])),
         max_parallel=max_parallel,
         name=name or None,
         ray=ray or None,
     )
     run = execute(request)
-    sys.exit(report(run, request.root))
+    sys.exit(print_report(run, request.root))
 
 
 def execute(request: Request) -> Run:
     """Check the request, run it through Prefect, and return the run. Raises the error that ended the run."""
     overrides.check(request)
-    _report_unsuited(request)
-    reservations.refuse_pointed(request.root, [request.name] if request.name else [])
-    ray_address.knock(request.ray)
+    _note_unsuitable_systems(request)
+    reservations.check_not_referenced(request.root, [request.name] if request.name else [])
+    ray_address.ping(request.ray)
     api = server.start()  # starts while this process imports the flow's modules
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from epigram.runner.prefect import ray_cluster
     from flows.dag import pipeline
 
-    for module in IMPORTED_LATE:
+    for module in LATE_IMPORTS:
         importlib.import_module(module)
     api.wait()
     own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
-    with own, ray_cluster.joined(request.ray, request.root, request.max_parallel) as workers:
-        result = ended(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
+    with own, ray_cluster.connect(request.ray, request.root, request.max_parallel) as workers:
+        result = run_flow(api, lambda: pipeline.with_options(task_runner=workers)(request, return_state=True))
     if isinstance(result, RunFailedError):
         return result.run
     if not isinstance(result, Run):
@@ -91,15 +107,15 @@ def execute(request: Request) -> Run:
     return result
 
 
-def _report_unsuited(request: Request) -> None:
+def _note_unsuitable_systems(request: Request) -> None:
     """Print to stderr which systems of params.yaml are left out for the chosen data set."""
     if request.dataset and not request.systems and not request.revision:
         params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
-        for name in overrides.unsuited(params, request.root):
-            echo(f"note: {name} is left out: {request.dataset} has not the labels that it learns", file=sys.stderr)
+        for name in overrides.unsuitable_systems(params, request.root):
+            echo(f"note: skipping {name}: {request.dataset} does not have the labels that it requires", file=sys.stderr)
 
 
-def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
+def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
     """Run `flow` and return the data of its final state, which is a RunFailedError if a stage failed.
 
     Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
@@ -111,25 +127,27 @@ def ended(api: Server, flow: Callable[[], State[Any]]) -> Any:
         result = error
     if not isinstance(result, BaseException) or isinstance(result, RunFailedError):
         return result
-    if _unauthorized(result):
+    if _is_unauthorized(result):
         raise ParameterError(
-            f"the Prefect server at {hidden(api.url)} asks for a name and password: set PREFECT_API_AUTH_STRING to the "
+            f"the Prefect server at {hidden(api.url)} requires authentication; set PREFECT_API_AUTH_STRING to the "
             "value of its PREFECT_SERVER_API_AUTH_STRING"
         )
-    if _unanswered(result):
+    if _is_unreachable(result):
         where = hidden(api.url)
-        raise TryAgainError(f"the Prefect server at {where} stopped answering: run it again, what is done is kept")
+        raise TryAgainError(
+            f"the Prefect server at {where} stopped responding; rerun the command, finished stages are not repeated"
+        )
     raise result
 
 
-def _unauthorized(error: BaseException) -> bool:
+def _is_unauthorized(error: BaseException) -> bool:
     """Return whether Prefect's server rejected the credentials."""
     import httpx
 
     return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
 
 
-def _unanswered(error: BaseException) -> bool:
+def _is_unreachable(error: BaseException) -> bool:
     """Return whether Prefect's server did not respond, or returned the final state without its result."""
     import httpx
     from prefect.exceptions import MissingResult
@@ -137,7 +155,7 @@ def _unanswered(error: BaseException) -> bool:
     return isinstance(error, (httpx.TransportError, MissingResult)) or "Failed to reach API" in str(error)
 
 
-def report(run: Run, root: Path) -> int:
+def print_report(run: Run, root: Path) -> int:
     """Print the comparison and the report's path, or the failure; return the exit code."""
     folder = (root / "runs" / run.name).relative_to(root)
     if run.code:
@@ -151,49 +169,49 @@ def report(run: Run, root: Path) -> int:
 
         Console(width=None if sys.stdout.isatty() else WIDTH).print(comparison_table(run.summary))
         echo(f"report: {folder / 'report.html'}")
-        echo(f'model:  {folder / "model"}  (try it: epigram predict {folder / "model"} "a text")')
+        echo(f'model:  {folder / "model"}  (to try it: epigram predict {folder / "model"} "a text")')
     return 0
 
 
 def _failure(run: Run) -> str:
     """Return the error line, followed by the details that the stage printed after or before it."""
-    stage, _, said = run.message.partition(": ")
-    line, details = dvc_output.told(said)
+    stage, _, message = run.message.partition(": ")
+    line, details = dvc_output.split_error(message)
     return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 
-def listed(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Return the parts of a comma-separated option."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def number(option: str, text: str) -> int:
+def parse_number(option: str, text: str) -> int:
     """Parse a whole number of an option. Raises ParameterError if it is invalid."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
-        said = shown(repr(text))
-        raise ParameterError(f"{option} had {said}: whole numbers with commas between are allowed, as in 0,1,2")
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+        value = shown(repr(text))
+        raise ParameterError(f"invalid {option} {value}: expected comma-separated integers, for example 0,1,2")
     return int(text)
 
 
-def unique(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def to_unique_dict(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return the keys and values of an option as a dictionary. Raises ParameterError for a repeated key."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
-            raise ParameterError(f"{option} {shown(key)} is given twice: remove one")
-        found[key] = value
-    return found
+        if key in values:
+            raise ParameterError(f"{option} {shown(key)} is given twice; remove one of them")
+        values[key] = value
+    return values
 
 
-def change(text: str) -> tuple[str, Any]:
+def parse_change(text: str) -> tuple[str, Any]:
     """Parse KEY=VALUE, with a key of params.yaml. Raises ParameterError if it is invalid."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ParameterError(f"--set was {text!r}: KEY=VALUE is allowed, as in --set seeds=[0,1]")
+        raise ParameterError(f"invalid --set {text!r}: expected KEY=VALUE, for example --set seeds=[0,1]")
     try:
         return key, parsed_yaml(value)
     except ValueError as error:
-        raise ParameterError(f"--set {key}: {shown(repr(value))} is not a YAML value ({error})") from None
+        raise ParameterError(f"invalid --set {key}: {shown(repr(value))} is not a YAML value ({error})") from None
 
 
 if __name__ == "__main__":

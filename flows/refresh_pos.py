@@ -16,8 +16,8 @@ from prefect.states import Completed
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.runner.dvc import force_rerun, graph
-from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import open_workspace
 from flows.dag import pipeline
 
 
@@ -28,13 +28,13 @@ def refresh_pos(root: Path, stage: str, revision: str = "HEAD") -> State[Any]:
     Raises ParameterError for an unknown stage, EpigramError if the stage fails.
     """
     request = Request(root=root, revision=revision)
-    with workspace.opened(request) as place:
-        stages = graph.read(place.path).stages
+    with open_workspace(request) as workspace:
+        stages = graph.read(workspace.path).stages
         if stage not in stages:
-            raise ParameterError(f"there is no stage {stage!r}: {nearest(stage, list(stages))}")
-        changed = force_rerun.make(place.path, stage, get_run_logger())
+            raise ParameterError(f"unknown stage {stage!r}: {nearest(stage, list(stages))}")
+        changed = force_rerun.rerun(workspace.path, stage, get_run_logger())
     if not changed:
-        return Completed(message=f"{stage} is as it was: nothing to do")
-    get_run_logger().info("%s has changed: what follows from it runs", stage)
-    ended: State[Any] = pipeline(request, return_state=True)
-    return ended
+        return Completed(message=f"the output of {stage} has not changed; nothing to do")
+    get_run_logger().info("the output of %s has changed; running the stages that depend on it", stage)
+    state: State[Any] = pipeline(request, return_state=True)
+    return state

@@ -24,73 +24,104 @@ from epigram.core.config_types import parsed_yaml, shown
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError, handle_errors, started
 from epigram.runner.prefect import markdown, ray_address, ray_cluster
-from epigram.runner.prefect.sweep import RUNS, Result, Trial, best, cells, run, table, taken_over, trials
+from epigram.runner.prefect.sweep import (
+    CHILD_RUNS,
+    Result,
+    Trial,
+    best_per_dataset,
+    make_trials,
+    result_of,
+    results_table,
+    run,
+    table_cells,
+)
 from epigram.runner.service import server
 from epigram.runner.workspace import overrides, reservations
 from epigram.runner.workspace.request import Request
-from flows.pipeline import WIDTH, change, ended, listed, number, unique
+from flows.pipeline import WIDTH, parse_change, parse_number, run_flow, split_list, to_unique_dict
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @flow(name="sweep")
-def sweep(asked: list[Trial]) -> State[Any]:
+def sweep(trials: list[Trial]) -> State[Any]:
     """Run every trial; the state's data is the list of results, including failed ones."""
     try:
-        futures = [run.submit(trial) for trial in asked]
+        futures = [run.submit(trial) for trial in trials]
         wait(futures)
     finally:  # runs end with the sweep, however it ends
-        RUNS.stop()
-    results = [taken_over(trial, future.state) for trial, future in zip(asked, futures, strict=True)]
-    create_markdown_artifact(markdown.sweep(*cells(results), [each.told() for each in best(results)]), key="sweep")
+        CHILD_RUNS.stop()
+    results = [result_of(trial, future.state) for trial, future in zip(trials, futures, strict=True)]
+    create_markdown_artifact(
+        markdown.sweep(*table_cells(results), [each.describe() for each in best_per_dataset(results)]), key="sweep"
+    )
     return Completed(message=f"{len(results)} runs", data=results)
 
 
 @app.command()
 @handle_errors
 def main(
-    over: Annotated[list[str], typer.Option(help="KEY=V1,V2: a key of params.yaml and its values; may repeat.")],
-    dataset: Annotated[str, typer.Option(help="A file of data/sources.")] = "",
-    systems: Annotated[str, typer.Option(help="Names, with commas between; all for every one.")] = "",
-    seeds: Annotated[str, typer.Option(help="Numbers, with commas between.")] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, the same for every run.")] = None,
-    max_parallel: Annotated[int | None, typer.Option(min=1, help="Runs at a time; the number of processors.")] = None,
-    name: Annotated[str, typer.Option(help="What the runs' names begin with; sweep and the time.")] = "",
-    ray: Annotated[str, typer.Option(help="A Ray cluster for the runs: local, auto, HOST:PORT.")] = "",
+    over: Annotated[
+        list[str],
+        typer.Option(help="Key of params.yaml and its values: KEY=V1,V2, for example dataset=mr,ced. May be repeated."),
+    ],
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Data set: the name of a file in data/sources, for example mr. Default: dataset in params.yaml."
+        ),
+    ] = "",
+    systems: Annotated[
+        str, typer.Option(help='Comma-separated system names, or "all". Default: the systems in params.yaml.')
+    ] = "",
+    seeds: Annotated[
+        str, typer.Option(help="Comma-separated seeds, for example 0,1,2. Default: seeds in params.yaml.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Override a key of params.yaml in every run: KEY=VALUE. May be repeated."),
+    ] = None,
+    max_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of parallel runs. Default: the number of processors.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Prefix of the runs' names. Default: sweep and time.")] = "",
+    ray: Annotated[
+        str, typer.Option(help="Ray cluster that executes the runs: local, auto, HOST:PORT or ray://HOST:PORT.")
+    ] = "",
 ) -> None:
-    """Run every combination, each on one processor, and print them by development score."""
+    """Run every combination, each on one processor, and print the runs sorted by dev score."""
     root = Path.cwd()
     base = Request(
         root=root,
         dataset=dataset or None,
-        systems=tuple(listed(systems)),
-        seeds=tuple(number("--seeds", seed) for seed in listed(seeds)),
-        changes=unique("--set", map(change, set_ or [])),
+        systems=tuple(split_list(systems)),
+        seeds=tuple(parse_number("--seeds", seed) for seed in split_list(seeds)),
+        changes=to_unique_dict("--set", map(parse_change, set_ or [])),
         max_parallel=1,
     )
     prefix = reservations.reserve(root, name or None, "sweep")
-    with reservations.until_end(root, prefix):
-        asked = trials(base, unique("--over", map(_dimension, over)), prefix)
-        results = execute(asked, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
+    with reservations.release_on_exit(root, prefix):
+        trials = make_trials(base, to_unique_dict("--over", map(_parse_dimension, over)), prefix)
+        results = execute(trials, root, prefix, max_parallel or os.cpu_count() or 1, ray or None)
     sys.exit(_report(results))
 
 
-def execute(asked: list[Trial], root: Path, name: str, at_once: int, ray: str | None = None) -> list[Result]:
+def execute(trials: list[Trial], root: Path, name: str, at_once: int, ray: str | None = None) -> list[Result]:
     """Check every trial, then run all of them.
 
     Raises ParameterError if a trial is invalid, TryAgainError if the Prefect server or the Ray cluster does not
     respond.
     """
-    reservations.refuse_pointed(root, [str(trial.request.name) for trial in asked])
-    for trial in asked:
+    reservations.check_not_referenced(root, [str(trial.request.name) for trial in trials])
+    for trial in trials:
         overrides.check(trial.request)
-    ray_address.knock(ray)
+    ray_address.ping(ray)
     api = server.start()
     api.wait()
-    with ray_cluster.joined(ray, root, at_once) as workers:
+    with ray_cluster.connect(ray, root, at_once) as workers:
         runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
-        this = sweep.with_options(task_runner=runner, flow_run_name=name)
-        results: list[Result] = ended(api, lambda: this(asked, return_state=True))
+        configured = sweep.with_options(task_runner=runner, flow_run_name=name)
+        results: list[Result] = run_flow(api, lambda: configured(trials, return_state=True))
     return results
 
 
@@ -98,24 +129,26 @@ def _report(results: list[Result]) -> int:
     """Print the runs and the best of each data set; return the exit code of the first failed run."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else WIDTH).print(table(results))
-    for chosen in best(results):
-        echo(f"best on dev: {chosen.told()}\nreport: runs/{chosen.run}/report.html")
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(results_table(results))
+    for chosen in best_per_dataset(results):
+        echo(f"best on dev: {chosen.describe()}\nreport: runs/{chosen.run}/report.html")
     for result in results:
         if result.code:
             echo(f"error: {result.run}: {result.message}", file=sys.stderr)
     return next((result.code for result in results if result.code), 0)
 
 
-def _dimension(text: str) -> tuple[str, list[Any]]:
+def _parse_dimension(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     try:
-        found = parsed_yaml(f"[{values}]")
+        parsed = parsed_yaml(f"[{values}]")
     except ValueError as error:
-        raise ParameterError(f"--over {key}: {shown(repr(values))} has what is no YAML value ({error})") from None
-    if not equals or not key or not found:
-        raise ParameterError(f"--over was {text!r}: KEY=V1,V2 is allowed, as in --over dataset=mr,ced")
-    return key, found
+        raise ParameterError(
+            f"invalid --over {key}: {shown(repr(values))} contains an invalid YAML value ({error})"
+        ) from None
+    if not equals or not key or not parsed:
+        raise ParameterError(f"invalid --over {text!r}: expected KEY=V1,V2, for example --over dataset=mr,ced")
+    return key, parsed
 
 
 if __name__ == "__main__":

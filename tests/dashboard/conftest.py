@@ -91,8 +91,8 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     port = api.free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
-        patch.setenv(api.ADDRESS, "")
-        started = api.Server(api.local(port), api.start_dashboard(port, ""))
+        patch.setenv(api.API_URL, "")
+        started = api.Server(api.local_url(port), api.start_dashboard(port, ""))
     try:
         started.wait()
         yield Server(started.url)

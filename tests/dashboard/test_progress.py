@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from epigram.runner.dvc.dvc_output import told
-from epigram.runner.prefect.progress_artifact import Gauge, percent
+from epigram.runner.dvc.dvc_output import split_error
+from epigram.runner.prefect.progress_artifact import ProgressArtifact, percent
 from epigram.training.history import Progress
 from epigram.training.progress import progress_line
 
@@ -25,7 +25,7 @@ def test_a_line_without_a_bar_has_none(text: str) -> None:
 def test_a_server_that_is_gone_does_not_disturb_the_stage(caplog: pytest.LogCaptureFixture) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    gauge = Gauge("train@bert_hth pta")
+    gauge = ProgressArtifact("train@bert_hth pta")
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Prefect: there is no run here
         gauge.show("epoch 1/2 [#-]")
@@ -44,4 +44,4 @@ def test_a_server_that_is_gone_does_not_disturb_the_stage(caplog: pytest.LogCapt
     ],
 )
 def test_a_failure_comes_down_to_one_line(said: str, line: str, details: list[str]) -> None:
-    assert told(said) == (line, details)
+    assert split_error(said) == (line, details)

@@ -69,7 +69,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epigram.runner.workspace.overrides.check", checked(overrides.check))
     monkeypatch.setattr("epigram.runner.service.server.start", stop)
-    monkeypatch.setattr("epigram.runner.prefect.ray_address.knock", lambda address: None)
+    monkeypatch.setattr("epigram.runner.prefect.ray_address.ping", lambda address: None)
     return tmp_path
 
 

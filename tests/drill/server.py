@@ -14,10 +14,10 @@ from epigram.runner.service import server
 def serving(home: Path) -> Iterator[str]:
     """Run a server with its database in `home`; yield the URL of its API."""
     os.environ["PREFECT_HOME"] = str(home)
-    os.environ.pop(server.ADDRESS, None)
+    os.environ.pop(server.API_URL, None)
     api = server.start()
     try:
         api.wait()
-        yield os.environ.pop(server.ADDRESS)
+        yield os.environ.pop(server.API_URL)
     finally:
         api.stop()

@@ -21,7 +21,7 @@ from epigram.data.sources.source import Source, read_source
 from epigram.runner.workspace.overrides import apply
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
-from flows.pipeline import change
+from flows.pipeline import parse_change
 from tests.support.budget import cases, texts
 
 ROOT = Path(__file__).parents[2]
@@ -228,7 +228,7 @@ def test_a_request_from_anywhere_has_names_or_is_refused(name: str, part: str) -
 )
 def test_a_change_of_the_command_line_is_taken_or_refused(key: str, equals: str, value: str) -> None:
     try:
-        name, found = change(f"{key}{equals}{value}")
+        name, found = parse_change(f"{key}{equals}{value}")
         params = json.loads(valid("params.yaml"))
         apply(params, Request(root=ROOT, changes={name: found}))
         check_names(params)

@@ -18,7 +18,7 @@ from epigram.runner.prefect import publish
 from epigram.runner.retraining import challenge, champion
 from epigram.runner.retraining.champion import Champion, Hashes
 from epigram.runner.service import server
-from epigram.runner.workspace.git import AUTHOR, git
+from epigram.runner.workspace.git import FIXED_AUTHOR, git
 from epigram.runner.workspace.request import Request
 from flows.pipeline import execute
 from tests.support.steps import ENTRY, disturbed
@@ -122,7 +122,7 @@ def test_going_back_twice_and_forward_again(reign: Toy) -> None:
     with pytest.raises(InputMissingError, match="champion 5 is the first: nothing to go back to"):
         champion.rollback(reign.root)
     hashes = {each.number: each.hashes.model for each in champion.history(reign.root)}
-    assert [champion.taken_back(reign.root, hashes[number]) for number in (1, 2, 3)] == [None, 4, 3]
+    assert [champion.rolled_back(reign.root, hashes[number]) for number in (1, 2, 3)] == [None, 4, 3]
     assert (promoted(reign, 4).number, weights(reign)) == (6, "weights 4")
     assert champion.rollback(reign.root).restores == 1
 
@@ -294,9 +294,9 @@ def forge(toy: Toy, content: str) -> None:
     """Let the branch and its newest tag hold another champion.json."""
     blob = git(toy.root, "hash-object", "-w", "--stdin", text=content)
     entries = git(toy.root, "ls-tree", "champion").splitlines()
-    others = [entry for entry in entries if not entry.endswith(champion.RECORD)]
+    others = [entry for entry in entries if not entry.endswith(champion.ENTRY)]
     tree = git(toy.root, "mktree", text="\n".join([*others, f"100644 blob {blob}\t{champion.RECORD}"]))
-    commit = git(toy.root, "commit-tree", tree, "-m", "forged", "-p", "champion", env=AUTHOR)
+    commit = git(toy.root, "commit-tree", tree, "-m", "forged", "-p", "champion", env=FIXED_AUTHOR)
     for ref in (champion.BRANCH, champion.tag(3)):
         git(toy.root, "update-ref", ref, commit)
 
@@ -329,7 +329,7 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
 ) -> None:
     now = champion.current(reign.root)
     assert now is not None
-    publish.point(reign.root / "runs" / "champion", "toy-2")
+    publish.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_found", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_answers", lambda *_: None)
     monkeypatch.setattr(challenge, "dev_texts", lambda _: None)
@@ -435,7 +435,7 @@ def test_a_model_whose_manifest_lists_nothing_is_not_whole(reign: Toy, content: 
 def test_a_file_of_a_commit_that_is_too_large_or_not_utf8_is_refused(
     reign: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.runner.workspace.git.LARGEST", 1 << 20)
+    monkeypatch.setattr("epigram.runner.workspace.git.MAX_FILE_BYTES", 1 << 20)
     forge(reign, " " * (1 << 20) + "{}")
     said = r"^champion\.json at champion is no UTF-8 text of at most 1 MiB: reset"
     with pytest.raises(DataError, match=said):

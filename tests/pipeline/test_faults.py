@@ -50,7 +50,7 @@ def test_a_dvc_lock_that_was_cut_off_costs_no_work(done: Toy) -> None:
     before = path.read_text()
     path.write_text(before[: before.rindex("outs:") + 3])
     assert len(graph.read(done.root)) == 6
-    assert (done.root / repair.KEPT).exists()
+    assert (done.root / repair.DAMAGED_LOCK_FILE).exists()
     done.shell("dvc", "repro", "--quiet")
     assert path.read_text() == before
     assert done.journal() == []
@@ -59,18 +59,18 @@ def test_a_dvc_lock_that_was_cut_off_costs_no_work(done: Toy) -> None:
 def test_a_table_of_locks_that_was_cut_off_stops_nobody(done: Toy) -> None:
     path = done.root / ".dvc/tmp/rwlock"
     path.write_text('{"write": {"')
-    assert repair.mend_records(done.root) == [".dvc/tmp/rwlock was cut off: removed"]
-    assert repair.mend_records(done.root) == []
+    assert repair.repair_records(done.root) == [".dvc/tmp/rwlock was cut off: removed"]
+    assert repair.repair_records(done.root) == []
     assert not path.exists()
 
 
 def test_a_damaged_file_of_the_cache_is_made_again(done: Toy) -> None:
     text = (done.root / "out/fit/mlp/result.txt").read_bytes()
-    copy = next(path for path in repair.cache_of(done.root).glob("??/*") if path.read_bytes() == text)
+    copy = next(path for path in repair.cache_folder(done.root).glob("??/*") if path.read_bytes() == text)
     copy.chmod(0o644)
     copy.write_bytes(text[:-1])
     copy.chmod(0o444)
-    assert repair.damaged(done.root, ["cut@token", "fit@mlp"]) == ["out/fit/mlp"]
+    assert repair.remove_damaged_outputs(done.root, ["cut@token", "fit@mlp"]) == ["out/fit/mlp"]
     done.shell("dvc", "repro", "--quiet")
     assert done.journal() == ["fit@mlp"]
     assert copy.read_bytes() == (done.root / "out/fit/mlp/result.txt").read_bytes() == text

@@ -15,7 +15,7 @@ from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.prefect.publish import comparison as comparison_of
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.workspace import Place
+from epigram.runner.workspace.workspace import Workspace
 from tests.support.toy import NEEDS, Toy
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -53,8 +53,8 @@ def task_runs(run: Run) -> dict[str, Any]:
         while True:
             found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
             shown = {each.name: each for each in found}
-            ended = all(each.state_name in {*states(run).values()} for each in found)
-            if (ended and shown.keys() == run.stages.keys()) or time.monotonic() > last:
+            run_flow = all(each.state_name in {*states(run).values()} for each in found)
+            if (run_flow and shown.keys() == run.stages.keys()) or time.monotonic() > last:
                 return shown
             time.sleep(0.2)
 
@@ -255,7 +255,7 @@ def test_the_speed_of_another_model_is_not_told(tmp_path: Path, measured: str | 
         (tmp_path / name).write_text(text)
     outs = {"fit": "trained/mlp", "cut": "final/mlp", "judge": "judge"}
     stages = Graph({name: Stage(name, frozenset(), (tmp_path / out,)) for name, out in outs.items()})
-    assert comparison_of(stages, Place(tmp_path, tmp_path, "unknown"))["rows"] == [row]
+    assert comparison_of(stages, Workspace(tmp_path, tmp_path, "unknown"))["rows"] == [row]
 
 
 def test_a_failed_run_is_written_and_latest_stays(done: Toy) -> None:
@@ -272,7 +272,7 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from epigram.runner.service.server import Server
-    from flows.pipeline import ended
+    from flows.pipeline import run_flow
 
     @flow
     def nothing() -> None:
@@ -281,17 +281,17 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
     nobody = Server("http://127.0.0.1:9")
     lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped answering: run it again")
     with temporary_settings({PREFECT_API_URL: f"{nobody.url}/api"}), lost:
-        ended(nobody, lambda: nothing(return_state=True))
+        run_flow(nobody, lambda: nothing(return_state=True))
 
 
 def test_a_final_state_that_the_server_gives_back_without_its_result_is_a_reason_to_try_again() -> None:
     from prefect.states import Completed
 
     from epigram.runner.service.server import Server
-    from flows.pipeline import ended
+    from flows.pipeline import run_flow
 
     with pytest.raises(TryAgainError, match="run it again"):
-        ended(Server("http://127.0.0.1:9"), Completed)
+        run_flow(Server("http://127.0.0.1:9"), Completed)
 
 
 @pytest.mark.parametrize("note", ["", "# whose lock this is\n"])

@@ -14,7 +14,7 @@ from epigram.core.errors import DataError
 from epigram.core.files import write_text
 from epigram.data import incoming_rows
 from epigram.runner.retraining import inbox
-from epigram.runner.retraining.ingest import Arrival
+from epigram.runner.retraining.ingest import Ingestion
 from flows.retrain import Retraining
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop
@@ -166,13 +166,13 @@ def test_a_bad_file_goes_back_beside_a_new_one_of_its_name(shop: Shop, monkeypat
 def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
     (shop.incoming / "working").mkdir()
     shutil.move(shop.incoming / "a.csv", shop.incoming / "working")
-    assert [file.name for file in inbox.arrived(shop.incoming)] == ["a.csv", "b.csv"]
+    assert [file.name for file in inbox.waiting_files(shop.incoming)] == ["a.csv", "b.csv"]
 
 
 def test_a_retraining_with_files_left_ends_with_65_after_its_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrival = Arrival(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
+    arrival = Ingestion(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
     result = Retraining(promoted=True, reason="better", run="r", arrival=arrival, champion="champion 2")  # type: ignore[arg-type]
     monkeypatch.setattr(flows.retrain, "called", lambda *_: result)
     with pytest.raises(SystemExit) as end:

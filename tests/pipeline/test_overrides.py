@@ -54,9 +54,9 @@ def test_a_data_set_leaves_out_the_systems_whose_labels_it_has_not(toy: Toy) -> 
     text = path.read_text().replace("bert: {view: wordpiece}\n", more)
     path.write_text(text.replace("wordpiece: {tokenizer: wordpiece}\n", views))
     params = {**yaml.safe_load(path.read_text()), "dataset": "other"}
-    assert overrides.unsuited(params, toy.root) == ["mhal_joint"]  # toy has spans, other has not
-    assert overrides.unsuited({**params, "dataset": "toy"}, toy.root) == []
-    assert overrides.unsuited({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == []
+    assert overrides.unsuitable_systems(params, toy.root) == ["mhal_joint"]  # toy has spans, other has not
+    assert overrides.unsuitable_systems({**params, "dataset": "toy"}, toy.root) == []
+    assert overrides.unsuitable_systems({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == []
     assert list(written(toy, dataset="other")["systems"]) == ["mlp", "bert", "cnle"]
 
 

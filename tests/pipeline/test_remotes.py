@@ -123,5 +123,5 @@ def test_a_workspace_has_the_remote(shared: Toy, tmp_path: Path, monkeypatch: py
 
 def inside(toy: Toy) -> Toy:
     """The workspace of a run with other seeds."""
-    with workspace.opened(Request(root=toy.root, seeds=(7,))) as place:
+    with workspace.open_workspace(Request(root=toy.root, seeds=(7,))) as place:
         return Toy(place.path, toy.told)

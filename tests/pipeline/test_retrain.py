@@ -94,7 +94,7 @@ def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
 
 
 def test_a_second_retraining_at_the_same_time_is_told_to_wait(fresh: Shop) -> None:
-    with champion.held(fresh.root), pytest.raises(TryAgainError, match=r"another run \(process \d+\) works in"):
+    with champion.lock(fresh.root), pytest.raises(TryAgainError, match=r"another run \(process \d+\) works in"):
         fresh.retrain()
 
 
@@ -248,7 +248,7 @@ def test_of_texts_with_several_labels_the_newest_are_measured_with_all_of_theirs
     file = tmp_path / "many.jsonl"
     file.write_text("".join(json.dumps({"text": text, "label": labels}) + "\n" for text, labels in rows))
     settings = replace(load(shop.root / "params.yaml"), drift=DriftSettings(window=3))
-    new = drift.arrived(shop.root, "many", settings, file)
+    new = drift.new_texts(shop.root, "many", settings, file)
     assert new.texts == ["second", "third", "fourth"]
     assert new.labels == [["bad", "good"], ["good", "bad"]]
 

@@ -14,7 +14,7 @@ import flows.retrain
 from epigram.monitoring.drift import Measure
 from epigram.runner.dvc import force_rerun
 from epigram.runner.retraining import champion, drift, ingest
-from epigram.runner.retraining.drift import Drift, Texts
+from epigram.runner.retraining.drift import Drift, NewTexts
 from flows.retrain import Retraining
 from tests.support.toy import Toy
 
@@ -38,7 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def retraining(arrival: ingest.Arrival) -> Retraining:
+def retraining(arrival: ingest.Ingestion) -> Retraining:
     new: Any = SimpleNamespace()
     return Retraining(promoted=True, reason="better: it is", run="r", arrival=arrival, champion=new)
 
@@ -50,7 +50,7 @@ def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     monkeypatch.setattr(champion, "refuse", asked.append)
     monkeypatch.setattr(flows.retrain, "_step", lambda name: lambda function: function)
     monkeypatch.setattr(champion, "current", lambda _: None)
-    monkeypatch.setattr(ingest, "take", lambda root, name, settings: ingest.Arrival(dataset=name))
+    monkeypatch.setattr(ingest, "take", lambda root, name, settings: ingest.Ingestion(dataset=name))
     monkeypatch.setattr(flows.retrain, "_learn", requests.append)
     monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, arrival: retraining(arrival))
     flows.retrain.retrain.fn(root)
@@ -68,13 +68,13 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
 
     def retrain(root: Path, dataset: str, **_: Any) -> Any:
         began.append(dataset)
-        return SimpleNamespace(result=lambda: retraining(ingest.Arrival(dataset=dataset)))
+        return SimpleNamespace(result=lambda: retraining(ingest.Ingestion(dataset=dataset)))
 
     moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
     found = Drift(champion=1, texts=9, labelled=labelled, threshold=0.25, measures=(moved,))
     monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=1, dataset="shop_live"))
     monkeypatch.setattr(champion, "restore", lambda *_: root)
-    monkeypatch.setattr(drift, "arrived", lambda *_: Texts([], []))
+    monkeypatch.setattr(drift, "arrived", lambda *_: NewTexts([], []))
     monkeypatch.setattr(drift, "measure", lambda *_: found)
     monkeypatch.setattr(flows.drift, "retrain", retrain)
     state = flows.drift.drift_check.fn(root, file)
@@ -84,5 +84,5 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
 
 def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     done.tell({"gather": {"files": {"new.txt": "other"}}})
-    assert force_rerun.make(done.root, "gather", LOG)
+    assert force_rerun.rerun(done.root, "gather", LOG)
     assert done.journal() == ["gather"]

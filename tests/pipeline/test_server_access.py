@@ -42,8 +42,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
         patch.setenv("PREFECT_SERVER_API_AUTH_STRING", SECRET)
-        patch.setenv(api.ADDRESS, "")
-        started = api.Server(api.local(port), api.start_dashboard(port, ""))
+        patch.setenv(api.API_URL, "")
+        started = api.Server(api.local_url(port), api.start_dashboard(port, ""))
     try:
         started.wait()
         yield started.url

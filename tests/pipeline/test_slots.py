@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from epigram.runner.prefect.slots import Slots, needed
+from epigram.runner.prefect.slots import Slots, slots_by_system
 from epigram.training.threads import available_cores
 
 
@@ -66,10 +66,10 @@ def test_systems_on_a_checkpoint_need_all_cores(tmp_path: Path) -> None:
     }
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(params))
-    assert needed(path) == {"bert": available_cores(), "textcnn": 1, "dpcnn": 3}
+    assert slots_by_system(path) == {"bert": available_cores(), "textcnn": 1, "dpcnn": 3}
 
 
 def test_a_file_of_another_revision_needs_one_slot_a_stage(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text("systems: {unknown_system: {}}\n")
-    assert needed(path) == {}
+    assert slots_by_system(path) == {}

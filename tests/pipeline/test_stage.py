@@ -18,7 +18,7 @@ from epigram.runner.dvc import graph
 from epigram.runner.dvc.dvc_output import PROGRESS
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Outcome, Runner
-from epigram.runner.prefect.status_table import Board
+from epigram.runner.prefect.status_table import StatusTable
 from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
 
@@ -26,7 +26,7 @@ LOG = logging.getLogger("test")
 
 
 def runner(toy: Toy, slots: int = 2) -> Runner:
-    return Runner(toy.root, Board(graph.read(toy.root).stages, Console(file=io.StringIO())), Slots(slots))
+    return Runner(toy.root, StatusTable(graph.read(toy.root).stages, Console(file=io.StringIO())), Slots(slots))
 
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:
@@ -111,7 +111,7 @@ def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:
 
 def test_a_board_without_a_terminal_prints_a_line_a_finished_stage(toy: Toy) -> None:
     text = io.StringIO()
-    board = Board(["gather", "judge"], Console(file=text))
+    board = StatusTable(["gather", "judge"], Console(file=text))
     board.begin("gather")
     board.end("gather", "Completed")
     assert text.getvalue() == "gather Completed 0.0\n"
@@ -119,7 +119,7 @@ def test_a_board_without_a_terminal_prints_a_line_a_finished_stage(toy: Toy) -> 
 
 def test_a_board_on_a_low_terminal_keeps_what_runs_in_sight() -> None:
     text = io.StringIO()
-    board = Board([f"stage{number}" for number in range(40)], Console(file=text, height=12, width=80))
+    board = StatusTable([f"stage{number}" for number in range(40)], Console(file=text, height=12, width=80))
     board.begin("stage39")
     board.say("stage39", "epoch 3/20")
     board.console.print(board)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.runner.prefect.sweep import Result, best, ranked, trials
+from epigram.runner.prefect.sweep import Result, best_per_dataset, make_trials, sort_results
 from epigram.runner.workspace.request import Request
 from tests.support.processes import gone, until
 from tests.support.project_copy import tree
@@ -21,14 +21,14 @@ from tests.support.toy import Toy, command_env
 
 def test_every_combination_is_a_run(tmp_path: Path) -> None:
     base = Request(root=tmp_path, dataset="mr", changes={"seeds": [1]})
-    found = trials(base, {"dataset": ["ced", "mr"], "train.epochs": [1, 2, 3]}, "s")
+    found = make_trials(base, {"dataset": ["ced", "mr"], "train.epochs": [1, 2, 3]}, "s")
     assert [trial.request.name for trial in found] == ["s-1", "s-2", "s-3", "s-4", "s-5", "s-6"]
     assert [trial.request.dataset for trial in found] == ["ced"] * 3 + ["mr"] * 3
     assert found[4].request.changes == {"seeds": [1], "train.epochs": 2}
     assert found[4].values == {"dataset": "mr", "train.epochs": 2}
     assert len({trial.request.key for trial in found}) == 6
     with pytest.raises(ParameterError, match="1,331 runs"):
-        trials(base, {name: list(range(11)) for name in "abc"}, "s")
+        make_trials(base, {name: list(range(11)) for name in "abc"}, "s")
 
 
 def test_the_best_is_best_on_dev_of_its_data_set() -> None:
@@ -37,8 +37,8 @@ def test_the_best_is_best_on_dev_of_its_data_set() -> None:
 
     failed = Result(run="d", values={}, code=65)
     results = [failed, result("a", "mr", 0.7, 0.9), result("b", "mr", 0.8, 0.6), result("c", "ced", 0.5, 0.5)]
-    assert [each.run for each in ranked(results)] == ["c", "b", "a", "d"]
-    assert [each.run for each in best(results)] == ["c", "b"]
+    assert [each.run for each in sort_results(results)] == ["c", "b", "a", "d"]
+    assert [each.run for each in best_per_dataset(results)] == ["c", "b"]
 
 
 @pytest.mark.parametrize(

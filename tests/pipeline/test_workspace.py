@@ -17,12 +17,12 @@ from epigram.core.files import atomic_file, atomic_folder
 from epigram.runner.dvc import graph
 from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.workspace import Place
+from epigram.runner.workspace.workspace import Workspace
 from tests.support.toy import Toy, copied
 
 
-def opened(toy: Toy, **wanted: Any) -> Place:
-    with workspace.opened(Request(root=toy.root, **wanted)) as place:
+def opened(toy: Toy, **wanted: Any) -> Workspace:
+    with workspace.open_workspace(Request(root=toy.root, **wanted)) as place:
         return place
 
 
@@ -146,7 +146,7 @@ def test_a_workspace_that_was_deleted_comes_back(toy: Toy) -> None:
 @pytest.mark.parametrize("wanted", [{}, {"dataset": "other"}])
 def test_two_runs_do_not_share_a_place(toy: Toy, wanted: dict[str, Any]) -> None:
     with (
-        workspace.opened(Request(root=toy.root, **wanted)),
+        workspace.open_workspace(Request(root=toy.root, **wanted)),
         pytest.raises(TryAgainError, match=r"another run \(process \d+\)"),
     ):
         opened(toy, **wanted)
@@ -195,7 +195,7 @@ def test_a_copied_repository_has_workspaces_of_its_own(toy: Toy, tmp_path: Path)
     shutil.copytree(toy.root, tmp_path / "copy", symlinks=True)
     before = toy.shell("git", "worktree", "list", "--porcelain")
     (tmp_path / "copy" / "note.txt").write_text("of the copy")
-    with workspace.opened(Request(root=tmp_path / "copy", seeds=(1,))) as place:
+    with workspace.open_workspace(Request(root=tmp_path / "copy", seeds=(1,))) as place:
         assert (place.path / "note.txt").read_text() == "of the copy"
     assert toy.shell("git", "worktree", "list", "--porcelain") == before
     assert not (first.path / "note.txt").exists()

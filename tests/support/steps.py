@@ -46,7 +46,7 @@ def take() -> None:
     from epigram.runner.retraining import ingest
     from epigram.runner.workspace.settings import load
 
-    ingest.take(Path.cwd(), "shop", load())
+    ingest.ingest_rows(Path.cwd(), "shop", load())
 
 
 def promote() -> None:

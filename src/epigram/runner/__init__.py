@@ -36,7 +36,7 @@ for _name, _value in DEFAULTS.items():
 warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
 
 
-def _without_proxy(hosts: tuple[str, ...]) -> None:
+def _bypass_proxy(hosts: tuple[str, ...]) -> None:
     """Add `hosts` to no_proxy: the Prefect server of a run listens on this machine."""
     listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     names = [name.strip() for name in listed.split(",") if name.strip()]
@@ -44,4 +44,4 @@ def _without_proxy(hosts: tuple[str, ...]) -> None:
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = value
 
 
-_without_proxy(("127.0.0.1", "localhost", "::1"))
+_bypass_proxy(("127.0.0.1", "localhost", "::1"))

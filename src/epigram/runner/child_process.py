@@ -18,22 +18,22 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-GRACE = 10.0  # seconds between the interrupt and the kill
+GRACE_PERIOD = 10.0  # seconds between the interrupt and the kill
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
     """Start `command` under supervision; `options` are Popen's. A killed command exits with 128 + the signal."""
-    leash = [sys.executable, "-I", "-S", __file__, *command]
-    return subprocess.Popen(leash, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
+    supervisor = [sys.executable, "-I", "-S", __file__, *command]
+    return subprocess.Popen(supervisor, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
 
 
-def let_go(child: subprocess.Popen[str]) -> None:
+def terminate(child: subprocess.Popen[str]) -> None:
     """Request the end of the command and all processes of its group; `child.wait()` returns when they have ended."""
     if child.stdin:
         child.stdin.close()
 
 
-class Pack:
+class ProcessPool:
     """Supervised child processes that are terminated together. Thread-safe; after `stop`, no new process starts."""
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class Pack:
         self._lock = threading.Lock()
         self._children: set[subprocess.Popen[str]] = set()
 
-    def start(self, begin: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str] | None:
-        """Start a child with `begin` and return it; return None after `stop`."""
+    def start(self, launch: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str] | None:
+        """Start a child with `launch` and return it; return None after `stop`."""
         with self._lock:
             if self.stopped:
                 return None
-            child = begin()
+            child = launch()
             self._children.add(child)
             return child
 
-    def ended(self, child: subprocess.Popen[str]) -> None:
+    def discard(self, child: subprocess.Popen[str]) -> None:
         """Forget a child that has ended."""
         self._children.discard(child)
 
@@ -59,7 +59,7 @@ class Pack:
         with self._lock:
             self.stopped = True
             for child in self._children:
-                let_go(child)
+                terminate(child)
 
 
 def _signal(group: int, number: signal.Signals) -> None:
@@ -67,11 +67,11 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _end_with_parent(group: int) -> None:
+def _stop_when_parent_ends(group: int) -> None:
     while os.read(0, 1):
         pass
     _signal(group, signal.SIGINT)
-    time.sleep(GRACE)
+    time.sleep(GRACE_PERIOD)
     _signal(group, signal.SIGKILL)
 
 
@@ -80,7 +80,7 @@ def main(command: Sequence[str]) -> None:
     # A background job of a shell ignores SIGINT, and child processes would inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    threading.Thread(target=_end_with_parent, args=(child.pid,), daemon=True).start()
+    threading.Thread(target=_stop_when_parent_ends, args=(child.pid,), daemon=True).start()
     code = child.wait()
     _signal(child.pid, signal.SIGKILL)  # processes that the command left running
     os._exit(code if code >= 0 else 128 - code)

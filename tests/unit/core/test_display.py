@@ -20,7 +20,7 @@ from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
 from epigram.models.serialization import card
 from epigram.report.markdown import comparison_markdown
-from epigram.runner.dvc.dvc_output import PROGRESS, Transcript
+from epigram.runner.dvc.dvc_output import PROGRESS, ReproOutputParser
 from epigram.runner.prefect import markdown
 from flows import retrain
 
@@ -75,7 +75,7 @@ def test_json_keeps_every_character_and_prints_none_that_controls() -> None:
 
 
 def test_what_a_stage_prints_is_cleaned_where_it_is_read() -> None:
-    transcript = Transcript("fit")
+    transcript = ReproOutputParser("fit")
     assert transcript.read("error: row 3: label '\x1b[31mgood\x1b]0;x\x07'\n") == "error: row 3: label 'good'"
     assert transcript.read(f"{PROGRESS}50% \x1b[A\x1eof it\n") == f"{PROGRESS}50% of it"
     assert transcript.last_lines() == "error: row 3: label 'good'"
@@ -187,7 +187,7 @@ def pages(text: str) -> dict[str, str]:
     recipe = SimpleNamespace(name=text, about="about", paper="paper")
     frame, model = SimpleNamespace(language="en", max_length=9), nn.Linear(1, 1)
     return {
-        "comparison": markdown.comparison(summary(text), [markdown.picture(text, "<svg />")]),
+        "comparison": markdown.comparison(summary(text), [markdown.image(text, "<svg />")]),
         "data": markdown.corpus(about),
         "sweep": markdown.sweep([text, "dev"], [[text, text]], [text]),
         "report": markdown.report(text, text, Path("runs/x")),

@@ -181,7 +181,7 @@ def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> No
 
 def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
     from epigram.data.sources.source import read_source
-    from flows.pipeline import change
+    from flows.pipeline import parse_change
 
     tag = f'!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ["{canary}"]]'
     for name, read in (("params.yaml", load), ("mr.yaml", read_source)):
@@ -189,7 +189,7 @@ def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
         with pytest.raises(ParameterError, match=f"{name} is not valid YAML"):
             read(tmp_path / name)  # type: ignore[operator]
     with pytest.raises(ParameterError, match="not a YAML value"):
-        change(f"dataset={tag}")
+        parse_change(f"dataset={tag}")
 
 
 INJECTIONS = [
@@ -216,9 +216,9 @@ def test_a_value_of_a_run_never_reaches_a_shell(tmp_path: Path, name: str) -> No
             with pytest.raises(ParameterError, match="letters, digits"):
                 Request(root=tmp_path, **wanted)  # type: ignore[arg-type]
     changes = [{"dataset": name}, {"systems.dmsp.view": name}, {f"systems.{name.replace('.', '!')}.view": "token"}]
-    for change in changes:
+    for parse_change in changes:
         with pytest.raises(ParameterError, match=r"params\.yaml: .* was"):
-            overrides.write(params, Request(root=tmp_path, changes=change, revision="HEAD"))
+            overrides.write(params, Request(root=tmp_path, changes=parse_change, revision="HEAD"))
     assert params.read_bytes() == before
     params.write_text(yaml.safe_dump({**yaml.safe_load(before), "dataset": name}))
     with pytest.raises(ParameterError, match="dataset was"):

@@ -53,9 +53,9 @@ def test_what_is_no_seed_is_refused(text: str) -> None:
     with pytest.raises(
         ParameterError, match=r"--seeds had .*: whole numbers with commas between are allowed"
     ) as raised:
-        pipeline.number("--seeds", text)
+        pipeline.parse_number("--seeds", text)
     one_line(raised)
-    assert pipeline.number("--seeds", "007") == 7
+    assert pipeline.parse_number("--seeds", "007") == 7
 
 
 @pytest.mark.parametrize("key", ["seeds", "validate.split_seed", "views.token.pretrain.seed"])
@@ -104,13 +104,13 @@ def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
 )
 def test_a_ray_address_without_a_port_that_there_is_is_refused(place: str) -> None:
     with pytest.raises(ParameterError, match="--ray was") as raised:
-        ray_address.knock(place)
+        ray_address.ping(place)
     one_line(raised)
 
 
 def test_a_ray_address_where_nobody_answers_is_tried_again() -> None:
     with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1"):
-        ray_address.knock("127.0.0.1:1")
+        ray_address.ping("127.0.0.1:1")
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
@@ -127,7 +127,7 @@ def test_what_is_no_web_address_is_refused_everywhere(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_web_address(text)
-    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), webhook_relay.door(text):
+    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is no address"), webhook_relay.start_relay(text):
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
     with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
@@ -147,7 +147,7 @@ def test_web_addresses_are_taken(text: str) -> None:
 @pytest.mark.parametrize("value", ['"a\\0b"', '{a: "\\0"}', '["x\\x00"]', '{"k\\0": 1}'])
 def test_a_nul_character_in_a_setting_is_refused(value: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="is not a YAML value"):
-        pipeline.change(f"retrain.incoming={value}")
+        pipeline.parse_change(f"retrain.incoming={value}")
     (tmp_path / "params.yaml").write_text(f"dataset: {value}\n")
     with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: .* has a NUL character"):
         load(tmp_path / "params.yaml")
@@ -177,7 +177,7 @@ SERVER = "postgresql+asyncpg://me:s3cret@127.0.0.1"
 )
 def test_an_address_of_a_database_that_cannot_be_used_is_refused_without_its_secrets(rest: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said) as raised:
-        database.checked(f"{SERVER}{rest}")
+        database.check_connection(f"{SERVER}{rest}")
     assert "s3cret" not in one_line(raised)
 
 

@@ -12,8 +12,8 @@ from epigram.core.config_types import parsed_yaml
 from epigram.core.errors import ParameterError
 from epigram.data.sources.source import read_source
 from epigram.runner.workspace.settings import load
-from flows.pipeline import change, unique
-from flows.sweep import _dimension
+from flows.pipeline import parse_change, to_unique_dict
+from flows.sweep import _parse_dimension
 
 
 def doubled(levels: int) -> str:
@@ -33,7 +33,7 @@ def test_merge_keys_are_counted_before_they_are_expanded(tmp_path: Path) -> None
         load(tmp_path / "params.yaml")
     flow = "{a0: &a0 {k: 1}, " + ", ".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 25))
     with pytest.raises(ParameterError, match=r"--set train: .* is not a YAML value \(it holds more than"):
-        change(f"train={flow}}}")
+        parse_change(f"train={flow}}}")
 
 
 def test_a_few_merge_keys_work() -> None:
@@ -74,12 +74,12 @@ def test_a_repeated_key_is_named_wherever_yaml_is_read(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match=rf"{name} is not valid YAML: line 2: the key 'name' is repeated"):
             read(tmp_path / name)  # type: ignore[operator]
     with pytest.raises(ParameterError, match=r"--set train: .*the key 'epochs' is repeated"):
-        change("train={epochs: 1, epochs: 2}")
+        parse_change("train={epochs: 1, epochs: 2}")
 
 
-@pytest.mark.parametrize(("option", "read"), [("--set", change), ("--over", _dimension)])
+@pytest.mark.parametrize(("option", "read"), [("--set", parse_change), ("--over", _parse_dimension)])
 def test_an_option_names_a_key_once(option: str, read: Callable[[str], tuple[str, object]]) -> None:
     given = ["train.epochs=1", "seeds=0", "train.epochs=2"]
     with pytest.raises(ParameterError, match=rf"{option} train\.epochs is given twice"):
-        unique(option, map(read, given))
-    assert list(unique(option, map(read, given[:2]))) == ["train.epochs", "seeds"]
+        to_unique_dict(option, map(read, given))
+    assert list(to_unique_dict(option, map(read, given[:2]))) == ["train.epochs", "seeds"]

@@ -53,7 +53,7 @@ def test_the_model_that_is_right_on_dev_wins(
     def entry(model: str) -> Any:
         return SimpleNamespace(system=model, hashes=SimpleNamespace(model=model))
 
-    answers = challenge._answers
+    answers = challenge._predict
     folders = {"chosen": place / new, "model": place / old}
     monkeypatch.setattr(challenge, "_answers", lambda model, *rest: answers(folders[model.name], *rest))
     monkeypatch.setattr(challenge, "_entry", lambda *_: entry("new"))
@@ -73,11 +73,11 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
     (place / "params.yaml").write_text("dataset: x\n")
     monkeypatch.setattr(challenge.champion, "output_hash", lambda *_: "md5")
-    new = challenge._answers(chosen, {"task": "single", "labels": LABELS}, challenge.dev_texts(place))
+    new = challenge._predict(chosen, {"task": "single", "labels": LABELS}, challenge.dev_texts(place))
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
     settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))
-    hashes = challenge._entry(place, run, chosen, place, new, settings).hashes
+    hashes = challenge._new_entry(place, run, chosen, place, new, settings).hashes
     assert hashes.provenance == made_of
     assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
     kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})

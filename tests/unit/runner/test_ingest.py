@@ -37,8 +37,8 @@ def test_a_hidden_file_has_not_arrived(incoming: Path) -> None:
     for name in ("b.csv", ".c.csv", "a.txt", "d/e.csv"):
         (incoming / name).parent.mkdir(exist_ok=True)
         (incoming / name).touch()
-    assert [file.name for file in inbox.arrived(incoming)] == ["a.txt", "b.csv"]
-    with inbox.opened(incoming) as files:
+    assert [file.name for file in inbox.waiting_files(incoming)] == ["a.txt", "b.csv"]
+    with inbox.open_inbox(incoming) as files:
         assert [file.name for file in files] == ["b.csv"]
 
 
@@ -57,7 +57,7 @@ def test_new_rows_have_the_columns_of_the_base_and_the_labels_of_the_growing_dat
     sources.mkdir(parents=True)
     (sources / "shop.yaml").write_text(SOURCE.format(name="shop", text="review", labels="bad, good"))
     (sources / "shop_live.yaml").write_text(SOURCE.format(name="shop_live", text="text", labels="bad, good, odd"))
-    source = ingest.stream(tmp_path, "shop_live")
+    source = ingest.row_source(tmp_path, "shop_live")
     assert (source.labels, source.read["text"]) == (["bad", "good", "odd"], "review")
 
 
@@ -93,7 +93,7 @@ def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Pa
     (incoming / name).write_text("mine")
     with pytest.raises(DataError, match=rf"{name} is a file: remove it, a folder is made in its place"):
         if name == "working":
-            with inbox.opened(incoming):
+            with inbox.open_inbox(incoming):
                 pass
         else:
             inbox.archive(incoming, incoming / "a.txt", sha256(b"a").hexdigest())
@@ -103,7 +103,7 @@ def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Pa
 
 @pytest.mark.parametrize("named", ["data/local/incoming", "data/local/a/b", "../elsewhere", "/srv/incoming"])
 def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) -> None:
-    assert inbox.folder_of(tmp_path / "repo", named) == Path(os.path.normpath(tmp_path / "repo" / named))
+    assert inbox.inbox_folder(tmp_path / "repo", named) == Path(os.path.normpath(tmp_path / "repo" / named))
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) ->
 def test_a_folder_with_files_of_the_project_is_not_one_in_which_rows_arrive(tmp_path: Path, named: str) -> None:
     """Else params.yaml, the data set itself or the index of git would be moved away while they are looked at."""
     with pytest.raises(ParameterError, match=r"^params\.yaml: retrain\.incoming was '.*': its files are moved"):
-        inbox.folder_of(tmp_path / "repo", named)
+        inbox.inbox_folder(tmp_path / "repo", named)
 
 
 def test_a_reference_without_its_histograms_is_said(tmp_path: Path) -> None:
     kept = {"labels": [], "ngrams": {"weights": [], "mean": []}, "histograms": {}}
     (tmp_path / "reference.json").write_text(json.dumps(kept))
     with pytest.raises(DataError, match=r"reference\.json lacks confidence, label, length, likeness, predicted, unkn"):
-        drift.measure(tmp_path, 1, drift.Texts([], []), 0.2)
+        drift.measure(tmp_path, 1, drift.NewTexts([], []), 0.2)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.publish import Run, write_run
-from epigram.runner.workspace.workspace import Place
+from epigram.runner.workspace.workspace import Workspace
 
 
 def test_a_failed_run_is_written_and_is_not_the_latest(tmp_path: Path) -> None:
-    stages, place = Graph({}, frozenset()), Place(tmp_path, tmp_path, "unknown")
+    stages, place = Graph({}, frozenset()), Workspace(tmp_path, tmp_path, "unknown")
     for name, code in (("good", 0), ("bad", 65)):
         run = Run(name=name, dataset="toy", revision="unknown", wall_seconds=1.0, stages={}, code=code)
         assert (write_run(run, stages, place) / "summary.json").is_file()

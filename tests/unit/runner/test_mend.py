@@ -38,7 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lock_file_with_other_paths_removes_nothing_outside(root: Path, path: str, name: str) -> None:
     beside = root.parent / "beside"
     (root / "dvc.lock").write_text(LOCK % (path.format(beside=beside), name.format(beside=beside)))
-    repair.damaged(root, ["raw"])
+    repair.remove_damaged_outputs(root, ["raw"])
     assert (beside / "diary.txt").read_text() == "dear"
 
 
@@ -48,12 +48,12 @@ def test_a_list_of_a_folder_with_other_paths_removes_nothing_outside(root: Path)
     (root / "cache" / name[:2]).mkdir()
     (root / "cache" / name[:2] / f"{name[2:]}.dir").write_bytes(listed)
     (root / "dvc.lock").write_text(LOCK % ("data/raw", f"{name}.dir"))
-    assert repair.damaged(root, ["raw"]) == []
+    assert repair.remove_damaged_outputs(root, ["raw"]) == []
     assert (root.parent / "beside" / "diary.txt").read_text() == "dear"
 
 
 def test_a_damaged_output_of_the_repository_is_removed(root: Path) -> None:
     (root / "data" / "raw").mkdir(parents=True)
     (root / "dvc.lock").write_text(LOCK % ("data/raw", "0" * 32))
-    assert repair.damaged(root, ["raw"]) == ["data/raw"]
+    assert repair.remove_damaged_outputs(root, ["raw"]) == ["data/raw"]
     assert not (root / "data" / "raw").exists() and not (root / "cache" / "00" / ("0" * 30)).exists()

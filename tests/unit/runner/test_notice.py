@@ -25,7 +25,7 @@ def test_a_request_that_is_none_is_answered(
     path: bytes, headers: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(webhook_relay, "_send", lambda address, text: None)
-    with webhook_relay.door("http://127.0.0.1:9/secret") as address:
+    with webhook_relay.start_relay("http://127.0.0.1:9/secret") as address:
         own = urlsplit(address)
         with socket.create_connection((own.hostname, own.port), timeout=10) as line:
             line.sendall(b"POST " + path.replace(b"PATH", own.path.encode()) + b" HTTP/1.1\r\n" + headers + b"\r\nhi")

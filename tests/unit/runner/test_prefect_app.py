@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epigram.runner.service.server_app import OwnOrigin
+from epigram.runner.service.server_app import OriginFilter
 
 PROXY = "https://runs.example.org/api"
 
@@ -24,7 +24,7 @@ def answer(headers: dict[str, str], kind: str = "http", proxied: str = "") -> li
 
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": kind, "headers": raw, "server": ("127.0.0.1", 4200)}
-    asyncio.run(OwnOrigin(inner, proxied)(scope, None, send))
+    asyncio.run(OriginFilter(inner, proxied)(scope, None, send))
     return sent
 
 
@@ -74,7 +74,7 @@ def test_one_foreign_header_of_two_is_enough() -> None:
             await send({"type": "inner"})
 
         raw = [(b"origin", first.encode()), (b"origin", second.encode())]
-        asyncio.run(OwnOrigin(inner)({"type": "http", "headers": raw, "server": ("127.0.0.1", 4200)}, None, send))
+        asyncio.run(OriginFilter(inner)({"type": "http", "headers": raw, "server": ("127.0.0.1", 4200)}, None, send))
         return [message["type"] for message in sent]
 
     assert twice("http://localhost:4200", "https://evil.example")[0] == "http.response.start"

@@ -93,7 +93,7 @@ def test_a_name_that_another_run_has_is_refused_until_that_run_ends(main: Path) 
     assert reservations.reserve(main, "mine", "toy") == "mine"
     with pytest.raises(TryAgainError):
         reservations.reserve(main, "mine", "toy")
-    with reservations.until_end(main, "mine"):
+    with reservations.release_on_exit(main, "mine"):
         pass
     assert reservations.reserve(main, "mine", "toy") == "mine"
 
@@ -113,8 +113,8 @@ def test_a_run_that_a_rollback_can_go_back_to_is_not_replaced(main: Path, monkey
     past = [SimpleNamespace(number=2, run="new"), SimpleNamespace(number=1, run="old")]
     monkeypatch.setattr(champion, "history", lambda _: past)
     with pytest.raises(ParameterError, match="--name was 'old': champion 1 is that run"):
-        reservations.refuse_pointed(main, ["mine", "old"])
-    reservations.refuse_pointed(main, ["mine"])
+        reservations.check_not_referenced(main, ["mine", "old"])
+    reservations.check_not_referenced(main, ["mine"])
 
 
 def test_a_branch_champion_of_the_users_own_stops_no_run(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner.service import server
-from flows.pipeline import ended
+from flows.pipeline import run_flow
 
 URL = "http://127.0.0.1:9"
 
@@ -28,7 +28,7 @@ def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> No
         f"server.healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
         "print(before, server.start().url, PREFECT_API_URL.value())"
     )
-    env = {name: value for name, value in os.environ.items() if name != server.ADDRESS}
+    env = {name: value for name, value in os.environ.items() if name != server.API_URL}
     found = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
     assert found.stdout.split() == ["None", URL, f"{URL}/api"]
 
@@ -42,7 +42,7 @@ def test_a_server_that_asks_for_another_password_is_no_fault_of_ours() -> None:
     with pytest.raises(
         ParameterError, match=rf"^the Prefect server at {URL} asks for a name and password: set PREFECT"
     ):
-        ended(server.Server(URL), refused)
+        run_flow(server.Server(URL), refused)
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
@@ -50,14 +50,14 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
         raise httpx.ConnectError("refused")
 
     with pytest.raises(TryAgainError) as raised:
-        ended(server.Server("http://me:secret@127.0.0.1:9"), silent)
+        run_flow(server.Server("http://me:secret@127.0.0.1:9"), silent)
     said = "the Prefect server at http://***@127.0.0.1:9 stopped answering: run it again, what is done is kept"
     assert str(raised.value) == said
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])
 def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(server.ADDRESS, address)
+    monkeypatch.setenv(server.API_URL, address)
     with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; or"):
         server.start()
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from epigram.core.errors import EpigramError
 from epigram.runner import child_process
-from epigram.runner.dvc.dvc_output import PROGRESS, Transcript
-from epigram.runner.prefect.stage import reproduce
+from epigram.runner.dvc.dvc_output import PROGRESS, ReproOutputParser
+from epigram.runner.prefect.stage import start_repro
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
-def make(root: Path, name: str, log: Log) -> bool:
+def rerun(root: Path, name: str, log: Log) -> bool:
     """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
 
     Raises EpigramError with the last lines of the stage's output if the stage fails.
@@ -33,13 +33,13 @@ def _outputs(root: Path, name: str) -> Any:
 
 def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
     name = arguments[-1]
-    transcript = Transcript(name)
-    with reproduce(root, *arguments) as child:
+    parser = ReproOutputParser(name)
+    with start_repro(root, *arguments) as child:
         try:
             for line in child.stdout or ():
-                if (text := transcript.read(line)) and not text.startswith(PROGRESS):
+                if (text := parser.read(line)) and not text.startswith(PROGRESS):
                     log.info("%s", text)
         finally:
-            child_process.let_go(child)
-    if code := transcript.exit_code(child.returncode):
-        raise EpigramError(f"{name} failed (exit {code}): {transcript.last_lines()}")
+            child_process.terminate(child)
+    if code := parser.exit_code(child.returncode):
+        raise EpigramError(f"{name} failed (exit {code}): {parser.last_lines()}")

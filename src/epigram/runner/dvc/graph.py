@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
-from epigram.runner.dvc.repair import mend_records
+from epigram.runner.dvc.repair import repair_records
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def read(root: Path) -> Graph:
     from dvc.repo.reproduce import get_active_graph, plan_repro
 
     if not (root / "dvc.yaml").is_file():
-        raise InputMissingError(f"{root} has no dvc.yaml: run from the repository's root")
+        raise InputMissingError(f"{root} has no dvc.yaml; run from the root of the repository")
     try:
-        mend_records(root)
+        repair_records(root)
         with Repo(str(root), _wait_for_lock=True) as repo:
             edges = get_active_graph(repo.index.graph)  # an edge points from a stage to a dependency
             stages = {
@@ -68,11 +68,13 @@ def read(root: Path) -> Graph:
             differing = repo.status()
             changed = {_name(stage) for stage in edges if stage.addressing in differing}
     except NotDvcRepoError:
-        raise InputMissingError(f"{root} is no DVC repository: run `dvc init`") from None
+        raise InputMissingError(f"{root} is not a DVC repository; run `dvc init`") from None
     except LockError as error:
-        raise TryAgainError(f"DVC is busy in {root}: {_first_line(error)}") from None
+        raise TryAgainError(
+            f"another process holds DVC's lock in {root}; try again later: {_first_line(error)}"
+        ) from None
     except DvcException as error:
-        raise ParameterError(f"dvc.yaml cannot be used: {_first_line(error)}") from None
+        raise ParameterError(f"dvc.yaml is invalid: {_first_line(error)}") from None
     return Graph(stages, _current(stages, changed))
 
 

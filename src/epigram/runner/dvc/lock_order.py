@@ -10,16 +10,16 @@ from epigram.runner.dvc.graph import Graph
 
 
 @contextmanager
-def in_order(root: Path, graph: Graph) -> Iterator[None]:
+def sort_on_exit(root: Path, graph: Graph) -> Iterator[None]:
     """On exit, move the new entries of dvc.lock behind the older ones, in the order of `graph`."""
     path = root / "dvc.lock"
     before = _names(path)
     yield
     names = _names(path)
     new = [name for name in graph.stages if name in names and name not in before]
-    wanted = [name for name in names if name not in new] + new
-    if wanted != names:
-        _write(root, path, wanted)
+    ordered = [name for name in names if name not in new] + new
+    if ordered != names:
+        _write(root, path, ordered)
 
 
 def _names(path: Path) -> list[str]:

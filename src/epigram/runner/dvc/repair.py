@@ -1,4 +1,4 @@
-"""Repair of damaged files of DVC: python -m epigram.runner.dvc.repair, or make mend.
+"""Repair of damaged files of DVC: python -m epigram.runner.dvc.repair, or make repair.
 
 DVC writes dvc.lock and its table of locks in place, so a full disk truncates them. DVC also trusts the files in its
 cache. A run through the flow repairs the first two at its start, and verifies everything that it takes from the cache.
@@ -18,35 +18,35 @@ from typing import Any
 from epigram.core.config_types import is_inner_path
 from epigram.core.display import echo
 
-OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder
-KEPT = Path(".epigram/dvc.lock.damaged")
+CACHE_NAME = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder
+DAMAGED_LOCK_FILE = Path(".epigram/dvc.lock.damaged")
 
 
-def mend_records(root: Path) -> list[str]:
+def repair_records(root: Path) -> list[str]:
     """Move an unreadable dvc.lock aside, delete an unreadable table of locks, and return a message for each repair.
 
     Nothing has to be computed again: DVC finds the finished stages in its run cache.
     """
-    return [line for line in (_mend_locks(root), _mend_lock_file(root)) if line]
+    return [line for line in (_repair_lock_table(root), _repair_lock_file(root)) if line]
 
 
-def damaged(root: Path, stages: Iterable[str]) -> list[str]:
+def remove_damaged_outputs(root: Path, stages: Iterable[str]) -> list[str]:
     """Delete damaged cache files of the stages' outputs, and these outputs, so that the stages run again.
 
     A cache file is damaged if its MD5 differs from its name. Returns the paths of the affected outputs.
     """
-    cache, entries, found = cache_of(root), _entries(root), []
+    cache, entries, affected = cache_folder(root), _locked_stages(root), []
     for stage in stages:
         for out in entries.get(stage, {}).get("outs", []):
             path = str(out["path"])
-            if _remove_damaged(_files(cache, str(out.get("md5", "")))):
-                found.append(path)
+            if _remove_damaged(_cache_files(cache, str(out.get("md5", "")))):
+                affected.append(path)
                 if _is_inside(root, path):
-                    _remove(root / path)
-    return found
+                    _delete(root / path)
+    return affected
 
 
-def cache_of(root: Path) -> Path:
+def cache_folder(root: Path) -> Path:
     """Return the folder that contains the cache's files."""
     from dvc.repo import Repo
 
@@ -57,14 +57,17 @@ def cache_of(root: Path) -> Path:
 def main() -> None:
     """Repair the repository in the current folder and print what was done."""
     root = Path.cwd()
-    done = mend_records(root)
-    done += [f"{out}: its copy in DVC's cache was damaged, both are removed" for out in damaged(root, _entries(root))]
-    removed = _remove_damaged(_every(cache_of(root)))
-    done += [f"{path.parent.name}{path.name}: damaged in DVC's cache, removed" for path in removed]
-    echo("\n".join([*done, "run dvc repro: what is missing is made again" if done else "nothing is damaged"]))
+    messages = repair_records(root)
+    messages += [
+        f"{out}: removed the damaged cache files and the output"
+        for out in remove_damaged_outputs(root, _locked_stages(root))
+    ]
+    removed = _remove_damaged(_all_cache_files(cache_folder(root)))
+    messages += [f"{path.parent.name}{path.name}: removed this damaged file from DVC's cache" for path in removed]
+    echo("\n".join([*messages, "run dvc repro to recreate what was removed" if messages else "nothing is damaged"]))
 
 
-def _mend_locks(root: Path) -> str:
+def _repair_lock_table(root: Path) -> str:
     """Delete DVC's table of locks if it is unreadable, while no other process changes it."""
     from dvc.lock import LockError, make_lock
 
@@ -77,25 +80,25 @@ def _mend_locks(root: Path) -> str:
             json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             path.unlink()
-            return ".dvc/tmp/rwlock was cut off: removed"
+            return "removed .dvc/tmp/rwlock, which was unreadable"
     return ""
 
 
-def _mend_lock_file(root: Path) -> str:
+def _repair_lock_file(root: Path) -> str:
     from dvc.lock import LockError
     from dvc.repo import Repo
 
-    if not (root / "dvc.lock").exists() or _is_whole(root / "dvc.lock"):
+    if not (root / "dvc.lock").exists() or _is_valid_lock_file(root / "dvc.lock"):
         return ""
     with contextlib.suppress(LockError), Repo(str(root), _wait_for_lock=True) as repo, repo.lock:
-        if not _is_whole(root / "dvc.lock"):  # checked again under DVC's lock
-            (root / KEPT).parent.mkdir(exist_ok=True)
-            shutil.move(root / "dvc.lock", root / KEPT)
-            return f"dvc.lock was cut off: set aside as {KEPT}, DVC writes it anew from its run cache"
+        if not _is_valid_lock_file(root / "dvc.lock"):  # checked again under DVC's lock
+            (root / DAMAGED_LOCK_FILE).parent.mkdir(exist_ok=True)
+            shutil.move(root / "dvc.lock", root / DAMAGED_LOCK_FILE)
+            return f"moved dvc.lock, which was unreadable, to {DAMAGED_LOCK_FILE}; DVC rewrites it from its run cache"
     return ""
 
 
-def _is_whole(path: Path) -> bool:
+def _is_valid_lock_file(path: Path) -> bool:
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from dvc.utils.serialize import ParseError, load_yaml
     from voluptuous import Invalid
@@ -107,40 +110,40 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def _entries(root: Path) -> dict[str, Any]:
+def _locked_stages(root: Path) -> dict[str, Any]:
     from dvc.utils.serialize import load_yaml
 
     path = root / "dvc.lock"
     return dict(load_yaml(str(path)).get("stages", {})) if path.exists() else {}
 
 
-def _files(cache: Path, name: str) -> Iterator[Path]:
+def _cache_files(cache: Path, name: str) -> Iterator[Path]:
     """Yield a cache file and the files that it lists; skip invalid names: dvc.lock is untrusted."""
-    if not OBJECT.fullmatch(name):
+    if not CACHE_NAME.fullmatch(name):
         return
     path = cache / name[:2] / name[2:]
     yield path
     if name.endswith(".dir") and path.exists():
         with contextlib.suppress(ValueError, KeyError, TypeError):  # the listing is damaged
             for each in json.loads(path.read_bytes()):
-                if OBJECT.fullmatch(each["md5"]):
+                if CACHE_NAME.fullmatch(each["md5"]):
                     yield cache / each["md5"][:2] / each["md5"][2:]
 
 
-def _every(cache: Path) -> Iterator[Path]:
+def _all_cache_files(cache: Path) -> Iterator[Path]:
     for path in cache.glob("??/*"):
-        if OBJECT.fullmatch(f"{path.parent.name}{path.name}"):
+        if CACHE_NAME.fullmatch(f"{path.parent.name}{path.name}"):
             yield path
 
 
 def _remove_damaged(files: Iterable[Path]) -> list[Path]:
-    bad = [path for path in files if path.exists() and _digest(path) != f"{path.parent.name}{path.stem}"]
+    bad = [path for path in files if path.exists() and _md5(path) != f"{path.parent.name}{path.stem}"]
     for path in bad:
         path.unlink(missing_ok=True)
     return bad
 
 
-def _digest(path: Path) -> str:
+def _md5(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -150,7 +153,7 @@ def _is_inside(root: Path, path: str) -> bool:
     return is_inner_path(path) and (root / path).parent.resolve().is_relative_to(root.resolve())
 
 
-def _remove(path: Path) -> None:
+def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -22,26 +22,28 @@ from dvc.utils.serialize import dumps_yaml
 HEAD = "schema: '2.0'\nstages:\n"
 BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
 
-whole = dvcfile.Lockfile.dump_stages  # the original method
+dump_whole_file = dvcfile.Lockfile.dump_stages  # the original method
 
 
 def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
     """Replace `Lockfile.dump_stages`; call the original if the file is not formatted as DVC writes it."""
     file = Path(self.path)
-    before = file.read_text(encoding="utf-8") if self.exists() else HEAD
-    blocks = blocks_of(before)
-    made = [dumps_yaml({"stages": serialize.to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages]
-    if blocks is None or not stages or not all(map(BLOCK.fullmatch, made)):
-        whole(self, stages, **options)
+    old_text = file.read_text(encoding="utf-8") if self.exists() else HEAD
+    blocks = split_blocks(old_text)
+    new_blocks = [
+        dumps_yaml({"stages": serialize.to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages
+    ]
+    if blocks is None or not stages or not all(map(BLOCK.fullmatch, new_blocks)):
+        dump_whole_file(self, stages, **options)
         return
-    blocks.update((block.partition("\n")[0], block) for block in made)
-    after = HEAD + "".join(blocks.values())
-    if after != before:
-        file.write_text(after, encoding="utf-8")
+    blocks.update((block.partition("\n")[0], block) for block in new_blocks)
+    new_text = HEAD + "".join(blocks.values())
+    if new_text != old_text:
+        file.write_text(new_text, encoding="utf-8")
         self.repo.scm_context.track_file(self.relpath)
 
 
-def blocks_of(text: str) -> dict[str, str] | None:
+def split_blocks(text: str) -> dict[str, str] | None:
     """Return the text of each stage by its first line, in file order; None if the file contains anything else."""
     blocks = BLOCK.findall(text, len(HEAD))
     if not text.startswith(HEAD) or len(HEAD) + sum(map(len, blocks)) != len(text):

@@ -15,26 +15,26 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
 EVENT = "prefect.flow-run.heartbeat"
-EVERY = 30.0  # seconds
+INTERVAL = 30.0  # seconds
 
 
 @contextmanager
-def given() -> Iterator[None]:
+def send_heartbeats() -> Iterator[None]:
     """Send heartbeat events for this flow run while the context is open, unless Prefect sends its own."""
     if PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() is not None:
         yield
         return
     stop = threading.Event()
     # A new thread does not inherit the context of its parent (settings and flow run).
-    threading.Thread(target=contextvars.copy_context().run, args=(_beat, stop), daemon=True).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(_send_until, stop), daemon=True).start()
     try:
         yield
     finally:
         stop.set()
 
 
-def _beat(stop: threading.Event) -> None:
+def _send_until(stop: threading.Event) -> None:
     run = {"prefect.resource.id": f"prefect.flow-run.{runtime.flow_run.id}"}
     while not stop.is_set():
         emit_event(EVENT, resource=run | {"prefect.resource.name": str(runtime.flow_run.name)})
-        stop.wait(EVERY)
+        stop.wait(INTERVAL)

@@ -44,7 +44,7 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
         ]
         for row in summary.rows
     ]
-    table = _table([*head, "parameters", "ms a text"], "llrrrr", rows)
+    table = _table([*head, "parameters", "ms per text"], "llrrrr", rows)
     return _page(summary.dataset, escape_markdown(summary.verdict), table, _list(summary.notes), *pictures)
 
 
@@ -68,14 +68,14 @@ def report(name: str, verdict: str, folder: Path) -> str:
     return _page(
         name,
         escape_markdown(verdict),
-        "The whole report, one page that opens offline:",
+        "Full report, a single page that opens offline:",
         page,
-        "The chosen model:",
+        "Selected model:",
         model,
     )
 
 
-def picture(title: str, svg: str) -> str:
+def image(title: str, svg: str) -> str:
     """Embed an SVG in the text, so that no other server has to deliver it; on white, since the page may be dark."""
     from base64 import b64encode
 

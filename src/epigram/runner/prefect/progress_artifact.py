@@ -18,7 +18,7 @@ def percent(line: str) -> float | None:
     return 100 * len(bar[1]) / (len(bar[1]) + len(bar[2])) if bar else None
 
 
-class Gauge:
+class ProgressArtifact:
     """Progress artifact that shows a stage's last progress line; it is created with the first line.
 
     Its key depends only on the stage, so the dashboard lists the progress of the same stage over all runs. If the
@@ -28,7 +28,7 @@ class Gauge:
     def __init__(self, stage: str) -> None:
         self.key = "progress-" + re.sub(r"[^a-z0-9]+", "-", stage.lower()).strip("-")
         self._artifact: UUID | None = None
-        self._broken = False
+        self._failed = False
 
     def show(self, line: str) -> None:
         """Show `line` if it contains a progress bar. Call it from the stage's task, at most every few seconds."""
@@ -43,7 +43,7 @@ class Gauge:
     def _write(self, done: float, line: str) -> None:
         from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
-        if self._broken:
+        if self._failed:
             return
         plain = line.replace("`", "'")
         try:
@@ -52,5 +52,5 @@ class Gauge:
             else:
                 update_progress_artifact(self._artifact, done, description=f"`{plain}`")
         except Exception as error:  # any error of the server
-            self._broken = True
-            log.warning("no more progress of %s in the dashboard: %s", self.key, error)
+            self._failed = True
+            log.warning("the dashboard no longer shows the progress of %s: %s", self.key, error)

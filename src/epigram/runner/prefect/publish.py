@@ -14,17 +14,17 @@ from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import markdown, run_charts
-from epigram.runner.workspace.workspace import Place
+from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from epigram.evaluation.summary import Summary
 
-SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
-EXECUTED = {"Completed", "Failed", "Cancelled"}
+SPEED_FOLDER = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
+EXECUTED_STATES = {"Completed", "Failed", "Cancelled"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class StageResult:
     """Final state of a stage, and its working time in seconds."""
 
     state: str
@@ -42,7 +42,7 @@ class Run:
     dataset: str
     revision: str
     wall_seconds: float
-    stages: dict[str, Record]
+    stages: dict[str, StageResult]
     code: int = 0
     message: str = ""
     comparison: dict[str, Any] = field(default_factory=dict)  # empty if nothing was compared
@@ -50,7 +50,7 @@ class Run:
     @property
     def executed(self) -> int:
         """Number of stages that ran, without cached and restored ones."""
-        return sum(record.state in EXECUTED and record.seconds > 0 for record in self.stages.values())
+        return sum(record.state in EXECUTED_STATES and record.seconds > 0 for record in self.stages.values())
 
     @property
     def summary(self) -> Summary | None:
@@ -83,30 +83,30 @@ class RunFailedError(EpigramError):
         self.run = run
 
 
-def comparison(graph: Graph, place: Place) -> dict[str, Any]:
+def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
     """Return the pipeline's comparison, with the speeds measured on this machine; empty if there is none."""
     file = graph.find("summary.json")
     if file is None:
         return {}
     summary: dict[str, Any] = read_json(file)
-    return {**summary, "rows": [{**row, **_speed(place.path, row, graph)} for row in summary["rows"]]}
+    return {**summary, "rows": [{**row, **_speed(workspace.path, row, graph)} for row in summary["rows"]]}
 
 
-def write_run(run: Run, graph: Graph, place: Place) -> Path:
+def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     """Write runs/NAME/ with summary.json, report.html and model/ (the chosen model), and return the folder.
 
     If the run succeeded, runs/latest points to it.
     """
-    folder, compared = place.main / "runs" / run.name, graph.find("summary.json")
+    folder, summary_file = workspace.main / "runs" / run.name, graph.find("summary.json")
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json())
-        if run.comparison and compared:
+        if run.comparison and summary_file:
             from epigram.report.page import render_run
 
-            render_run(compared.with_name("report.html"), temporary / "report.html", run.as_json())
-            shutil.copytree(compared.with_name("chosen"), temporary / "model")
+            render_run(summary_file.with_name("report.html"), temporary / "report.html", run.as_json())
+            shutil.copytree(summary_file.with_name("chosen"), temporary / "model")
     if not run.code:
-        point(folder.parent / "latest", run.name)
+        set_link(folder.parent / "latest", run.name)
     return folder
 
 
@@ -122,10 +122,10 @@ def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
     corpus = graph.find("corpus.json")
     artifacts = {"data": markdown.corpus(read_json(corpus))} if corpus else {}
     if summary := run.summary:
-        drawn = run_charts.of_run(graph, summary.chosen_system)
-        shown = [markdown.picture(title, svg) for title, svg in drawn.items()]
+        charts = run_charts.draw_charts(graph, summary.chosen_system)
+        images = [markdown.image(title, svg) for title, svg in charts.items()]
         artifacts |= {
-            "comparison": markdown.comparison(summary, shown),
+            "comparison": markdown.comparison(summary, images),
             "report": markdown.report(run.name, summary.verdict, folder),
         }
     return artifacts
@@ -133,7 +133,10 @@ def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
 
 def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
     """Return the measured speed of the row's model; empty if the measurement belongs to another model."""
-    file, manifest = workspace / SPEED / f"{row['system']}.json", _manifest(graph, row["system"], row["seeds"][0])
+    file, manifest = (
+        workspace / SPEED_FOLDER / f"{row['system']}.json",
+        _manifest(graph, row["system"], row["seeds"][0]),
+    )
     if manifest is None or not file.exists():
         return {}
     measured: dict[str, Any] = read_json(file)
@@ -147,27 +150,29 @@ def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def point(link: Path, name: str) -> None:
+def set_link(link: Path, name: str) -> None:
     """Atomically point the symbolic link to `name`, and delete temporary links of killed processes.
 
     Raises ParameterError if something else is in its place.
     """
-    refuse_other(link)
-    for left in link.parent.glob(f".{link.name}.*"):
-        if left.is_symlink() and left.suffix[1:].isdecimal() and not _runs(int(left.suffix[1:])):
-            left.unlink(missing_ok=True)
+    check_is_link(link)
+    for stale in link.parent.glob(f".{link.name}.*"):
+        if stale.is_symlink() and stale.suffix[1:].isdecimal() and not _is_running(int(stale.suffix[1:])):
+            stale.unlink(missing_ok=True)
     temporary = link.with_name(f".{link.name}.{os.getpid()}")
     temporary.symlink_to(name, target_is_directory=True)
     temporary.replace(link)
 
 
-def refuse_other(link: Path) -> None:
+def check_is_link(link: Path) -> None:
     """Raise ParameterError if a file or folder is in the place of the link."""
     if os.path.lexists(link) and not link.is_symlink():
-        raise ParameterError(f"{link} is no link, and epigram keeps one there: move it away, and start again")
+        raise ParameterError(
+            f"{link} is not a symbolic link, but epigram needs one there; move the file or folder away and rerun"
+        )
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     """Return whether another process with this id is running."""
     with suppress(PermissionError):  # the process belongs to another user
         try:

@@ -8,11 +8,11 @@ from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError, TryAgainError
 
 LOCAL = "local"  # a cluster on this machine's processors, for one flow
-PATIENCE = 10.0  # seconds
-PORTS = 65_535
+CONNECT_TIMEOUT = 10.0  # seconds
+MAX_PORT = 65_535
 
 
-def knock(address: str | None) -> None:
+def ping(address: str | None) -> None:
     """Check that the Ray cluster at `address` accepts connections before anything is started.
 
     Ray itself would retry for many minutes. None, `local` and `auto` are not checked. Raises ParameterError if the
@@ -22,14 +22,18 @@ def knock(address: str | None) -> None:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not _is_port(port):
-        raise ParameterError(f"--ray was {shown(address)!r}: local, auto, HOST:PORT or ray://HOST:PORT is allowed")
+        raise ParameterError(f"invalid --ray {shown(address)!r}: expected local, auto, HOST:PORT or ray://HOST:PORT")
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
     except UnicodeError:  # the host name cannot be encoded for DNS
-        raise ParameterError(f"--ray was {shown(address)!r}: its host is not a name or an address") from None
+        raise ParameterError(
+            f"invalid --ray {shown(address)!r}: the host is not a valid host name or IP address"
+        ) from None
     except OSError as error:
-        raise TryAgainError(f"no Ray cluster answers at {address}: {error}") from None
+        raise TryAgainError(
+            f"cannot connect to a Ray cluster at {address}: {error}; check the address and that the cluster is running"
+        ) from None
 
 
 def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= len(str(PORTS)) and 0 < int(text) <= PORTS
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PORT)) and 0 < int(text) <= MAX_PORT

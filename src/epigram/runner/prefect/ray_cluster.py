@@ -21,7 +21,7 @@ from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Log, Outcome, Runner
-from epigram.runner.prefect.status_table import Board
+from epigram.runner.prefect.status_table import StatusTable
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from prefect.task_runners import TaskRunner
 
 # Otherwise Ray kills the process that supervises a stage, which could then not terminate the stage.
-OWN_END = {"RAY_kill_child_processes_on_worker_exit": "false"}
-HANDED_ON = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environment variables that a worker needs
+KEEP_SUPERVISOR = {"RAY_kill_child_processes_on_worker_exit": "false"}
+PASSED_PREFIXES = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environment variables that a worker needs
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteRunner:
     """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task."""
 
     root: Path
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
         """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
-        return Runner(self.root, Board([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
+        return Runner(self.root, StatusTable([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
 
-    def again(self, name: str, line: str) -> None:
+    def report_retry(self, name: str, line: str) -> None:
         """Do nothing: the status table is in another process."""
 
-    def ended(self, name: str, outcome: Outcome) -> None:
+    def report_end(self, name: str, outcome: Outcome) -> None:
         """Do nothing: the status table is in another process."""
 
 
 @contextmanager
-def joined(
+def connect(
     address: str | None, root: Path, slots: int | None = None
 ) -> Iterator[TaskRunner[PrefectFuture[Any]] | None]:
     """Connect to the Ray cluster at `address` and yield its task runner; yield None if `address` is None.
@@ -67,46 +67,48 @@ def joined(
         import ray
         from prefect_ray import RayTaskRunner
     except ImportError:
-        raise InputMissingError("--ray needs Ray: pip install 'epigram[ray]'") from None
+        raise InputMissingError("--ray requires Ray; run: pip install 'epigram[ray]'") from None
     try:
-        ray.init(address=address, **_options(address, root, slots))
+        ray.init(address=address, **_ray_options(address, root, slots))
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise TryAgainError(f"no Ray cluster answers at {address}: {' '.join(str(error).split())[:200]}") from None
+        raise TryAgainError(
+            f"cannot connect to a Ray cluster at {address}: {' '.join(str(error).split())[:200]}"
+        ) from None
     try:
         yield RayTaskRunner()
     finally:
         ray.shutdown()
 
 
-def _options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
+def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
     """Return Ray's options: the workers import the code of `root` and use this process's Prefect server."""
-    settings = {name: value for name, value in os.environ.items() if name.startswith(HANDED_ON)}
+    settings = {name: value for name, value in os.environ.items() if name.startswith(PASSED_PREFIXES)}
     code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
-    settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **OWN_END}
+    settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **KEEP_SUPERVISOR}
     # Ray starts a worker with a shell command and does not quote the path of Python in it.
     environment = {"env_vars": settings, "py_executable": shlex.quote(sys.executable)}
     options = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
     if address == LOCAL:
-        os.environ.update(OWN_END)
+        os.environ.update(KEEP_SUPERVISOR)
         options |= {"num_cpus": slots or os.cpu_count(), "include_dashboard": False}
     return options
 
 
-def run(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
+def run_stages(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
     """Submit each stage once its dependencies have finished: a waiting task would occupy a worker process."""
     import ray
 
     futures: dict[str, Any] = {}
     running: dict[Any, str] = {}
-    ended: set[str] = set()
-    while len(ended) < len(stages):
+    finished: set[str] = set()
+    while len(finished) < len(stages):
         for stage in stages:
-            if stage.name not in futures and stage.needs <= ended:
-                runner.board.begin(stage.name)
-                needed = [futures[need] for need in sorted(stage.needs)]
-                future: Any = tasks[stage.name].submit(return_state=False, wait_for=needed)
+            if stage.name not in futures and stage.needs <= finished:
+                runner.table.start(stage.name)
+                dependencies = [futures[need] for need in sorted(stage.needs)]
+                future: Any = tasks[stage.name].submit(return_state=False, wait_for=dependencies)
                 futures[stage.name], running[future.wrapped_future] = future, stage.name
         name = running.pop(ray.wait(list(running))[0][0])
         futures[name].wait()
-        runner.take_over(name, futures[name].state)
-        ended.add(name)
+        runner.record_state(name, futures[name].state)
+        finished.add(name)

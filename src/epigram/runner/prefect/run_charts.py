@@ -9,28 +9,28 @@ from typing import Any
 from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
 
-MOST_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
+MAX_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
 
-LOSSES = {"loss in training": "loss", "loss on dev": "dev_loss"}
+LOSSES = {"training loss": "loss", "dev loss": "dev_loss"}
 
 History = list[dict[str, float]]  # one entry per evaluation
 
 
-def of_run(graph: Graph, chosen: str) -> dict[str, str]:
+def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
     """Return the run's charts by title, without those for which it has no data."""
     from epigram.evaluation.results import Metrics, from_json
     from epigram.report import charts
 
     drawn = {}
     if histories := _histories(graph):
-        drawn["Training: loss, and score on dev"] = curves(histories)
+        drawn["Training: loss and dev score"] = training_curves(histories)
     file = _output(graph, chosen, "metrics.json")
-    if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MOST_LABELS:
-        drawn[f"{chosen} on the test set: share of each gold label"] = charts.confusion(metrics)
+    if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MAX_LABELS:
+        drawn[f"{chosen} on the test set: confusion matrix, as shares of each gold label"] = charts.confusion(metrics)
     return drawn
 
 
-def curves(histories: Mapping[tuple[str, str], History]) -> str:
+def training_curves(histories: Mapping[tuple[str, str], History]) -> str:
     """Draw loss (left) and development score (right) at each evaluation, with one line per system and seed."""
     from epigram.report.charts import FONT, LINE, MUTED, mark, name, number, svg
 

@@ -23,14 +23,14 @@ class Slots:
         self.total, self.free, self.needed = total, total, needed or {}
         self._changed = threading.Condition()
 
-    def of(self, stage: str) -> int:
+    def count(self, stage: str) -> int:
         """Return the number of slots that `stage` takes: at least 1, at most `total`."""
         return min(self.total, self.needed.get(stage.partition("@")[2], 1))
 
     @contextmanager
-    def taken(self, stage: str) -> Iterator[None]:
+    def acquire(self, stage: str) -> Iterator[None]:
         """Wait for the slots of `stage` and hold them while the context is open."""
-        count = self.of(stage)
+        count = self.count(stage)
         with self._changed:
             self._changed.wait_for(lambda: self.free >= count)
             self.free -= count
@@ -42,7 +42,7 @@ class Slots:
                 self._changed.notify_all()
 
 
-def needed(params: Path) -> dict[str, int]:
+def slots_by_system(params: Path) -> dict[str, int]:
     """Return the slots (CPU threads) of each system in a params.yaml, from its own settings or its recipe.
 
     Empty if the file belongs to a revision that this code cannot read: each of its stages then takes one slot.

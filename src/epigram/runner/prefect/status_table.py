@@ -32,17 +32,17 @@ class Row:
     """State of one stage, its working time in seconds, and its last output line."""
 
     state: str = WAITING
-    worked: float = 0.0
-    began: float | None = None  # monotonic time at which it started, while it runs
+    work_seconds: float = 0.0
+    started_at: float | None = None  # monotonic time at which it started, while it runs
     line: str = ""
 
     @property
     def seconds(self) -> float:
         """Seconds of work so far, summed over all tries."""
-        return self.worked + (time.monotonic() - self.began if self.began is not None else 0.0)
+        return self.work_seconds + (time.monotonic() - self.started_at if self.started_at is not None else 0.0)
 
 
-class Board:
+class StatusTable:
     """Thread-safe status table of all stages."""
 
     def __init__(self, names: Iterable[str], console: Console) -> None:
@@ -56,33 +56,33 @@ class Board:
             return nullcontext()
         return Live(self, console=self.console, refresh_per_second=5)
 
-    def begin(self, name: str) -> None:
+    def start(self, name: str) -> None:
         """Mark the stage as running."""
         with self._lock:
             row = self.rows[name]
-            row.state, row.began, row.line = RUNNING, time.monotonic(), ""
+            row.state, row.started_at, row.line = RUNNING, time.monotonic(), ""
 
-    def say(self, name: str, line: str) -> None:
+    def set_line(self, name: str, line: str) -> None:
         """Set the stage's last output line."""
         self.rows[name].line = line
 
-    def end(self, name: str, state: str, line: str = "") -> None:
+    def stop(self, name: str, state: str, line: str = "") -> None:
         """Record that the stage has stopped, finally or until a retry. Prints a line if the output is no terminal."""
         with self._lock:
             row = self.rows[name]
-            row.worked, row.began = row.seconds, None
+            row.work_seconds, row.started_at = row.seconds, None
             row.state, row.line = state, line
         if not self.console.is_terminal:
-            self.console.print(f"{name} {state} {row.worked:.1f}", markup=False, highlight=False, soft_wrap=True)
+            self.console.print(f"{name} {state} {row.work_seconds:.1f}", markup=False, highlight=False, soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
         """Return the table, cut to the height of the terminal."""
-        room = max(self.console.size.height - 4, 5)
+        max_rows = max(self.console.size.height - 4, 5)
         rows = list(self.rows.items())
         hidden = 0
-        if len(rows) > room:
-            shown = {name for name, _ in sorted(rows, key=lambda item: URGENCY.get(item[1].state, 3))[:room]}
-            rows, hidden = [item for item in rows if item[0] in shown], len(rows) - room
+        if len(rows) > max_rows:
+            shown = {name for name, _ in sorted(rows, key=lambda item: URGENCY.get(item[1].state, 3))[:max_rows]}
+            rows, hidden = [item for item in rows if item[0] in shown], len(rows) - max_rows
         table = _table(rows)
         return Group(table, Text(f"… and {hidden} more stages", style="dim")) if hidden else table
 

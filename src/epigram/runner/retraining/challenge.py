@@ -32,53 +32,57 @@ class Challenge:
     challenger: Champion
 
 
-def challenge(root: Path, place: Path, stages: Graph, run: Run, settings: Settings) -> Challenge:
+def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Settings) -> Challenge:
     """Compare the model that `run` chose with the champion on the development texts of the run.
 
-    `place` is the tree that produced the model. Without a champion, the model is promoted.
+    `workspace` is the tree that produced the model. Without a champion, the model is promoted.
     """
     from epigram.monitoring.challenge import Decision, decide
 
-    validated, chosen = _found(stages, CORPUS).parent, _found(stages, SUMMARY).with_name(CHOSEN)
+    validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
     corpus, texts = read_json(validated / CORPUS), dev_texts(validated)
-    new, now = _answers(chosen, corpus, texts), champion.current(root)
-    entry = _entry(place, run, chosen, validated, new, settings)
-    if now is None:
-        return Challenge(Decision(promoted=True, reason="the first champion"), entry)
-    folder = champion.restore(root, now)  # also if the model is not new: a promotion may have been killed halfway
-    if reason := _not_new(root, now, entry.hashes.model):
+    new, latest = _predict(chosen, corpus, texts), champion.current(root)
+    entry = _new_entry(workspace, run, chosen, validated, new, settings)
+    if latest is None:
+        return Challenge(Decision(promoted=True, reason="first champion"), entry)
+    folder = champion.restore(root, latest)  # also if the model is not new: a promotion may have been killed halfway
+    if reason := _reason_to_skip(root, latest, entry.hashes.model):
         return Challenge(Decision(promoted=False, reason=reason), entry)
-    old = _answers(folder / "model", corpus, texts)
-    bar = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
-    return Challenge(decide(new, old, corpus["labels"], names=(entry.system, now.system), **bar), entry)
+    old = _predict(folder / "model", corpus, texts)
+    criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
+    return Challenge(decide(new, old, corpus["labels"], names=(entry.system, latest.system), **criteria), entry)
 
 
-def refuse_other(now: Champion | None, dataset: str) -> None:
+def check_dataset(latest: Champion | None, dataset: str) -> None:
     """Raise ParameterError if the champion was trained on another data set than `dataset`."""
-    if now is not None and now.dataset != dataset:
+    if latest is not None and latest.dataset != dataset:
         raise ParameterError(
-            f"dataset was {dataset}, and the champion answers {now.dataset}: a repository has one champion; "
-            f"keep {dataset} in a clone of its own"
+            f"dataset is {dataset}, but the champion of this repository was trained on {latest.dataset}; "
+            f"a repository has one champion, so use a separate clone for {dataset}"
         )
 
 
-def _not_new(root: Path, now: Champion, model: str) -> str:
+def _reason_to_skip(root: Path, latest: Champion, model: str) -> str:
     """Return why a model needs no comparison; empty if it needs one."""
-    if now.hashes.model == model:
-        return "the same model as the champion: nothing has changed"
-    number = champion.taken_back(root, model)
+    if latest.hashes.model == model:
+        return "the model is the same as the champion"
+    number = champion.rolled_back(root, model)
     return (
-        f"champion {number} again, which was taken back: a model of other rows or settings is needed" if number else ""
+        f"the model is the same as champion {number}, which was rolled back; change the rows or settings"
+        if number
+        else ""
     )
 
 
-def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings) -> Champion:
+def _new_entry(workspace: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
     from epigram.evaluation.intervals import score_interval
     from epigram.evaluation.scoring import SCORE
 
-    drawn = settings.evaluate
-    interval = score_interval(new.row_scores(), resamples=drawn.resamples, confidence=drawn.confidence)
+    evaluate_settings = settings.evaluate
+    interval = score_interval(
+        new.row_scores(), resamples=evaluate_settings.resamples, confidence=evaluate_settings.confidence
+    )
     return Champion(
         run=run.name,
         dataset=run.dataset,
@@ -87,13 +91,13 @@ def _entry(place: Path, run: Run, chosen: Path, validated: Path, new: SplitPredi
         score=Score(name=SCORE[new.task], value=interval.value, low=interval.low, high=interval.high),
         rows=len(new.gold),
         hashes=Hashes(
-            data=champion.output_hash(place, validated.relative_to(place).as_posix()),
+            data=champion.output_hash(workspace, validated.relative_to(workspace).as_posix()),
             code=run.revision,
-            params=sha256(place / "params.yaml"),
+            params=sha256(workspace / "params.yaml"),
             model=champion.model_hash(chosen),
             provenance=provenance.read(chosen),
         ),
-        model=chosen.relative_to(place).as_posix(),
+        model=chosen.relative_to(workspace).as_posix(),
     )
 
 
@@ -104,7 +108,7 @@ def dev_texts(validated: Path) -> pl.DataFrame:
     return pl.read_parquet(validated / "dev.parquet")
 
 
-def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> SplitPredictions:
+def _predict(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> SplitPredictions:
     """Predict `texts`, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
@@ -112,13 +116,13 @@ def _answers(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> SplitP
     from epigram.inference.predictor import Predictor
 
     predictor, labels = Predictor(model), corpus["labels"]
-    said = predictor.probabilities(texts["text"].to_list())
-    probabilities, cuts = np.zeros((1, len(said), len(labels))), np.ones((1, len(labels)))
+    predicted = predictor.probabilities(texts["text"].to_list())
+    probabilities, thresholds = np.zeros((1, len(predicted), len(labels))), np.ones((1, len(labels)))
     for column, label in enumerate(predictor.saved.labels):
         if label in labels:
-            probabilities[0, :, labels.index(label)] = said[:, column]
-            cuts[0, labels.index(label)] = predictor.saved.thresholds[column]
-    return predict_labels(corpus["task"], gold(texts, labels), probabilities, cuts)
+            probabilities[0, :, labels.index(label)] = predicted[:, column]
+            thresholds[0, labels.index(label)] = predictor.saved.thresholds[column]
+    return predict_labels(corpus["task"], gold(texts, labels), probabilities, thresholds)
 
 
 def gold(texts: pl.DataFrame, labels: list[str]) -> Any:
@@ -134,8 +138,8 @@ def gold(texts: pl.DataFrame, labels: list[str]) -> Any:
     return indicators
 
 
-def _found(stages: Graph, name: str) -> Path:
+def _find_output(stages: Graph, name: str) -> Path:
     file = stages.find(name)
     if file is None:
-        raise InputMissingError(f"the pipeline wrote no {name}: retraining needs one that compares systems")
+        raise InputMissingError(f"the pipeline wrote no {name}; retraining requires a pipeline that compares systems")
     return file

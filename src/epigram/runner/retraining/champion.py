@@ -22,14 +22,14 @@ from typing_extensions import TypedDict
 from epigram.core.config_types import Count, InnerPath, Name, Positive, parsed_json, typed
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, clear_left, read_json, sha256, write_text
-from epigram.runner.prefect.publish import point, refuse_other
-from epigram.runner.workspace import workspace
-from epigram.runner.workspace.git import AUTHOR, git, head, text_of
+from epigram.runner.prefect.publish import check_is_link, set_link
+from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.run_names import RunName
+from epigram.runner.workspace.workspace import lock_folder
 
 BRANCH = "refs/heads/champion"
-RECORD, REFERENCE = "champion.json", "reference.json"
-OWN = {name: value for name, value in AUTHOR.items() if not name.endswith("_DATE")}
+ENTRY, REFERENCE = "champion.json", "reference.json"
+AUTHOR = {name: value for name, value in FIXED_AUTHOR.items() if not name.endswith("_DATE")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +78,10 @@ class Champion:
     model: InnerPath  # path among DVC's outputs
 
     def __str__(self) -> str:
-        back = f", which is {self.restores} again" if self.restores else ""
+        rollback = f", a rollback to champion {self.restores}" if self.restores else ""
         value, low, high = (100 * each for each in (self.score["value"], self.score["low"], self.score["high"]))
         score = f"{self.score['name']} {value:.1f} [{low:.1f}, {high:.1f}] on {self.rows:,} development texts"
-        return f"champion {self.number}{back}: {self.system} on {self.dataset}, {score}, since {self.since}"
+        return f"champion {self.number}{rollback}: {self.system} on {self.dataset}, {score}, since {self.since}"
 
 
 def tag(number: int) -> str:
@@ -90,55 +90,55 @@ def tag(number: int) -> str:
 
 
 @contextmanager
-def held(root: Path) -> Iterator[None]:
+def lock(root: Path) -> Iterator[None]:
     """Hold the champion's lock. Raises TryAgainError if another process holds it."""
-    with workspace.held(root / ".epigram" / "champion.lock", root / "runs" / "champion"):
+    with lock_folder(root / ".epigram" / "champion.lock", root / "runs" / "champion"):
         yield
 
 
 def current(root: Path) -> Champion | None:
     """Return the champion, or None if there is none yet."""
-    return _record(root, BRANCH) if _commit(root, BRANCH) else None
+    return _read_entry(root, BRANCH) if _resolve(root, BRANCH) else None
 
 
 def history(root: Path) -> list[Champion]:
     """Return all champions, newest first."""
-    now = current(root)
-    found = [] if now is None else [_record(root, tag(number)) for number in range(now.number, 0, -1)]
+    latest = current(root)
+    found = [] if latest is None else [_read_entry(root, tag(number)) for number in range(latest.number, 0, -1)]
     return [each for each in found if each is not None]
 
 
-def taken_back(root: Path, model: str) -> int | None:
+def rolled_back(root: Path, model: str) -> int | None:
     """Return the number of the champion with the model hash `model` that a rollback has replaced, or None."""
-    reigns = history(root)
-    put_away = [before for after, before in pairwise(reigns) if after.restores]
-    return next((each.number for each in put_away if each.hashes.model == model), None)
+    entries = history(root)
+    replaced = [before for after, before in pairwise(entries) if after.restores]
+    return next((each.number for each in replaced if each.hashes.model == model), None)
 
 
-def refuse(root: Path) -> None:
+def check_can_promote(root: Path) -> None:
     """Raise ParameterError if no new champion can be recorded.
 
     This is the case if runs/champion is no link, the branch is checked out, or the next tag already exists.
     """
-    now = current(root)
-    last = now.number if now else 0
-    refuse_other(root / "runs" / "champion")
-    _refuse_checked_out(root)
-    if _commit(root, tag(last + 1)):
+    latest = current(root)
+    last = latest.number if latest else 0
+    check_is_link(root / "runs" / "champion")
+    _check_not_checked_out(root)
+    if _resolve(root, tag(last + 1)):
         name = tag(last + 1).removeprefix("refs/tags/")
         raise ParameterError(
-            f"the tag '{name}' is there already, and the branch 'champion' ends with champion {last}: "
+            f"the tag '{name}' already exists, but the branch 'champion' ends with champion {last}; "
             "fetch the branch too (git fetch origin champion:champion), or delete the tag"
         )
 
 
-def promote(root: Path, place: Path, champion: Champion, reference: str) -> Champion:
+def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> Champion:
     """Make `champion` the model in use and return its entry.
 
-    `place` is the tree that produced the model; the folder of its run exists already. `reference` is the content of
+    `workspace` is the tree that produced the model; the folder of its run exists already. `reference` is the content of
     reference.json.
     """
-    refuse(root)
+    check_can_promote(root)
     before = current(root)
     champion = replace(
         champion,
@@ -148,40 +148,42 @@ def promote(root: Path, place: Path, champion: Champion, reference: str) -> Cham
     )
     clear_left((root / "runs").glob(f"*/.{REFERENCE}.*"))  # of killed processes; later promotions use other folders
     write_text(root / "runs" / champion.run / REFERENCE, reference)
-    with _index() as env:
+    with _temporary_index() as env:
         start = head(root)
-        git(place, "read-tree", start or "--empty", env=env)
-        git(place, "add", "--update", "--", ".", ":(exclude)data/local", env=env)
-        if new := _untracked(place, env):
-            git(place, "add", "--", *new, env=env)
-        _put(place, {RECORD: _json(champion), REFERENCE: reference}, env)
-        _enter(root, champion, git(place, "write-tree", env=env), start)
+        git(workspace, "read-tree", start or "--empty", env=env)
+        git(workspace, "add", "--update", "--", ".", ":(exclude)data/local", env=env)
+        if new := _untracked(workspace, env):
+            git(workspace, "add", "--", *new, env=env)
+        _add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)
+        _commit_entry(root, champion, git(workspace, "write-tree", env=env), start)
     restore(root, champion)
     return champion
 
 
 def rollback(root: Path) -> Champion:
     """Restore the previous champion and return its new entry. Raises InputMissingError if there is none."""
-    refuse(root)
-    now = current(root)
-    if now is None or now.previous is None:
-        what = "there is no champion yet" if now is None else f"champion {now.number} is the first"
-        raise InputMissingError(f"{what}: nothing to go back to")
-    old = _record(root, tag(now.previous))
-    back = replace(old, number=now.number + 1, restores=old.restores or old.number, since=_now())
-    with _index() as env:
+    check_can_promote(root)
+    latest = current(root)
+    if latest is None or latest.previous is None:
+        reason = "there is no champion yet" if latest is None else f"champion {latest.number} is the first"
+        raise InputMissingError(f"cannot roll back: {reason}")
+    old = _read_entry(root, tag(latest.previous))
+    restored = replace(old, number=latest.number + 1, restores=old.restores or old.number, since=_now())
+    with _temporary_index() as env:
         git(root, "read-tree", tag(old.number), env=env)
-        _put(root, {RECORD: _json(back)}, env)
+        _add_to_index(root, {ENTRY: _json(restored)}, env)
         tree = git(root, "write-tree", env=env)
-    folder = restore(root, back, tag(old.number))  # before the entry: a model that cannot be restored is no champion
+    folder = restore(
+        root, restored, tag(old.number)
+    )  # before the entry: a model that cannot be restored is no champion
     try:
-        _enter(root, back, tree, _commit(root, tag(old.number)))
+        _commit_entry(root, restored, tree, _resolve(root, tag(old.number)))
     except Exception:
-        point(folder.parent / "champion", now.run)
+        set_link(folder.parent / "champion", latest.run)
         raise
-    if (folder.parent / "champion").readlink().name != back.run:  # a concurrent drift check has reset the link
-        point(folder.parent / "champion", back.run)
-    return back
+    if (folder.parent / "champion").readlink().name != restored.run:  # a concurrent drift check has reset the link
+        set_link(folder.parent / "champion", restored.run)
+    return restored
 
 
 def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
@@ -192,14 +194,14 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
     """
     folder = root / "runs" / champion.run
     commit = commit or tag(champion.number)
-    if not _is_whole(folder / "model", champion.hashes.model):
-        _bring_back(root, champion, commit, folder / "model")
+    if not _is_intact(folder / "model", champion.hashes.model):
+        _restore_model(root, champion, commit, folder / "model")
     if not (folder / REFERENCE).exists():
-        write_text(folder / REFERENCE, text_of(root, commit, REFERENCE) + "\n")
-    point(folder.parent / "champion", champion.run)
-    now = current(root)
-    if now is not None and now.number > champion.number:  # another process has promoted it meanwhile
-        point(folder.parent / "champion", now.run)
+        write_text(folder / REFERENCE, read_file_at(root, commit, REFERENCE) + "\n")
+    set_link(folder.parent / "champion", champion.run)
+    latest = current(root)
+    if latest is not None and latest.number > champion.number:  # another process has promoted it meanwhile
+        set_link(folder.parent / "champion", latest.run)
     return folder
 
 
@@ -208,75 +210,81 @@ def model_hash(model: Path) -> str:
     return sha256(model / "manifest.json")
 
 
-def output_hash(place: Path, path: str) -> str:
-    """Return DVC's hash of the output `path` in the dvc.lock of `place`. Raises DataError if there is none."""
-    outs = (out for stage in _lock(place).values() for out in stage.get("outs", []))
+def output_hash(workspace: Path, path: str) -> str:
+    """Return DVC's hash of the output `path` in the dvc.lock of `workspace`. Raises DataError if there is none."""
+    outs = (out for stage in _locked_stages(workspace).values() for out in stage.get("outs", []))
     found = next((out["md5"] for out in outs if out["path"] == path), None)
     if found is None:
-        raise DataError(f"{place / 'dvc.lock'} knows no output {path}: run the pipeline again")
+        raise DataError(f"{workspace / 'dvc.lock'} has no output {path}; run the pipeline again")
     return str(found)
 
 
-def _enter(root: Path, champion: Champion, tree: str, made_from: str | None) -> None:
+def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str | None) -> None:
     """Commit `tree`, then create the champion's tag and move the branch to the commit in one atomic step."""
-    before = _commit(root, BRANCH)
-    parents = [word for parent in dict.fromkeys((before, made_from)) if parent for word in ("-p", parent)]
-    commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=OWN)
-    label = _tag_object(root, champion, commit)
-    moved = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
-    moves = f"create {tag(champion.number)} {label}\noption no-deref\n{moved}"  # it may be a symbolic ref
-    git(root, "update-ref", "--stdin", text=moves)
+    before = _resolve(root, BRANCH)
+    parents = [word for parent in dict.fromkeys((before, source_commit)) if parent for word in ("-p", parent)]
+    commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=AUTHOR)
+    tag_object = _tag_object(root, champion, commit)
+    branch_update = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
+    commands = (
+        f"create {tag(champion.number)} {tag_object}\noption no-deref\n{branch_update}"  # it may be a symbolic ref
+    )
+    git(root, "update-ref", "--stdin", text=commands)
 
 
 def _tag_object(root: Path, champion: Champion, commit: str) -> str:
     """Create an annotated tag object of `commit`, without a ref, and return its hash."""
     name = tag(champion.number).removeprefix("refs/tags/")
-    by = git(root, "var", "GIT_COMMITTER_IDENT", env=OWN)
-    return git(root, "mktag", text=f"object {commit}\ntype commit\ntag {name}\ntagger {by}\n\n{champion}\n", env=OWN)
+    tagger = git(root, "var", "GIT_COMMITTER_IDENT", env=AUTHOR)
+    return git(
+        root, "mktag", text=f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{champion}\n", env=AUTHOR
+    )
 
 
-def _refuse_checked_out(root: Path) -> None:
+def _check_not_checked_out(root: Path) -> None:
     """Raise ParameterError if the branch is checked out: moving it would make all files look edited."""
     if f"branch {BRANCH}" in git(root, "worktree", "list", "--porcelain").splitlines():
-        raise ParameterError("the branch 'champion' is checked out, and it is moved here: switch to another branch")
+        raise ParameterError("the branch 'champion' is checked out, but retraining moves it; switch to another branch")
 
 
-def _untracked(place: Path, env: Mapping[str, str]) -> list[str]:
+def _untracked(workspace: Path, env: Mapping[str, str]) -> list[str]:
     """Return the files that the stages read and git does not track, without outputs and ignored files."""
-    stages = _lock(place)
+    stages = _locked_stages(workspace)
     outs = {out["path"] for stage in stages.values() for out in stage.get("outs", [])}
-    read = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
-    named = [path for path in sorted(read) if (place / path).exists() and not (place / path).is_symlink()]
+    inputs = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
+    named = [path for path in sorted(inputs) if (workspace / path).exists() and not (workspace / path).is_symlink()]
     wanted = ["dvc.lock", "dvc.yaml", "params.yaml", "data/sources", *named]
-    said = git(place, "ls-files", "--others", "--exclude-standard", "-z", "--", *wanted, env=env)
-    return [name for name in said.split("\0") if name]
+    output = git(workspace, "ls-files", "--others", "--exclude-standard", "-z", "--", *wanted, env=env)
+    return [name for name in output.split("\0") if name]
 
 
-def _put(place: Path, files: Mapping[str, str], env: Mapping[str, str]) -> None:
+def _add_to_index(workspace: Path, files: Mapping[str, str], env: Mapping[str, str]) -> None:
     """Add files to the index that are not in the tree."""
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-            blob = git(place, "hash-object", "-w", "--no-filters", str(Path(folder) / name))
-            git(place, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
+            blob = git(workspace, "hash-object", "-w", "--no-filters", str(Path(folder) / name))
+            git(workspace, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
 
 
-def _bring_back(root: Path, champion: Champion, commit: str, model: Path) -> None:
+def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> None:
     from dvc.api import DVCFileSystem
 
     with atomic_folder(model) as temporary:
         try:
-            stored = DVCFileSystem(str(root), rev=_commit(root, commit))
-            for file in stored.find(champion.model):
-                stored.get_file(file, str(temporary / PurePosixPath(file).name))
+            filesystem = DVCFileSystem(str(root), rev=_resolve(root, commit))
+            for file in filesystem.find(champion.model):
+                filesystem.get_file(file, str(temporary / PurePosixPath(file).name))
         except Exception as error:  # DVC and its remotes raise exceptions of many classes
             reason = " ".join(str(error).split())[:200]
-            raise InputMissingError(f"{model} is not whole, and DVC's cache does not have it: {reason}") from None
-        if not _is_whole(temporary, champion.hashes.model):
-            raise DataError(f"{model} is not whole, and DVC's cache has another model: run dvc pull")
+            raise InputMissingError(
+                f"{model} is incomplete or changed, and DVC's cache does not contain it; run dvc pull: {reason}"
+            ) from None
+        if not _is_intact(temporary, champion.hashes.model):
+            raise DataError(f"{model} is incomplete or changed, and DVC's cache contains another model; run dvc pull")
 
 
-def _is_whole(model: Path, expected: str) -> bool:
+def _is_intact(model: Path, expected: str) -> bool:
     """Return whether the folder contains the complete, unchanged model."""
     manifest = model / "manifest.json"
     if not manifest.is_file() or sha256(manifest) != expected:
@@ -288,36 +296,36 @@ def _is_whole(model: Path, expected: str) -> bool:
     return all((model / name).is_file() and sha256(model / name) == digest for name, digest in digests.items())
 
 
-def _record(root: Path, commit: str) -> Champion:
+def _read_entry(root: Path, commit: str) -> Champion:
     """Read champion.json at `commit`. The content is untrusted: anyone who can push the branch may have written it."""
     name = commit.removeprefix("refs/").partition("/")[2]
     try:
-        values = parsed_json(text_of(root, commit, RECORD))
+        values = parsed_json(read_file_at(root, commit, ENTRY))
     except InputMissingError:
         raise ParameterError(
-            f"git has no {RECORD} at {name}: the branch 'champion' and the tags 'champion@…' are kept for retraining; "
-            "fetch them, or rename yours"
+            f"git has no {ENTRY} at {name}; retraining reserves the branch 'champion' and the tags 'champion@…': "
+            "fetch them, or rename your own"
         ) from None
     except ValueError:
-        raise DataError(f"{RECORD} at {name} is not valid JSON: reset the branch to the last good champion") from None
-    return typed(Champion, values, file=f"{RECORD} at {name}")
+        raise DataError(f"{ENTRY} at {name} is not valid JSON; reset the branch to the last valid champion") from None
+    return typed(Champion, values, file=f"{ENTRY} at {name}")
 
 
-def _commit(root: Path, name: str) -> str | None:
+def _resolve(root: Path, name: str) -> str | None:
     try:
         return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except InputMissingError:
         return None
 
 
-def _lock(place: Path) -> dict[str, Any]:
+def _locked_stages(workspace: Path) -> dict[str, Any]:
     from dvc.utils.serialize import load_yaml
 
-    return dict(load_yaml(place / "dvc.lock").get("stages", {}))
+    return dict(load_yaml(workspace / "dvc.lock").get("stages", {}))
 
 
 @contextmanager
-def _index() -> Iterator[dict[str, str]]:
+def _temporary_index() -> Iterator[dict[str, str]]:
     with TemporaryDirectory() as folder:
         yield {"GIT_INDEX_FILE": str(Path(folder) / "index")}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from epigram.data.sources.source import Source
     from epigram.monitoring.drift import Measure
 
-MOST = 20_000  # maximum number of training texts in the reference
+MAX_TRAINING_TEXTS = 20_000  # maximum number of training texts in the reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Texts:
+class NewTexts:
     """New texts, and the label lists of those that have labels."""
 
     texts: list[str]
@@ -80,23 +80,23 @@ def reference(model: Path, stages: Graph) -> str:
     assert corpus is not None
     known, dev, predictor = _training_texts(corpus.parent), dev_texts(corpus.parent), Predictor(model)
     labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())
-    said = _answers(predictor, texts)
-    kept = Reference(
+    predicted = _predictions(predictor, texts)
+    stored = Reference(
         labels=labels,
         ngrams=ngrams,
         histograms={
             "length": histogram(lengths(known["text"].to_list())),
-            "unknown": histogram(said["unknown"]),
+            "unknown": histogram(predicted["unknown"]),
             "likeness": histogram(ngram_similarity(texts, ngrams)),
-            "predicted": class_histogram(said["predicted"], len(labels)),
-            "confidence": histogram(said["confidence"]),
-            "label": class_histogram(_codes(_labels(known), labels), len(labels)),
+            "predicted": class_histogram(predicted["predicted"], len(labels)),
+            "confidence": histogram(predicted["confidence"]),
+            "label": class_histogram(_class_indices(_label_lists(known), labels), len(labels)),
         },
     )
-    return json.dumps(asdict(kept), ensure_ascii=False) + "\n"
+    return json.dumps(asdict(stored), ensure_ascii=False) + "\n"
 
 
-def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
+def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift:
     """Measure the drift of new texts from the reference of the champion in `folder`.
 
     Raises DataError if the reference lacks a measure.
@@ -105,22 +105,24 @@ def measure(folder: Path, number: int, new: Texts, threshold: float) -> Drift:
     from epigram.monitoring.drift import MEASURES, Reference, lengths, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 
-    kept = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
-    if missing := MEASURES.keys() - kept.histograms.keys():
-        raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}: delete it, and check again")
+    stored = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
+    if missing := MEASURES.keys() - stored.histograms.keys():
+        raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}; delete the file and rerun the check")
     values: dict[str, Any] = {}
     if new.texts:
-        values = {"length": lengths(new.texts), "likeness": ngram_similarity(new.texts, kept.ngrams)}
-        values |= _answers(Predictor(folder / "model"), new.texts)
+        values = {"length": lengths(new.texts), "likeness": ngram_similarity(new.texts, stored.ngrams)}
+        values |= _predictions(Predictor(folder / "model"), new.texts)
     if new.labels:
-        values["label"] = _codes(new.labels, kept.labels)
-    found = tuple(compare(kept, values, threshold))
-    return Drift(champion=number, texts=len(new.texts), labelled=len(new.labels), threshold=threshold, measures=found)
+        values["label"] = _class_indices(new.labels, stored.labels)
+    measures = tuple(compare(stored, values, threshold))
+    return Drift(
+        champion=number, texts=len(new.texts), labelled=len(new.labels), threshold=threshold, measures=measures
+    )
 
 
-def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> Texts:
+def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
     """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
-    source = ingest.stream(root, dataset)
+    source = ingest.row_source(root, dataset)
     with TemporaryDirectory() as scratch:
         files = [file] if file else _newest_first(root, settings.retrain, Path(scratch))
         return _read(files, source, settings.drift.window)
@@ -128,43 +130,45 @@ def arrived(root: Path, dataset: str, settings: Settings, file: Path | None) -> 
 
 def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
     files = sorted(
-        inbox.arrived(inbox.folder_of(root, settings.incoming)), key=lambda file: file.stat().st_mtime, reverse=True
+        inbox.waiting_files(inbox.inbox_folder(root, settings.incoming)),
+        key=lambda file: file.stat().st_mtime,
+        reverse=True,
     )
-    return [*files, *ingest.asked(root, settings, scratch)]
+    return [*files, *ingest.query_database(root, settings, scratch)]
 
 
-def _read(files: Sequence[Path], source: Source, window: int) -> Texts:
+def _read(files: Sequence[Path], source: Source, window: int) -> NewTexts:
     """Return the last texts of each file, at most `window` in total."""
     from epigram.data.incoming_rows import read_file, read_texts
 
     texts: list[str] = []
     labels: list[list[str]] = []
     for file in files:
-        room = window - len(texts)
-        if room <= 0:
+        remaining = window - len(texts)
+        if remaining <= 0:
             break
         if not file.stat().st_size:
             continue
         try:
-            frame = read_file(file, source).tail(room)
+            frame = read_file(file, source).tail(remaining)
         except DataError:  # without labels, or broken: then read_texts raises an error
-            texts += read_texts(file, source)[-room:]
+            texts += read_texts(file, source)[-remaining:]
         else:
             texts += frame["text"].to_list()
-            labels += _labels(frame)
-    return Texts(texts, labels)
+            labels += _label_lists(frame)
+    return NewTexts(texts, labels)
 
 
-def _answers(predictor: Any, texts: list[str]) -> dict[str, Any]:
+def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
     """Return the share of unknown tokens, the predicted class and the confidence of each text."""
     from epigram.monitoring.drift import unknown_share
 
-    encoder, said = predictor.encoder, predictor.probabilities(texts)
+    encoder, predicted = predictor.encoder, predictor.probabilities(texts)
     ids, offsets, _ = encoder.encode(texts, predictor.saved.frame.max_length)
     return {
         "unknown": unknown_share(ids, offsets, encoder.unk_id),
-        "predicted": said.argmax(1),
-        "confidence": said.max(1),
+        "predicted": predicted.argmax(1),
+        "confidence": predicted.max(1),
     }
 
 
@@ -175,18 +179,18 @@ def _training_texts(validated: Path) -> pl.DataFrame:
     from epigram.data.validation.text_matching import SPLITS
 
     frame = pl.read_parquet(validated / f"{SPLITS[0]}.parquet")
-    return frame.gather_every(max(1, -(-frame.height // MOST)))
+    return frame.gather_every(max(1, -(-frame.height // MAX_TRAINING_TEXTS)))
 
 
-def _labels(frame: pl.DataFrame) -> list[list[str]]:
+def _label_lists(frame: pl.DataFrame) -> list[list[str]]:
     """Return the label list of each row that has labels."""
-    several = "labels" in frame.columns
-    rows = frame["labels"].to_list() if several else [[label] for label in frame["label"].to_list()]
-    kept = ([label for label in row or [] if label] for row in rows)
-    return [row for row in kept if row]
+    multi_label = "labels" in frame.columns
+    rows = frame["labels"].to_list() if multi_label else [[label] for label in frame["label"].to_list()]
+    labels = ([label for label in row or [] if label] for row in rows)
+    return [row for row in labels if row]
 
 
-def _codes(labels: list[list[str]], known: list[str]) -> Any:
+def _class_indices(labels: list[list[str]], known: list[str]) -> Any:
     """Return the class indices of all labels that the champion knows, concatenated over the rows."""
     import polars as pl
 

@@ -20,45 +20,45 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import rename_new, sha256
 
 WORKING = "working"  # files that a retraining is reading
-TAKEN = "taken"  # archived files, whose rows are in the data set
+ARCHIVE = "taken"  # archived files, whose rows are in the data set
 UNLABELLED = ".txt"
-LONGEST = 255  # maximum length of a file name in bytes
+MAX_NAME_BYTES = 255  # maximum length of a file name in bytes
 
 
-def folder_of(root: Path, incoming: str) -> Path:
+def inbox_folder(root: Path, incoming: str) -> Path:
     """Return the inbox folder, `retrain.incoming` of params.yaml. Files in this folder are moved.
 
     Raises ParameterError if the folder can contain files that the project itself needs.
     """
-    place, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
-    if place == local or root.is_relative_to(place) or (place.is_relative_to(root) and local not in place.parents):
+    inbox, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
+    if inbox == local or root.is_relative_to(inbox) or (inbox.is_relative_to(root) and local not in inbox.parents):
         raise ParameterError(
-            f"params.yaml: retrain.incoming was {shown(repr(incoming))}: its files are moved, so that a folder of "
-            "their own is needed, below data/local or outside of the repository"
+            f"params.yaml: retrain.incoming is {shown(repr(incoming))}; expected a folder below data/local or outside "
+            "of the repository, because retraining moves the files in it"
         )
-    return place
+    return inbox
 
 
-def arrived(folder: Path) -> list[Path]:
+def waiting_files(folder: Path) -> list[Path]:
     """Return all files that wait to be ingested, sorted by name. Raises InputMissingError if `folder` is no folder."""
     if not folder.exists():
         return []
     if not folder.is_dir():
-        raise InputMissingError(f"{folder} is no folder: params.yaml names it in retrain.incoming")
+        raise InputMissingError(f"params.yaml: retrain.incoming is {folder}, which is not a folder")
     return sorted((*_files(folder), *_files(folder / WORKING)), key=lambda file: file.name)
 
 
-def links(folder: Path) -> list[str]:
+def link_messages(folder: Path) -> list[str]:
     """Return a message about each link in the folder. Links are not read, because they may point anywhere."""
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    linked = (file for file in found if file.is_symlink() and _is_shown(file))
-    return [f"{file.parent / shown(file.name)} is a link: put the file itself there" for file in linked]
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    links = (file for file in entries if file.is_symlink() and _is_visible(file))
+    return [f"{file.parent / shown(file.name)} is a link; replace it with the file itself" for file in links]
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[list[Path]]:
+def open_inbox(folder: Path) -> Iterator[list[Path]]:
     """Move the labelled files to working/ and yield them; on exit, move back those that are not archived."""
-    if not any(map(has_labels, arrived(folder))) and not (folder / WORKING).exists():
+    if not any(map(has_labels, waiting_files(folder))) and not (folder / WORKING).exists():
         yield []
         return
     working = _subfolder(folder, WORKING)
@@ -78,14 +78,14 @@ def archive(folder: Path, file: Path, digest: str) -> bool:
     """Move an ingested file to taken/; if its SHA-256 is no longer `digest`, leave it and return False."""
     if sha256(file) != digest:
         return False
-    moved = _move(file, _subfolder(folder, TAKEN))
-    if sha256(moved) == digest:
+    target = _move(file, _subfolder(folder, ARCHIVE))
+    if sha256(target) == digest:
         return True
-    _move(moved, folder)  # a process still had it open and wrote to it
+    _move(target, folder)  # a process still had it open and wrote to it
     return False
 
 
-def in_place(text: str, folder: Path) -> str:
+def original_paths(text: str, folder: Path) -> str:
     """Replace paths in working/ in a message by the paths that the files have before and afterwards."""
     return text.replace(f"{folder / WORKING}{os.sep}", f"{folder}{os.sep}")
 
@@ -99,20 +99,20 @@ def _files(folder: Path) -> list[Path]:
     """Return the files of a folder sorted by name, without links and hidden files, which are still being written."""
     if folder.is_symlink() or not folder.is_dir():
         return []
-    return sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_shown(file))
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_visible(file))
 
 
-def _is_shown(file: Path) -> bool:
+def _is_visible(file: Path) -> bool:
     return not file.name.startswith(".")
 
 
 def _subfolder(folder: Path, name: str) -> Path:
-    place = folder / name
-    if place.is_symlink() or (place.exists() and not place.is_dir()):
-        what = "a link" if place.is_symlink() else "a file"
-        raise DataError(f"{place} is {what}: remove it, a folder is made in its place")
-    place.mkdir(exist_ok=True)
-    return place
+    path = folder / name
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        kind = "a link" if path.is_symlink() else "a file"
+        raise DataError(f"{path} is {kind}; remove it, so that a folder can be created there")
+    path.mkdir(exist_ok=True)
+    return path
 
 
 def _move(file: Path, folder: Path) -> Path:
@@ -123,7 +123,7 @@ def _move(file: Path, folder: Path) -> Path:
 
 def _numbered(file: Path, number: int) -> str:
     """Return the file name with a number, shortened if it is too long for the file system."""
-    stem, ending = file.stem, f"-{number}{file.suffix}"
-    while stem and len(os.fsencode(stem + ending)) > LONGEST:
+    stem, suffix = file.stem, f"-{number}{file.suffix}"
+    while stem and len(os.fsencode(stem + suffix)) > MAX_NAME_BYTES:
         stem = stem[:-1]
-    return stem + ending
+    return stem + suffix

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from epigram.data.sources.source import Source
 
 SUFFIX = "_live"  # of the growing data set's name
-TABLE = "rows.parquet"  # the result of the database query
+QUERY_FILE = "rows.parquet"  # the result of the database query
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival:
+class Ingestion:
     """Result of an ingestion.
 
     `rows` counts the added rows and `dev` those of them in the development split. `known` counts the skipped rows whose
-    text was already known. `files` are the archived files; `left` says why each other file was left in place.
+    text was already known. `files` are the archived files; `skipped` says why each other file was left in place.
     """
 
     dataset: str
@@ -43,37 +43,37 @@ class Arrival:
     dev: int = 0
     known: int = 0
     files: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.rows + self.known:
             return f"no new rows for {self.dataset}"
-        known = f"; {self.known:,} with a text that was there were left out" if self.known else ""
-        return f"{self.rows:,} new rows in {self.dataset}, {self.dev:,} of them for development{known}"
+        known = f"; skipped {self.known:,} with a text that is already in it" if self.known else ""
+        return f"added {self.rows:,} new rows to {self.dataset}, {self.dev:,} of them to the development split{known}"
 
 
-def take(root: Path, dataset: str, settings: Settings) -> Arrival:
+def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
     Files without rows, links, and files that change meanwhile are left in place, and the other files are ingested.
     Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
-    rows, described = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
-    folder = inbox.folder_of(root, settings.retrain.incoming)
-    _begin(root, base, rows, described, settings)
-    source = stream(root, name)
-    with TemporaryDirectory() as scratch, inbox.opened(folder) as files:
-        new = _read([*files, *asked(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
-        arrival = Arrival(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
-        taken = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
-    changed = (_changed(file) for file in files if file in new.digests and file not in taken)
-    left = (*inbox.links(folder), *(inbox.in_place(line, folder) for line in (*new.left, *changed)))
-    return replace(arrival, files=tuple(file.name for file in taken), left=left)
+    rows, description_file = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
+    folder = inbox.inbox_folder(root, settings.retrain.incoming)
+    _create_dataset(root, base, rows, description_file, settings)
+    source = row_source(root, name)
+    with TemporaryDirectory() as scratch, inbox.open_inbox(folder) as files:
+        new = _read([*files, *query_database(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
+        ingestion = Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
+        archived = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
+    changed = (_changed_message(file) for file in files if file in new.digests and file not in archived)
+    skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.left, *changed)))
+    return replace(ingestion, files=tuple(file.name for file in archived), skipped=skipped)
 
 
-def _changed(file: Path) -> str:
-    return f"{file.parent / shown(file.name)} changed after it was read: the next retraining reads it again"
+def _changed_message(file: Path) -> str:
+    return f"{file.parent / shown(file.name)} changed after it was read; the next retraining reads it again"
 
 
 def grown_name(dataset: str) -> str:
@@ -82,7 +82,7 @@ def grown_name(dataset: str) -> str:
     return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
 
 
-def stream(root: Path, name: str) -> Source:
+def row_source(root: Path, name: str) -> Source:
     """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
     from epigram.data.sources.source import load_source
 
@@ -90,39 +90,39 @@ def stream(root: Path, name: str) -> Source:
     return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
 
 
-def asked(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
+def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
     """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
     if settings.database is None:
         return []
     from epigram.data.sources.sql_and_hub import write_table
 
     try:
-        write_table(settings.database.url, settings.database.query, scratch / TABLE, root)
+        write_table(settings.database.url, settings.database.query, scratch / QUERY_FILE, root)
     except DataError:  # an empty result
         return []
-    return [scratch / TABLE]
+    return [scratch / QUERY_FILE]
 
 
-def _begin(root: Path, base: str, rows: Path, described: Path, settings: Settings) -> None:
+def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, settings: Settings) -> None:
     """Create the growing data set from the base, rows first: without a description, rows are not used."""
-    if described.exists() and not rows.exists():
+    if description_file.exists() and not rows.exists():
         raise InputMissingError(
-            f"{rows} is missing, which {described.name} describes: bring it back (dvc get . data/raw/{rows.name} "
-            f"--rev champion -o {rows.parent}), or delete {described} to begin again from {base}"
+            f"{rows} is missing, but {description_file.name} describes it; restore it (dvc get . data/raw/{rows.name} "
+            f"--rev champion -o {rows.parent}), or delete {description_file} to start again from {base}"
         )
-    if described.exists():
+    if description_file.exists():
         return
     from epigram.data.growing_dataset import base_rows, description
     from epigram.data.sources.source import load_source
 
     source = load_source(base, root / "data" / "sources")
     if source.task not in {"single", "multi"}:
-        raise DataError(f"{base} does not label texts (task: {source.task}), and only their labels can be taken in")
-    with TemporaryDirectory(dir=_hidden(root)) as scratch:
+        raise DataError(f"{base} does not label texts (task: {source.task}); retraining requires task single or multi")
+    with TemporaryDirectory(dir=_state_folder(root)) as scratch:
         validated = _validated(root, source, settings, Path(scratch))
         if not rows.exists():
             _write(rows, base_rows(validated, source.keep))
-    write_text(described, _yaml(description(source, validated.corpus["labels"], rows.stem)))
+    write_text(description_file, _description_yaml(description(source, validated.corpus["labels"], rows.stem)))
 
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
@@ -146,10 +146,10 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
     try:
         return read_rows(tables, source, settings)
     except DataError as error:
-        raise DataError(inbox.in_place(str(error), folder)) from None
+        raise DataError(inbox.original_paths(str(error), folder)) from None
 
 
-def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Arrival:
+def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Ingestion:
     import polars as pl
 
     from epigram.data.growing_dataset import grown
@@ -159,7 +159,7 @@ def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Arriva
     added = after[live.height :]
     if added.height:
         _write(rows, after)
-    return Arrival(
+    return Ingestion(
         dataset=rows.stem,
         rows=added.height,
         dev=added.filter(pl.col("split") == "dev").height,
@@ -172,13 +172,13 @@ def _write(path: Path, frame: pl.DataFrame) -> None:
         frame.write_parquet(temporary)
 
 
-def _hidden(root: Path) -> Path:
+def _state_folder(root: Path) -> Path:
     folder = root / ".epigram"
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def _yaml(values: dict[str, Any]) -> str:
+def _description_yaml(values: dict[str, Any]) -> str:
     import yaml
 
     head = (

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 POOL = "epigram"
 FILE = "prefect.yaml"
-FAULT = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # the last line of a traceback
+TRACEBACK_END = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # the last line of a traceback
 
 
-def names(root: Path) -> list[str]:
+def deployment_names(root: Path) -> list[str]:
     """Return the names of the deployments in prefect.yaml.
 
     Raises InputMissingError if the file is missing, ParameterError if a deployment has no name.
@@ -31,12 +31,14 @@ def names(root: Path) -> list[str]:
     try:
         return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
     except FileNotFoundError:
-        raise InputMissingError(f"{root / FILE} is missing: run from the repository's root") from None
+        raise InputMissingError(f"{root / FILE} does not exist; run from the root of the repository") from None
     except (TypeError, KeyError) as error:
-        raise ParameterError(f"{FILE}: a list `deployments` with a `name` each is needed ({error!r:.200})") from None
+        raise ParameterError(
+            f"{FILE}: expected a list `deployments` with a `name` for each entry ({error!r:.200})"
+        ) from None
 
 
-def pool(root: Path) -> None:
+def create_work_pool(root: Path) -> None:
     """Create or update the work pool.
 
     The pool sets its own command, so that a run stays in the worker's process group and ends with the worker. Prefect's
@@ -48,8 +50,8 @@ def pool(root: Path) -> None:
     from prefect.workers.process import ProcessWorker
 
     template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
-    given = {"command": shlex.join([sys.executable, "-m", "prefect.engine"]), "working_dir": str(root)}
-    for name, value in given.items():
+    defaults = {"command": shlex.join([sys.executable, "-m", "prefect.engine"]), "working_dir": str(root)}
+    for name, value in defaults.items():
         template["variables"]["properties"][name]["default"] = value
     with get_client(sync_client=True) as client:
         try:
@@ -60,8 +62,8 @@ def pool(root: Path) -> None:
             client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
 
 
-def deploy(root: Path, wanted: list[str]) -> None:
-    """Deploy all of prefect.yaml (the names in `wanted`) and delete the pool's other deployments.
+def deploy(root: Path, expected: list[str]) -> None:
+    """Deploy all of prefect.yaml (the names in `expected`) and delete the pool's other deployments.
 
     Raises ParameterError if one of them cannot be deployed.
     """
@@ -72,27 +74,27 @@ def deploy(root: Path, wanted: list[str]) -> None:
         try:
             code = child.wait()
         finally:
-            child_process.let_go(child)
-    _settle(wanted, code, log)
+            child_process.terminate(child)
+    _check_deployed(expected, code, log)
 
 
-def bury(*, stopped: bool) -> None:
+def close_lost_runs(*, stopped: bool) -> None:
     """Mark the pool's unfinished runs as Cancelled if `stopped`, otherwise as Crashed: no worker executes them."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.objects import State
     from prefect.states import Cancelled, Crashed
 
-    end: State[Any] = Crashed(message="the service that ran it is gone")
+    end: State[Any] = Crashed(message="the service that ran it no longer exists")
     if stopped:
         end = Cancelled(message="the service was stopped")
     with get_client(sync_client=True) as client:
-        lost = FlowRunFilter(state=_types("RUNNING", "PENDING", "CANCELLING"))
-        for run in client.read_flow_runs(flow_run_filter=lost, work_pool_filter=_mine()):
+        unfinished = FlowRunFilter(state=_types("RUNNING", "PENDING", "CANCELLING"))
+        for run in client.read_flow_runs(flow_run_filter=unfinished, work_pool_filter=_own_pool()):
             client.set_flow_run_state(run.id, end, force=True)
 
 
-def skip_missed() -> None:
+def delete_missed_runs() -> None:
     """Delete the runs that became due while the service was down: a worker would start all of them at once."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterNextScheduledStartTime
@@ -100,8 +102,10 @@ def skip_missed() -> None:
     due = FlowRunFilterNextScheduledStartTime.model_validate({"before_": datetime.now(UTC)})
     missed = FlowRunFilter(state=_types("SCHEDULED"), next_scheduled_start_time=due)
     with get_client(sync_client=True) as client:
-        while found := client.read_flow_runs(flow_run_filter=missed, work_pool_filter=_mine()):  # one page per request
-            for run in found:
+        while runs := client.read_flow_runs(
+            flow_run_filter=missed, work_pool_filter=_own_pool()
+        ):  # one page per request
+            for run in runs:
                 client.delete_flow_run(run.id)
 
 
@@ -112,21 +116,21 @@ def _types(*names: str) -> FlowRunFilterState:
     return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(name) for name in names]))
 
 
-def _mine() -> WorkPoolFilter:
+def _own_pool() -> WorkPoolFilter:
     from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
 
     return WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
 
 
-def _settle(wanted: list[str], code: int, log: Path) -> None:
-    """Check that all of `wanted` is deployed, and delete other deployments."""
+def _check_deployed(expected: list[str], code: int, log: Path) -> None:
+    """Check that all of `expected` is deployed, and delete other deployments."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        there = {each.name: each.id for each in client.read_deployments(work_pool_filter=_mine())}
-        missing = [name for name in wanted if name not in there]
+        deployed = {each.name: each.id for each in client.read_deployments(work_pool_filter=_own_pool())}
+        missing = [name for name in expected if name not in deployed]
         if code or missing:
-            faults = FAULT.findall(log.read_text()) or ["it was skipped"]
-            raise ParameterError(f"{FILE}: {', '.join(missing or wanted)} cannot be deployed: {faults[-1]}: see {log}")
-        for name in there.keys() - set(wanted):
-            client.delete_deployment(there[name])
+            errors = TRACEBACK_END.findall(log.read_text()) or ["prefect deploy skipped it"]
+            raise ParameterError(f"{FILE}: cannot deploy {', '.join(missing or expected)}: {errors[-1]}; see {log}")
+        for name in deployed.keys() - set(expected):
+            client.delete_deployment(deployed[name])

@@ -19,36 +19,36 @@ from epigram.core.errors import TryAgainError
 from epigram.runner import child_process
 from epigram.runner.service import database, deployments, server, webhook_relay
 
-SHORT = 60.0  # seconds; a process that runs longer counts as healthy
-ACCIDENTS = 3  # consecutive early exits after which a process is still restarted
-PAUSE = 0.5  # seconds between two checks of the processes
+MIN_UPTIME = 60.0  # seconds; a process that runs longer counts as healthy
+MAX_EARLY_EXITS = 3  # consecutive early exits after which a process is still restarted
+CHECK_INTERVAL = 0.5  # seconds between two checks of the processes
 
 
 @dataclass
-class Kept:
+class ManagedProcess:
     """A process that is restarted when it exits by itself."""
 
     name: str
     start: Callable[[], subprocess.Popen[str]]
     child: subprocess.Popen[str]
-    began: float = field(default_factory=time.monotonic)
-    short: int = 0  # consecutive early exits
+    started_at: float = field(default_factory=time.monotonic)
+    early_exits: int = 0  # consecutive early exits
 
-    def look(self) -> None:
+    def restart_if_exited(self) -> None:
         """Restart the process if it has exited. Raises TryAgainError after too many early exits in a row."""
         code = self.child.poll()
         if code is None:
             return
-        self.short = self.short + 1 if time.monotonic() - self.began < SHORT else 0
-        said = f"the {self.name} ended (exit {code}): see {_log(self.name)}"
-        if self.short > ACCIDENTS:
-            raise TryAgainError(said)
-        echo(f"{said}; it is started again", file=sys.stderr, flush=True)
-        self.child, self.began = self.start(), time.monotonic()
+        self.early_exits = self.early_exits + 1 if time.monotonic() - self.started_at < MIN_UPTIME else 0
+        message = f"the {self.name} exited with code {code}; see {_log_file(self.name)}"
+        if self.early_exits > MAX_EARLY_EXITS:
+            raise TryAgainError(message)
+        echo(f"{message}; restarting it", file=sys.stderr, flush=True)
+        self.child, self.started_at = self.start(), time.monotonic()
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """Terminate the process and all that it started, and wait for it."""
-        child_process.let_go(self.child)
+        child_process.terminate(self.child)
         self.child.wait()
 
 
@@ -58,54 +58,54 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     DATABASE, DATABASE_FILE and EPIGRAM_WEBHOOK are removed from the environment, because they contain secrets that no
     other process needs.
     """
-    address, webhook = database.address(), os.environ.pop("EPIGRAM_WEBHOOK", "")
-    wanted = deployments.names(root)
-    address = database.checked(address) if address else ""
+    address, webhook = database.pop_address(), os.environ.pop("EPIGRAM_WEBHOOK", "")
+    names = deployments.deployment_names(root)
+    address = database.check_connection(address) if address else ""
     port = port or server.free_port()
     with ExitStack() as stack:
-        door = stack.enter_context(webhook_relay.door(webhook)) if webhook else None
-        api = _keep(stack, "server", lambda: server.start_dashboard(port, address))
+        relay_url = stack.enter_context(webhook_relay.start_relay(webhook)) if webhook else None
+        api = _start_managed(stack, "server", lambda: server.start_dashboard(port, address))
         from epigram.runner.service import automations  # imports Prefect while the server starts
 
-        server.Server(server.local(port), api.child).wait()
-        announce(server.local(port))
-        _tidy_up(root)
-        automations.ensure(door)
-        deployments.deploy(root, wanted)
-        stack.callback(_bury)
-        worker = _keep(stack, "worker", _worker)
-        echo(f"scheduled: {', '.join(wanted)} ({deployments.FILE})", flush=True)
+        server.Server(server.local_url(port), api.child).wait()
+        announce(server.local_url(port))
+        _prepare_work_pool(root)
+        automations.ensure(relay_url)
+        deployments.deploy(root, names)
+        stack.callback(_cancel_unfinished_runs)
+        worker = _start_managed(stack, "worker", _start_worker)
+        echo(f"scheduled: {', '.join(names)} ({deployments.FILE})", flush=True)
         while True:
-            api.look()
-            worker.look()
-            time.sleep(PAUSE)
+            api.restart_if_exited()
+            worker.restart_if_exited()
+            time.sleep(CHECK_INTERVAL)
 
 
-def _keep(stack: ExitStack, name: str, start: Callable[[], subprocess.Popen[str]]) -> Kept:
-    _log(name).unlink(missing_ok=True)
-    kept = Kept(name, start, start())
-    stack.callback(kept.end)
-    return kept
+def _start_managed(stack: ExitStack, name: str, start: Callable[[], subprocess.Popen[str]]) -> ManagedProcess:
+    _log_file(name).unlink(missing_ok=True)
+    process = ManagedProcess(name, start, start())
+    stack.callback(process.terminate)
+    return process
 
 
-def _worker() -> subprocess.Popen[str]:
+def _start_worker() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", deployments.POOL, "--type", "process"]
-    with _log("worker").open("a") as log:
+    with _log_file("worker").open("a") as log:
         return child_process.start(command, env=os.environ, stdout=log, stderr=log)
 
 
-def _tidy_up(root: Path) -> None:
+def _prepare_work_pool(root: Path) -> None:
     """Prepare the work pool before a worker starts: a worker starts all overdue runs at once."""
-    deployments.pool(root)
-    deployments.bury(stopped=False)
-    deployments.skip_missed()
+    deployments.create_work_pool(root)
+    deployments.close_lost_runs(stopped=False)
+    deployments.delete_missed_runs()
 
 
-def _bury() -> None:
+def _cancel_unfinished_runs() -> None:
     """Cancel unfinished runs after the worker and before the server ends; ignore errors if the server has failed."""
     with suppress(httpx.HTTPError):
-        deployments.bury(stopped=True)
+        deployments.close_lost_runs(stopped=True)
 
 
-def _log(name: str) -> Path:
+def _log_file(name: str) -> Path:
     return server.home() / f"{name}.log"

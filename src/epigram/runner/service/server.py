@@ -18,7 +18,7 @@ from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner import child_process
 from epigram.runner.service import service_lock
 
-ADDRESS = "PREFECT_API_URL"
+API_URL = "PREFECT_API_URL"
 EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 # Leases of a run, such as the only concurrency slot of its deployment, survive a restart of the server.
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
@@ -41,17 +41,17 @@ class Server:
         """Wait until the server responds. Raises TryAgainError if it does not start."""
         limit = float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
         end = time.monotonic() + limit
-        while self.child and not healthy(self.url):
+        while self.child and not is_healthy(self.url):
             if self.child.poll() is not None:
-                raise TryAgainError(f"the Prefect server stopped while starting: see {home() / 'server.log'}")
+                raise TryAgainError(f"the Prefect server stopped during startup; see {home() / 'server.log'}")
             if time.monotonic() > end:
-                raise TryAgainError(f"the Prefect server did not start in {limit:g} s: see {home() / 'server.log'}")
+                raise TryAgainError(f"the Prefect server did not start within {limit:g} s; see {home() / 'server.log'}")
             time.sleep(0.05)
 
     def stop(self) -> None:
         """Terminate the server if this process started it, and wait until it has ended."""
         if self.child:
-            child_process.let_go(self.child)
+            child_process.terminate(self.child)
             self.child.wait()
 
 
@@ -61,17 +61,17 @@ def start() -> Server:
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it running after a kill.
     Raises ParameterError if PREFECT_API_URL is no URL.
     """
-    if named := os.environ.get(ADDRESS):
-        if not is_web_address(named):
-            raise ParameterError(f"{ADDRESS} is no address: http://HOST:PORT/api is allowed; or unset it")
-        return Server(named.removesuffix("/api"))
-    found = service_lock.holder()
-    if found and healthy(found.url):
-        server = Server(found.url)
+    if address := os.environ.get(API_URL):
+        if not is_web_address(address):
+            raise ParameterError(f"{API_URL} is not a valid URL; expected http://HOST:PORT/api, or unset it")
+        return Server(address.removesuffix("/api"))
+    service = service_lock.holder()
+    if service and is_healthy(service.url):
+        server = Server(service.url)
     else:
         port = free_port()
-        server = Server(local(port), _launch(port, EMBEDDED))
-    _tell(server.url)
+        server = Server(local_url(port), _launch(port, EMBEDDED))
+    _use_server(server.url)
     return server
 
 
@@ -81,17 +81,19 @@ def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
     Raises TryAgainError if the port is taken.
     """
     if not _is_free(port):
-        raise TryAgainError(f"port {port} is taken: choose another with --port, or 0 for any")
-    url = local(port)
-    seen = os.environ.get("PREFECT_UI_API_URL", f"{url}/api")  # by browsers; behind a proxy, it is the proxy's URL
-    own = {"PREFECT_UI_API_URL": seen, "PREFECT__SERVER_FINAL": "1"}
-    _tell(url)
-    return _launch(port, own | LEASES | ({DATABASE: database} if database else {}))
+        raise TryAgainError(f"port {port} is in use; choose another with --port, or --port 0 for any free port")
+    url = local_url(port)
+    public_url = os.environ.get(
+        "PREFECT_UI_API_URL", f"{url}/api"
+    )  # by browsers; behind a proxy, it is the proxy's URL
+    settings = {"PREFECT_UI_API_URL": public_url, "PREFECT__SERVER_FINAL": "1"}
+    _use_server(url)
+    return _launch(port, settings | LEASES | ({DATABASE: database} if database else {}))
 
 
-def _tell(url: str) -> None:
+def _use_server(url: str) -> None:
     """Make Prefect use the server at `url`."""
-    os.environ[ADDRESS] = f"{url}/api"
+    os.environ[API_URL] = f"{url}/api"
     # If Prefect is already imported, it has read its settings and would start a second server, which answers requests
     # of any web page and outlives the run.
     if "prefect.context" in sys.modules:
@@ -100,12 +102,12 @@ def _tell(url: str) -> None:
         refresh_global_settings_context()
 
 
-def local(port: int) -> str:
+def local_url(port: int) -> str:
     """Return the URL of a server on this machine."""
     return f"http://127.0.0.1:{port}"
 
 
-def healthy(url: str) -> bool:
+def is_healthy(url: str) -> bool:
     """Return whether a Prefect server responds at `url`."""
     import httpx  # imported late, so that the server starts first
 
@@ -120,10 +122,10 @@ def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
     command += ["--app-dir", str(Path(__file__).resolve().parents[3])]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
     command += ["--timeout-graceful-shutdown", "2"]  # otherwise open event streams keep it running
-    own = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local(port)}  # Prefect's default allows every site
+    settings = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local_url(port)}  # Prefect's default allows every site
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "server.log").open("a") as log:
-        return child_process.start(command, env={**os.environ, **own, **extra}, stdout=log, stderr=log)
+        return child_process.start(command, env={**os.environ, **settings, **extra}, stdout=log, stderr=log)
 
 
 def _is_free(port: int) -> bool:

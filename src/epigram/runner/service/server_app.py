@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-PROXIED = "PREFECT_UI_API_URL"  # the URL that browsers use; behind a reverse proxy, the proxy's URL
+PUBLIC_URL = "PREFECT_UI_API_URL"  # the URL that browsers use; behind a reverse proxy, the proxy's URL
 
 Scope = dict[str, Any]
 
@@ -20,29 +20,31 @@ def create_app() -> Any:
     """Return the application for uvicorn."""
     from prefect.server.api.server import create_app as prefect_app
 
-    return OwnOrigin(prefect_app(), os.environ.get(PROXIED, ""))
+    return OriginFilter(prefect_app(), os.environ.get(PUBLIC_URL, ""))
 
 
-class OwnOrigin:
+class OriginFilter:
     """ASGI middleware that rejects requests with a foreign Host or Origin header (403) before Prefect's code runs.
 
     A foreign Origin is a page of another site (CSRF, and any WebSocket). A foreign Host is a name of another site that
     resolves to this machine (DNS rebinding). Allowed are this machine's loopback names with the server's own port, and
-    the host of the URL `proxied`.
+    the host of the URL `public_url`.
     """
 
-    def __init__(self, app: Any, proxied: str = "") -> None:
-        self.app, self.proxied = app, urlsplit(proxied).netloc.lower()
+    def __init__(self, app: Any, public_url: str = "") -> None:
+        self.app, self.public_host = app, urlsplit(public_url).netloc.lower()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Reject a request, or pass it to the application."""
         if scope["type"] in {"http", "websocket"} and not self._allowed(scope):
-            await _refuse(scope["type"], send)
+            await _reject(scope["type"], send)
         else:
             await self.app(scope, receive, send)
 
     def _allowed(self, scope: Scope) -> bool:
-        own = {f"{name}:{scope['server'][1]}" for name in LOOPBACK} | ({self.proxied} if self.proxied else set())
+        own = {f"{name}:{scope['server'][1]}" for name in LOOPBACK} | (
+            {self.public_host} if self.public_host else set()
+        )
         hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
         origins = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"origin"]
         return all(host in own for host in hosts) and all(_host(origin) in own for origin in origins)
@@ -54,11 +56,11 @@ def _host(origin: str) -> str:
     return host if scheme in {"http", "https"} else ""
 
 
-async def _refuse(kind: str, send: Any) -> None:
+async def _reject(kind: str, send: Any) -> None:
     if kind == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
-    body = b"refused: the Host or Origin header names another site than this server\n"
+    body = b"rejected: the Host or Origin header does not match this server\n"
     headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 403, "headers": headers})
     await send({"type": "http.response.body", "body": body})

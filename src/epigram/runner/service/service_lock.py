@@ -18,31 +18,31 @@ from typing import TextIO
 
 from epigram.core.errors import TryAgainError
 
-PAUSE = 0.05  # seconds between two checks
-LOOKS = 20  # number of checks while another process reads or writes the record
-PATIENCE = 120.0  # seconds to wait until everything has ended
+CHECK_INTERVAL = 0.05  # seconds between two checks
+MAX_CHECKS = 20  # number of checks while another process reads or writes the record
+STOP_TIMEOUT = 120.0  # seconds to wait until everything has ended
 
-_claimed: list[TextIO] = []  # open, and therefore locked, until the process ends
+_locked_files: list[TextIO] = []  # open, and therefore locked, until the process ends
 
 
 @dataclass(frozen=True)
-class Served:
+class Service:
     """The serving process and the server's address, which is empty during startup."""
 
     process: int
     url: str = ""
 
 
-def claim() -> Callable[[str], None]:
+def acquire() -> Callable[[str], None]:
     """Register this process as the serving one until it ends; return a function that records the server's address.
 
     Raises TryAgainError if another process serves this repository.
     """
-    note = _note()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    file = note.open("a+")
+    path = _record_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+")
     _lock(file.fileno())
-    _claimed.append(file)
+    _locked_files.append(file)
 
     def write(url: str) -> None:
         file.truncate(0)
@@ -54,49 +54,53 @@ def claim() -> Callable[[str], None]:
 
 
 def _lock(descriptor: int) -> None:
-    for _ in range(LOOKS):
-        if _granted(descriptor, fcntl.LOCK_EX):
+    for _ in range(MAX_CHECKS):
+        if _try_lock(descriptor, fcntl.LOCK_EX):
             return
-        time.sleep(PAUSE)  # another process may hold a shared lock for a moment
-    found = holder() or Served(0)
-    where = f" at {found.url}" if found.url else ""
-    raise TryAgainError(f"process {found.process} serves here already{where}: use it, or end it with make stop")
+        time.sleep(CHECK_INTERVAL)  # another process may hold a shared lock for a moment
+    service = holder() or Service(0)
+    where = f" at {service.url}" if service.url else ""
+    raise TryAgainError(
+        f"process {service.process} already serves this repository{where}; use it, or stop it with make stop"
+    )
 
 
-def holder() -> Served | None:
+def holder() -> Service | None:
     """Return the process that serves this repository, or None. Raises TryAgainError if it is just starting."""
-    note = _note()
-    if not note.exists():
+    path = _record_file()
+    if not path.exists():
         return None
-    with note.open() as file:
-        for _ in range(LOOKS):
-            if _granted(file.fileno(), fcntl.LOCK_SH):
+    with path.open() as file:
+        for _ in range(MAX_CHECKS):
+            if _try_lock(file.fileno(), fcntl.LOCK_SH):
                 return None
             file.seek(0)
             if text := file.read():
-                return Served(**json.loads(text))
-            time.sleep(PAUSE)
-    raise TryAgainError(f"{note} is held and empty: another process is starting: try again")
+                return Service(**json.loads(text))
+            time.sleep(CHECK_INTERVAL)
+    raise TryAgainError(f"{path} is locked and empty: another process is starting; try again later")
 
 
-def stop() -> Served | None:
+def stop() -> Service | None:
     """Terminate the serving process, wait for its end and return it; return None if there is none.
 
     Raises TryAgainError if it does not end in time.
     """
-    found = holder()
-    if found is None:
+    service = holder()
+    if service is None:
         return None
-    os.kill(found.process, signal.SIGTERM)
-    end = time.monotonic() + PATIENCE
-    while (now := holder()) and now.process == found.process:
-        if time.monotonic() > end:
-            raise TryAgainError(f"process {found.process} has not ended in {PATIENCE:g} s: see what it is doing")
-        time.sleep(PAUSE)
-    return found
+    os.kill(service.process, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT
+    while (now := holder()) and now.process == service.process:
+        if time.monotonic() > deadline:
+            raise TryAgainError(
+                f"process {service.process} did not stop within {STOP_TIMEOUT:g} s; see the logs in PREFECT_HOME"
+            )
+        time.sleep(CHECK_INTERVAL)
+    return service
 
 
-def _granted(descriptor: int, lock: int) -> bool:
+def _try_lock(descriptor: int, lock: int) -> bool:
     try:
         fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -104,5 +108,5 @@ def _granted(descriptor: int, lock: int) -> bool:
     return True
 
 
-def _note() -> Path:
+def _record_file() -> Path:
     return Path(os.environ["PREFECT_HOME"]) / "served.json"

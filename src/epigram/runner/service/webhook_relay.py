@@ -22,55 +22,55 @@ from epigram.core.config_types import is_web_address
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError
 
-LONGEST = 4_000  # maximum size of a notice in bytes
-DIGITS = 10  # digits of Content-Length that are read
-DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
+MAX_MESSAGE_BYTES = 4_000  # maximum size of a notice in bytes
+MAX_LENGTH_DIGITS = 10  # digits of Content-Length that are read
+RETRY_DELAYS = (0.0, 5.0, 30.0)  # seconds before each try
 TIMEOUT = 10.0
 
 
 @contextmanager
-def door(address: str) -> Iterator[str]:
+def start_relay(address: str) -> Iterator[str]:
     """Run a relay on this machine that forwards the text of a POST to `address`, as `{"text": …}`.
 
     Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
     """
     if not is_web_address(address):
-        raise ParameterError("EPIGRAM_WEBHOOK is no address: http://… or https://… is allowed")
+        raise ParameterError("EPIGRAM_WEBHOOK is not a valid URL; expected http://… or https://…")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels, httpx logs every URL
     path = f"/{secrets.token_urlsafe()}"
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
-            known = hmac.compare_digest(self.path.encode(), path.encode()) and length.isdecimal()
-            if known:
-                text = self.rfile.read(min(int(length[:DIGITS]), LONGEST)).decode(errors="replace")
+            accepted = hmac.compare_digest(self.path.encode(), path.encode()) and length.isdecimal()
+            if accepted:
+                text = self.rfile.read(min(int(length[:MAX_LENGTH_DIGITS]), MAX_MESSAGE_BYTES)).decode(errors="replace")
                 Thread(target=_send, args=(address, text), daemon=True).start()
-            self.send_response(HTTPStatus.ACCEPTED if known else HTTPStatus.NOT_FOUND)
+            self.send_response(HTTPStatus.ACCEPTED if accepted else HTTPStatus.NOT_FOUND)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
             """Log nothing: the path is a secret."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as opened:
-        Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
-        yield f"http://127.0.0.1:{opened.server_port}{path}"
-        opened.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}{path}"
+        server.shutdown()
 
 
 def _send(address: str, text: str) -> None:
     """Post the notice, with retries; print a failure without the address."""
     import httpx
 
-    why = ""
-    for delay in DELAYS:
+    reason = ""
+    for delay in RETRY_DELAYS:
         time.sleep(delay)
         try:
-            answer = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
+            response = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid host name
-            why = type(error).__name__
+            reason = type(error).__name__
             continue
-        if answer.is_success:
+        if response.is_success:
             return
-        why = f"HTTP {answer.status_code}"
-    echo(f"a notice could not be sent to EPIGRAM_WEBHOOK: {why}", file=sys.stderr, flush=True)
+        reason = f"HTTP {response.status_code}"
+    echo(f"cannot send a failure notice to EPIGRAM_WEBHOOK: {reason}", file=sys.stderr, flush=True)

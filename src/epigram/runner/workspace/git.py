@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory, gettempdir
 from epigram.core.errors import DataError, InputMissingError
 
 # Fixed author and date: the same tree always gives the same commit.
-AUTHOR = {
-    f"GIT_{role}_{fact}": value
+FIXED_AUTHOR = {
+    f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
-    for fact, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
+    for field, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
 }
 
-WRITING = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
-LITTLE = 1 << 16  # a disk with fewer free bytes counts as full
-LARGEST = 1 << 26  # maximum size in bytes of a file read from a commit
+WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
+MIN_FREE_BYTES = 1 << 16  # a disk with fewer free bytes counts as full
+MAX_FILE_BYTES = 1 << 26  # maximum size in bytes of a file read from a commit
 
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
@@ -31,12 +31,12 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
 
     Raises InputMissingError with git's message, OSError if the disk is full or read-only.
     """
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, *arguments],
-            env={**own, **(env or {})},
+            env={**environment, **(env or {})},
             input=text,
             capture_output=True,
             encoding="utf-8",
@@ -44,24 +44,26 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, tex
             check=False,
         )
     except FileNotFoundError:
-        raise InputMissingError("git is not installed: a run with overrides needs it") from None
-    if done.returncode:
-        if fault := _disk_fault(folder, done.stderr):
-            raise OSError(fault, os.strerror(fault), str(folder))
-        said = done.stderr.strip().splitlines() or ["no message"]
-        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {said[-1]}")
-    return done.stdout.strip()
+        raise InputMissingError("git is not installed; install it: a run with overrides needs it") from None
+    if result.returncode:
+        if code := _disk_error(folder, result.stderr):
+            raise OSError(code, os.strerror(code), str(folder))
+        lines = result.stderr.strip().splitlines() or ["no message"]
+        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {lines[-1]}")
+    return result.stdout.strip()
 
 
-def _disk_fault(folder: Path, said: str) -> int | None:
+def _disk_error(folder: Path, message: str) -> int | None:
     """Return the errno of the disk error behind a failure of git, or None; git does not always name a full disk."""
-    named = (fault for fault in (errno.ENOSPC, errno.EROFS) if os.strerror(fault) in said)
-    return next(named, errno.ENOSPC if _is_full(folder, said) else None)
+    named = (code for code in (errno.ENOSPC, errno.EROFS) if os.strerror(code) in message)
+    return next(named, errno.ENOSPC if _is_full(folder, message) else None)
 
 
-def _is_full(folder: Path, said: str) -> bool:
-    places = (folder, Path(gettempdir()))  # the latter contains the index
-    return bool(WRITING.search(said)) and any(shutil.disk_usage(place).free < LITTLE for place in places)
+def _is_full(folder: Path, message: str) -> bool:
+    folders = (folder, Path(gettempdir()))  # the latter contains the index
+    return bool(WRITE_FAILURE.search(message)) and any(
+        shutil.disk_usage(each).free < MIN_FREE_BYTES for each in folders
+    )
 
 
 def head(folder: Path) -> str | None:
@@ -87,7 +89,7 @@ def resolve(folder: Path, name: str) -> str:
     try:
         return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except InputMissingError:
-        raise InputMissingError(f"{folder} has no commit {name!r}: commit first") from None
+        raise InputMissingError(f"{folder}: no commit {name!r}; commit first") from None
 
 
 def snapshot(folder: Path) -> str:
@@ -97,41 +99,43 @@ def snapshot(folder: Path) -> str:
     """
     index = folder / git(folder, "rev-parse", "--git-path", "index")
     with TemporaryDirectory() as temporary:
-        env = {**AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        env = {**FIXED_AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         if index.exists():  # with the cached file states, git does not read unchanged files again
             shutil.copy2(index, env["GIT_INDEX_FILE"])
         git(folder, "add", "--all", env=env)
         tree = git(folder, "write-tree", env=env)
     commit = head(folder)
     parent = ["-p", commit] if commit else []
-    return git(folder, "commit-tree", tree, *parent, "-m", "the tree as it stands", env=AUTHOR)
+    return git(folder, "commit-tree", tree, *parent, "-m", "snapshot of the working tree", env=FIXED_AUTHOR)
 
 
-def text_of(folder: Path, commit: str, name: str) -> str:
+def read_file_at(folder: Path, commit: str, name: str) -> str:
     """Return the text of the file `name` at `commit`.
 
     Raises InputMissingError if the file does not exist, DataError if it is too large or not UTF-8.
     """
     spec = f"{commit}:{name}"
-    if int(git(folder, "cat-file", "-s", spec)) <= LARGEST:
+    if int(git(folder, "cat-file", "-s", spec)) <= MAX_FILE_BYTES:
         text = git(folder, "show", spec)
         with suppress(UnicodeEncodeError):
             text.encode()
             return text
     at = commit.removeprefix("refs/").partition("/")[2] or commit
-    raise DataError(f"{name} at {at} is no UTF-8 text of at most {LARGEST >> 20} MiB: reset it to the last good one")
+    raise DataError(
+        f"{name} at {at} is not UTF-8 or is larger than {MAX_FILE_BYTES >> 20} MiB; reset {at} to the last valid commit"
+    )
 
 
 def check_out(folder: Path, workspace: Path, commit: str) -> None:
     """Make `workspace` a worktree of `folder` at `commit`; in an existing worktree, ignored files are kept."""
-    if _belongs(folder, workspace):
+    if _is_worktree_of(folder, workspace):
         git(workspace, "reset", "--quiet", "--hard", commit)
         return
     shutil.rmtree(workspace, ignore_errors=True)
     git(folder, "worktree", "add", "--quiet", "--force", "--detach", str(workspace), commit)
 
 
-def _belongs(folder: Path, workspace: Path) -> bool:
+def _is_worktree_of(folder: Path, workspace: Path) -> bool:
     """Return whether `workspace` is a worktree of `folder`, not of a repository that both were copied from."""
     if not (workspace / ".git").exists() or not head(workspace):
         return False

@@ -20,7 +20,7 @@ from epigram.text.settings import View
 
 Params = MutableMapping[str, Any]
 
-VIEWS: dict[str, dict[str, Any]] = {
+DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
     "token": {"tokenizer": "token"},
     "spelled": {"tokenizer": "token", "characters": True},
     "token_prompt": {"tokenizer": "token", "prompt": True},
@@ -28,8 +28,8 @@ VIEWS: dict[str, dict[str, Any]] = {
     "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
 }
 SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
-    "systems": "--systems textcnn chooses, --set systems.textcnn.train.epochs=2 changes",
-    "views": "--set views.wordpiece.pretrain={} changes one",
+    "systems": "select with --systems textcnn, change with --set systems.textcnn.train.epochs=2",
+    "views": "change one with --set views.wordpiece.pretrain={}",
 }
 
 
@@ -47,7 +47,7 @@ def check(request: Request) -> None:
             changed = Path(shutil.copy(params, folder))
             write(changed, request)
             settings = load(changed)
-    _source(settings.dataset, request.root)
+    _check_dataset(settings.dataset, request.root)
 
 
 def check_systems(params: Path) -> None:
@@ -90,92 +90,98 @@ def apply(params: Params, request: Request) -> None:
     if request.systems:
         _select_systems(params, request)
     elif request.dataset:
-        for name in unsuited(params, request.root):
+        for name in unsuitable_systems(params, request.root):
             del params["systems"][name]
     for key, value in request.changes.items():
-        _set(params, key, value)
-    for section, instead in SECTIONS.items():
+        _set_value(params, key, value)
+    for section, hint in SECTIONS.items():
         if not isinstance(params[section], Mapping):
-            was = shown(repr(params[section]))
-            raise ParameterError(f"params.yaml: {section} was {was}, and it has a part for each name: {instead}")
+            value = shown(repr(params[section]))
+            raise ParameterError(
+                f"params.yaml: {section} is {value}; expected a section with one entry per name: {hint}"
+            )
     _match_views(params, request.changes)
 
 
-def _source(name: str, root: Path) -> None:
+def _check_dataset(name: str, root: Path) -> None:
     known = [path.stem for path in (root / "data" / "sources").glob("*.yaml")]
     if name not in known:
-        raise ParameterError(f"params.yaml: dataset was {name!r}: no such file in data/sources: {nearest(name, known)}")
+        raise ParameterError(
+            f"params.yaml: dataset is {name!r}, but data/sources has no such file: {nearest(name, known)}"
+        )
 
 
 def _select_systems(params: Params, request: Request) -> None:
-    own, names = params["systems"], request.systems
-    if set(names) <= set(own):  # no registry needed: importing the recipes' parts takes a second
-        params["systems"] = {name: own[name] for name in names}
+    own, requested = params["systems"], request.systems
+    if set(requested) <= set(own):  # no registry needed: importing the recipes' parts takes a second
+        params["systems"] = {name: own[name] for name in requested}
         return
     from epigram.models.registry import RECIPES
 
-    wanted = _every_system(params, request) if names == ("all",) else list(names)
-    for name in wanted:
+    names = _all_systems(params, request) if requested == ("all",) else list(requested)
+    for name in names:
         if name not in own and name not in RECIPES:
             known = sorted({*own, *RECIPES})
-            raise ParameterError(f"params.yaml: systems.{name}: there is no system {name!r}: {nearest(name, known)}")
-    params["systems"] = {name: own[name] if name in own else {"view": RECIPES[name].view} for name in wanted}
+            raise ParameterError(f"params.yaml: systems.{name}: unknown system {name!r}: {nearest(name, known)}")
+    params["systems"] = {name: own[name] if name in own else {"view": RECIPES[name].view} for name in names}
 
 
-def _every_system(params: Params, request: Request) -> list[str]:
+def _all_systems(params: Params, request: Request) -> list[str]:
     """Return the registered systems that can be trained on the run's data set."""
     from epigram.models.registry import RECIPES
     from epigram.training.preflight import is_trainable
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
-    return [name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**VIEWS[recipe.view]), **kind)]
+    return [name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)]
 
 
-def unsuited(params: Mapping[str, Any], root: Path) -> list[str]:
+def unsuitable_systems(params: Mapping[str, Any], root: Path) -> list[str]:
     """Return the systems of `params` that need other data than its data set has, such as token labels.
 
     A system that fits no data set is not included: `check_systems` reports it. The list is empty if it would contain
     all systems.
     """
-    _source(params["dataset"], root)
+    _check_dataset(params["dataset"], root)
     source = load_source(params["dataset"], root / "data" / "sources")
     if source.task != "multi" and source.labels_tokens:
         return []
-    needs = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
     systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
-    left = [
-        name for name in systems if _fits(params, name, multi=False, tokens=True) and not _fits(params, name, **needs)
+    unsuitable = [
+        name
+        for name in systems
+        if _is_trainable(params, name, multi=False, tokens=True) and not _is_trainable(params, name, **kind)
     ]
-    return left if len(left) < len(systems) else []
+    return unsuitable if len(unsuitable) < len(systems) else []
 
 
-def _fits(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
+def _is_trainable(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
     """Return whether the system `name` of `params` can be trained on such data."""
     from epigram.models.registry import recipe_of
     from epigram.training.preflight import is_trainable
 
     try:
         system = typed(System, params["systems"][name])
-        view = typed(View, {**VIEWS, **params["views"]}[system.view])
+        view = typed(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
         return is_trainable(recipe_of(name, system), view, **kind)
     except (ParameterError, LookupError, TypeError):
         return False
 
 
-def _set(params: Params, key: str, value: Any) -> None:
+def _set_value(params: Params, key: str, value: Any) -> None:
     *path, last = key.split(".")
-    place: Any = params
+    section: Any = params
     for depth, part in enumerate(path, start=1):
-        place = place.setdefault(part, _usual(path[:depth]))
-        if not isinstance(place, MutableMapping):
-            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[:depth])} is a value, not a section")
-    place[last] = {**_usual([*path, last]), **value} if isinstance(value, Mapping) else value
+        section = section.setdefault(part, _default_section(path[:depth]))
+        if not isinstance(section, MutableMapping):
+            raise ParameterError(f"params.yaml: {key}: {'.'.join(path[:depth])} is not a section")
+    section[last] = {**_default_section([*path, last]), **value} if isinstance(value, Mapping) else value
 
 
-def _usual(path: list[str]) -> dict[str, Any]:
+def _default_section(path: list[str]) -> dict[str, Any]:
     """Return the initial content of a section that params.yaml lacks: the view of that name, otherwise nothing."""
-    return dict(VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
+    return dict(DEFAULT_VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
 
 
 def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
@@ -185,8 +191,8 @@ def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
     for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
         if name not in used:
             raise ParameterError(
-                f"params.yaml: {section}.{shown(name)} is read by no system of this run: {nearest(name, list(used))}"
+                f"params.yaml: {section}.{shown(name)} is not used in this run: {nearest(name, list(used))}"
             )
-    known = {**VIEWS, **params["views"]}
+    known = {**DEFAULT_VIEWS, **params["views"]}
     # Unknown view names are reported when the settings are read.
     params["views"] = {view: known[view] for view in used if view in known}

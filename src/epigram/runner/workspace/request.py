@@ -40,7 +40,7 @@ class Request:
         if self.name is not None:
             check_run_name(self.name)
         if self.revision and self.revision.startswith("-"):
-            raise ParameterError(f"revision was {self.revision!r}: a branch, a tag or a commit is needed")
+            raise ParameterError(f"invalid revision {self.revision!r}: expected a branch, a tag or a commit")
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -56,5 +56,5 @@ class Request:
     @property
     def key(self) -> str:
         """Hash of the overrides and the revision name; it is part of the workspace's name."""
-        facts = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
-        return hashlib.sha256(bytes(facts, "utf-8")).hexdigest()[:10]
+        content = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
+        return hashlib.sha256(bytes(content, "utf-8")).hexdigest()[:10]

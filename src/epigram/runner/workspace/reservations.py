@@ -15,9 +15,9 @@ from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.retraining import champion
 from epigram.runner.workspace.run_names import check_run_name
 
-LONGEST = 70  # maximum length of the data set's part in a generated name
-TRIES = 1_000
-_held: dict[Path, IO[str]] = {}  # lock files of the names that this process has reserved
+MAX_DATASET_LENGTH = 70  # maximum length of the data set's part in a generated name
+MAX_ATTEMPTS = 1_000
+_locks: dict[Path, IO[str]] = {}  # lock files of the names that this process has reserved
 
 
 def reserve(main: Path, name: str | None, dataset: str) -> str:
@@ -27,16 +27,14 @@ def reserve(main: Path, name: str | None, dataset: str) -> str:
     TryAgainError if another run has reserved it.
     """
     if name is None:
-        base = f"{dataset[:LONGEST]}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        tries = (base, *(f"{base}-{number}" for number in range(2, TRIES)))
-        return next(each for each in tries if _reserve_new(main, each))
+        base = f"{dataset[:MAX_DATASET_LENGTH]}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        candidates = (base, *(f"{base}-{number}" for number in range(2, MAX_ATTEMPTS)))
+        return next(name for name in candidates if _try_reserve(main, name))
     check_run_name(name)
-    if not _lock(_file(main, name)):
-        raise TryAgainError(
-            f"--name was {name!r}: another run has that name now: wait for its end, or take another name"
-        )
+    if not _lock(_lock_path(main, name)):
+        raise TryAgainError(f"--name {name!r} is in use by another run; wait for it to finish or choose another name")
     try:
-        refuse_pointed(main, [name])
+        check_not_referenced(main, [name])
     except EpigramError:
         release(main, name)
         raise
@@ -45,13 +43,13 @@ def reserve(main: Path, name: str | None, dataset: str) -> str:
 
 def release(main: Path, name: str) -> None:
     """Release the name; do nothing if this process has not reserved it."""
-    if lock := _held.pop(_file(main, name), None):
-        _file(main, name).unlink(missing_ok=True)
+    if lock := _locks.pop(_lock_path(main, name), None):
+        _lock_path(main, name).unlink(missing_ok=True)
         lock.close()
 
 
 @contextmanager
-def until_end(main: Path, name: str) -> Iterator[None]:
+def release_on_exit(main: Path, name: str) -> Iterator[None]:
     """Release the name at the end of the context."""
     try:
         yield
@@ -59,15 +57,17 @@ def until_end(main: Path, name: str) -> Iterator[None]:
         release(main, name)
 
 
-def refuse_pointed(main: Path, names: Sequence[str]) -> None:
+def check_not_referenced(main: Path, names: Sequence[str]) -> None:
     """Raise ParameterError for the name of a run to which a link in runs/ or a champion in git points."""
-    pointers = _pointers(main) if names else {}
+    references = _references(main) if names else {}
     for name in names:
-        if name in pointers:
-            raise ParameterError(f"--name was {name!r}: {pointers[name]} is that run: take another name")
+        if name in references:
+            raise ParameterError(
+                f"--name {name!r}: {references[name]} refers to the run of that name; choose another name"
+            )
 
 
-def _pointers(main: Path) -> dict[str, str]:
+def _references(main: Path) -> dict[str, str]:
     """Return what points to runs, by the names of the runs."""
     runs = (main / "runs").resolve()
     links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
@@ -81,9 +81,9 @@ def _pointers(main: Path) -> dict[str, str]:
     return found
 
 
-def _reserve_new(main: Path, name: str) -> bool:
+def _try_reserve(main: Path, name: str) -> bool:
     """Reserve a name unless a run has it, or a run of a sweep has it as its prefix; return whether it is reserved."""
-    if not _lock(_file(main, name)):
+    if not _lock(_lock_path(main, name)):
         return False
     runs = main / "runs"
     if os.path.lexists(runs / name) or any(runs.glob(f"{glob.escape(name)}-*")):
@@ -92,7 +92,7 @@ def _reserve_new(main: Path, name: str) -> bool:
     return True
 
 
-def _file(main: Path, name: str) -> Path:
+def _lock_path(main: Path, name: str) -> Path:
     return main.resolve() / ".epigram" / "names" / f"{name}.lock"
 
 
@@ -104,7 +104,7 @@ def _lock(path: Path) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                _held[path] = file
+                _locks[path] = file
                 return True
         except BlockingIOError:
             file.close()

@@ -29,47 +29,47 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @app.command()
 @handle_errors
 def main(
-    rev: Annotated[str, typer.Argument(help="A commit, branch or tag whose results are committed in dvc.lock.")],
-    other: Annotated[str, typer.Argument(help="Another one; the tree as it stands.")] = "",
+    rev: Annotated[str, typer.Argument(help="Commit, branch or tag with a committed dvc.lock, for example HEAD~1.")],
+    other: Annotated[str, typer.Argument(help="Second commit, branch or tag. Default: the working tree.")] = "",
 ) -> None:
-    """Compare the results of two revisions on one page."""
+    """Write runs/diff.html: the metrics, parameters and plots that differ between two revisions."""
     root, new = Path.cwd(), other or TREE
     revisions = [rev, other] if other else [rev]
     for name in revisions:
         git.resolve(root, name)
-    plots = _plots(root, [rev, new], _ask(root, "plots", revisions))
-    metrics, params = (_changes(_ask(root, what, revisions)) for what in ("metrics", "params"))
+    plots = _plots(root, [rev, new], _dvc_diff(root, "plots", revisions))
+    metrics, params = (_changes(_dvc_diff(root, what, revisions)) for what in ("metrics", "params"))
     write_text(root / PAGE, render_difference(rev, new, metrics, params, plots))
     echo(f"{len(metrics)} metrics and {len(params)} parameters differ: {PAGE}")
 
 
-def _ask(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
+def _dvc_diff(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
     """Return the output of `dvc WHAT diff`. Raises InputMissingError with DVC's message."""
     command = [sys.executable, "-m", "dvc", what, "diff", "--json", *revisions]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
-        raise InputMissingError(f"dvc {what} diff failed: {said[0].removeprefix('ERROR: ')}")
-    return dict(json.loads(done.stdout))
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if line.strip()] or ["no message"]
+        raise InputMissingError(f"dvc {what} diff failed: {lines[0].removeprefix('ERROR: ')}")
+    return dict(json.loads(result.stdout))
 
 
-def _plots(root: Path, revisions: list[str], said: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _plots(root: Path, revisions: list[str], output: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the Vega-Lite specification of every plot. Raises InputMissingError for a revision without plots."""
-    plots = {name: plot for name, drawn in said.get("data", {}).items() for plot in drawn if plot["type"] == "vega"}
+    plots = {name: plot for name, drawn in output.get("data", {}).items() for plot in drawn if plot["type"] == "vega"}
     shown = {name for plot in plots.values() for label in plot["revisions"] for name in label.split(",")}
     for name in revisions:
         if name not in shown:
             raise InputMissingError(
-                f"{root} has no results of {name}, nor has its DVC remote: run `dvc repro` there, commit dvc.lock "
-                "and `dvc push`"
+                f"no results of {name} in {root} or its DVC remote; check out {name}, run `dvc repro`, commit "
+                "dvc.lock and run `dvc push`"
             )
     return {name: {**plot["content"], "title": ""} for name, plot in plots.items()}
 
 
-def _changes(said: dict[str, Any]) -> list[Change]:
+def _changes(output: dict[str, Any]) -> list[Change]:
     return [
         Change(name=name, old=values.get("old"), new=values.get("new"), change=values.get("diff"))
-        for file in said.values()
+        for file in output.values()
         for name, values in sorted(file.items())
     ]
 

@@ -16,12 +16,12 @@ from epigram.core.settings import dataset_of
 from epigram.runner.workspace import git, overrides
 from epigram.runner.workspace.request import Request
 
-WRITTEN = ("data", ".dvc")  # folders of a workspace in which files are created and replaced
-KEPT = "dvc.lock"  # records the workspace's own runs, not those of the main tree
+WRITTEN_FOLDERS = ("data", ".dvc")  # folders of a workspace in which files are created and replaced
+LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not those of the main tree
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """The main tree, the tree in which the stages run (the same one, or a workspace), and the revision that is run."""
 
     main: Path
@@ -35,50 +35,52 @@ class Place:
 
 
 @contextmanager
-def opened(request: Request) -> Iterator[Place]:
+def open_workspace(request: Request) -> Iterator[Workspace]:
     """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
-    main, hidden = request.root, request.root / ".epigram"
+    main, state_folder = request.root, request.root / ".epigram"
     if not request.isolated:
-        with held(hidden / "tree.lock", main):
-            yield Place(main, main, git.revision(main))
+        with lock_folder(state_folder / "tree.lock", main):
+            yield Workspace(main, main, git.revision(main))
         return
     dataset = request.dataset or dataset_of(main / "params.yaml")
-    path = hidden / "workspaces" / f"{dataset}-{request.key}"
-    with held(path.with_name(f"{path.name}.lock"), path):
+    path = state_folder / "workspaces" / f"{dataset}-{request.key}"
+    with lock_folder(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
-        _lay_out(main, path, commit)
+        _check_out(main, path, commit)
         overrides.write(path / "params.yaml", request)
-        yield Place(main, path, commit if request.revision else git.revision(main))
+        yield Workspace(main, path, commit if request.revision else git.revision(main))
 
 
-def held(lock: Path, place: Path) -> AbstractContextManager[None]:
-    """Lock `place` with the file `lock`. Raises TryAgainError while another run works there."""
-    return alone(lock, lambda process: f"another run (process {process}) works in {place}: try again when it has ended")
+def lock_folder(lock: Path, folder: Path) -> AbstractContextManager[None]:
+    """Lock `folder` with the file `lock`. Raises TryAgainError while another run works there."""
+    return alone(
+        lock, lambda process: f"{folder} is in use by another run (process {process}); try again when it has finished"
+    )
 
 
-def _lay_out(main: Path, path: Path, commit: str) -> None:
+def _check_out(main: Path, path: Path, commit: str) -> None:
     """Check out `commit` in the workspace; keep the outputs and dvc.lock."""
-    lock = path / KEPT
-    kept = lock.read_bytes() if lock.exists() else None  # it may be damaged; it is repaired when it is used
+    lock = path / LOCK_FILE
+    content = lock.read_bytes() if lock.exists() else None  # it may be damaged; it is repaired when it is used
     try:
         git.check_out(main, path, commit)
     finally:
-        if kept is not None:
+        if content is not None:
             with atomic_file(lock) as temporary:
-                temporary.write_bytes(kept)
-    _refuse_links(path)
+                temporary.write_bytes(content)
+    _check_no_links(path)
     _share_cache(main, path)
-    _share_local(main / "data" / "local", path / "data" / "local")
+    _link_local_files(main / "data" / "local", path / "data" / "local")
 
 
-def _refuse_links(path: Path) -> None:
+def _check_no_links(path: Path) -> None:
     """Raise ParameterError if a folder is a link: files behind the link do not belong to the workspace."""
-    for name in WRITTEN:
+    for name in WRITTEN_FOLDERS:
         if (path / name).is_symlink():
             target = shown(str((path / name).readlink()))
             raise ParameterError(
-                f"{name} is a link to {target}, and a run with overrides or of a revision replaces files there: "
-                f"make {name} a folder, with links in data/local to what is large"
+                f"{name} is a link to {target}; a run with overrides or of a revision would replace files there. "
+                f"Replace the link with a folder, and put large files in data/local or link to them from there"
             )
 
 
@@ -101,7 +103,7 @@ def _share_cache(main: Path, path: Path) -> None:
     settings.write()
 
 
-def _share_local(own: Path, shared: Path) -> None:
+def _link_local_files(own: Path, shared: Path) -> None:
     """Link the folder of the user's own files, which are not in git."""
     if not own.is_dir():
         return
