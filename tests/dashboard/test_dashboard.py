@@ -71,7 +71,10 @@ def test_the_comparison_has_its_table_and_pictures(page: Any, real: Path, server
     said(page, "Use tfidf_svm", "chosen", "fast_text", "95% interval", "parameters", "Flow Run real")
     shown = "images => images.map(each => each.complete && each.naturalWidth > 100 && each.alt)"
     titles = until(lambda: [alt for alt in page.locator("img[alt]").evaluate_all(shown) if alt], 30)
-    assert titles == ["Training: loss, and score on dev", "tfidf_svm on the test set: share of each gold label"]
+    assert titles == [
+        "Training: loss and dev score",
+        "tfidf_svm on the test set: confusion matrix, as shares of each gold label",
+    ]
     shot("comparison", height=1250)
 
 

@@ -75,6 +75,6 @@ class Bench(Place):
         there = {} if own_server else {"PREFECT_API_URL": self.server}
         return self.start(sys.executable, "-m", "flows.pipeline", *arguments, **there, **env)
 
-    def mend(self) -> Running:
-        """Start the command behind `make mend`."""
+    def repair(self) -> Running:
+        """Start the command behind `make repair`."""
         return self.start(sys.executable, "-m", "epigram.runner.dvc.repair")

@@ -78,13 +78,13 @@ def input_damaged(bench: Bench, rng: random.Random) -> Injection:
 
 @fault("a damaged file of DVC's cache", 12)
 def cache_damaged(bench: Bench, rng: random.Random) -> Injection:
-    """Damage a cache file and delete its output, which DVC restores; the flow or `make mend` checks the cache."""
+    """Damage a cache file and delete its output, which DVC restores; the flow or `make repair` checks the cache."""
     name = any_stage(bench, rng)
     path = rng.choice(sorted(cache_files(bench.reference.lock, bench.cache)[name]))
     what, changed = spoil(path, rng)
     bench.remove(name)
     detail = f"{name}: {path.relative_to(bench.cache)} {what}"
-    return Injection(detail, changed, by=rng.choice(["mend", "flow"]))
+    return Injection(detail, changed, by=rng.choice(["repair", "flow"]))
 
 
 @fault("a damaged state of training", 12)

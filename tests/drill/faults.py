@@ -27,7 +27,7 @@ class Injection:
     ended: Ended | None = None
     codes: set[int] | None = None
     losses: list[str] = field(default_factory=list)
-    by: str = "dvc"  # the next run: dvc, flow, or mend (`make mend`, then dvc)
+    by: str = "dvc"  # the next run: dvc, flow, or repair (`make repair`, then dvc)
     reached: Reached | None = None
     recovery: Callable[[], list[str]] | None = None
 

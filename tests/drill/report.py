@@ -41,7 +41,7 @@ def table(results: list[Result], about: About) -> str:
     lines = [
         *_summary(results, about),
         "",
-        "| fault | trials | observed | mended | losses | most progress lost | seconds |",
+        "| fault | trials | observed | repaired | losses | most progress lost | seconds |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(_row(fault, found) for fault, found in sorted(rows.items())),
     ]

@@ -15,13 +15,15 @@ from tests.drill.progress import Lost, measure
 from tests.drill.shop_bench import ShopBench
 
 REFUSED = 255  # DVC's exit code for every error
-# Messages about the two files for which docs/reliability.md recommends `make mend`: DVC's or this project's.
-NEEDS_MEND = re.compile(r"'(\./)?dvc\.lock' (is invalid|validation failed)|RWLock-file '\.dvc/tmp/rwlock'|make mend")
+# Messages about the two files for which docs/reliability.md recommends `make repair`: DVC's or this project's.
+NEEDS_REPAIR = re.compile(
+    r"'(\./)?dvc\.lock' (is invalid|validation failed)|RWLock-file '\.dvc/tmp/rwlock'|make repair"
+)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Result of one trial; `mended` says whether `make mend` was run before the next run."""
+    """Result of one trial; `mended` says whether `make repair` was run before the next run."""
 
     number: int
     fault: str
@@ -34,9 +36,9 @@ class Trial:
 
     def __str__(self) -> str:
         verdict = "LOSS" if self.losses else "ok" if self.observed else "ok (no hit)"
-        mended = ", mended" if self.mended else ""
+        repaired = ", repaired" if self.mended else ""
         lost = f", {self.lost.steps} steps ({self.lost.seconds:.1f} s) lost" if self.lost else ""
-        lines = [f"{self.number:4d}  {verdict:13s}  {self.seconds:5.1f} s  {self.fault}: {self.detail}{mended}{lost}"]
+        lines = [f"{self.number:4d}  {verdict:13s}  {self.seconds:5.1f} s  {self.fault}: {self.detail}{repaired}{lost}"]
         return "\n".join([*lines, *(f"      {loss}" for loss in self.losses)])
 
 
@@ -69,7 +71,7 @@ def run(bench: Bench | ShopBench, number: int, fault: Fault, seed: str, turn: in
 
 
 def recover(bench: Bench, by: str) -> Recovery:
-    """Run again; if DVC refuses, run `make mend` first. A refusal for any other reason is a loss."""
+    """Run again; if DVC refuses, run `make repair` first. A refusal for any other reason is a loss."""
     if by == "flow":
         return Recovery(bench.flow().wait(), [])
     losses: list[str] = []
@@ -78,14 +80,14 @@ def recover(bench: Bench, by: str) -> Recovery:
         if not first.code and not first.hung:
             return Recovery(first, [])
         losses = _of("the first run", refusal_losses(first) + after_fault(bench, first, {REFUSED}))
-    losses += _of("make mend", after_fault(bench, bench.mend().wait(), {0}))
+    losses += _of("make repair", after_fault(bench, bench.repair().wait(), {0}))
     return Recovery(bench.dvc().wait(), losses, mended=not losses)
 
 
 def refusal_losses(ended: Ended) -> list[str]:
-    """Return a loss unless `dvc repro` named, in one line, a file that `make mend` repairs."""
-    named = [line for line in ended.said.splitlines() if NEEDS_MEND.search(line)]
-    return [] if len(named) == 1 else [f"dvc repro failed, and not for what `make mend` repairs: {tail(ended)}"]
+    """Return a loss unless `dvc repro` named, in one line, a file that `make repair` repairs."""
+    named = [line for line in ended.said.splitlines() if NEEDS_REPAIR.search(line)]
+    return [] if len(named) == 1 else [f"dvc repro failed, and not for what `make repair` repairs: {tail(ended)}"]
 
 
 def _of(what: str, losses: list[str]) -> list[str]:

@@ -84,7 +84,7 @@ def weights(toy: Toy) -> str:
 
 def test_there_is_none_at_first(toy: Toy) -> None:
     assert champion.current(toy.root) is None and champion.history(toy.root) == []
-    with pytest.raises(InputMissingError, match="there is no champion yet: nothing to go back to"):
+    with pytest.raises(InputMissingError, match="cannot roll back: there is no champion yet"):
         champion.rollback(toy.root)
 
 
@@ -119,7 +119,7 @@ def test_going_back_twice_and_forward_again(reign: Toy) -> None:
     assert weights(reign) == "weights 2"
     assert champion.rollback(reign.root).restores == 1
     assert weights(reign) == "weights 1"
-    with pytest.raises(InputMissingError, match="champion 5 is the first: nothing to go back to"):
+    with pytest.raises(InputMissingError, match="cannot roll back: champion 5 is the first"):
         champion.rollback(reign.root)
     hashes = {each.number: each.hashes.model for each in champion.history(reign.root)}
     assert [champion.rolled_back(reign.root, hashes[number]) for number in (1, 2, 3)] == [None, 4, 3]
@@ -145,7 +145,9 @@ def test_a_damaged_model_is_put_right(reign: Toy) -> None:
 def test_a_model_that_is_nowhere_any_more_cannot_be_gone_back_to(reign: Toy) -> None:
     shutil.rmtree(reign.root / "runs" / "toy-2")
     shutil.rmtree(reign.root / ".dvc" / "cache")
-    with pytest.raises(InputMissingError, match="toy-2/model is not whole, and DVC's cache does not have it"):
+    with pytest.raises(
+        InputMissingError, match="toy-2/model is incomplete or changed, and DVC's cache does not contain it"
+    ):
         champion.rollback(reign.root)
     now = champion.current(reign.root)
     assert now is not None and now.number == 3 and weights(reign) == "weights 3"
@@ -190,7 +192,7 @@ def test_a_branch_that_is_checked_out_is_not_moved(reign: Toy) -> None:
 
 
 def test_an_output_that_the_run_does_not_have_is_said(reign: Toy) -> None:
-    with pytest.raises(DataError, match="knows no output out/nothing"):
+    with pytest.raises(DataError, match="has no output out/nothing"):
         champion.output_hash(reign.root, "out/nothing")
 
 
@@ -295,7 +297,7 @@ def forge(toy: Toy, content: str) -> None:
     blob = git(toy.root, "hash-object", "-w", "--stdin", text=content)
     entries = git(toy.root, "ls-tree", "champion").splitlines()
     others = [entry for entry in entries if not entry.endswith(champion.ENTRY)]
-    tree = git(toy.root, "mktree", text="\n".join([*others, f"100644 blob {blob}\t{champion.RECORD}"]))
+    tree = git(toy.root, "mktree", text="\n".join([*others, f"100644 blob {blob}\t{champion.ENTRY}"]))
     commit = git(toy.root, "commit-tree", tree, "-m", "forged", "-p", "champion", env=FIXED_AUTHOR)
     for ref in (champion.BRANCH, champion.tag(3)):
         git(toy.root, "update-ref", ref, commit)
@@ -317,9 +319,9 @@ def test_no_run_takes_the_name_of_a_champions_run(reign: Toy, name: str, monkeyp
     reign.tell({"judge": {"codes": [65]}})
     request = Request(root=reign.root, name=name)
     monkeypatch.setattr(server, "start", lambda: pytest.fail("the name was not checked first"))
-    with pytest.raises(ParameterError, match=f"--name was '{name}': .*champion.* is that run"):
+    with pytest.raises(ParameterError, match=f"--name '{name}': .*champion.* refers to the run"):
         execute(request)
-    with pytest.raises(ParameterError, match=f"--name was '{name}'"):
+    with pytest.raises(ParameterError, match=f"--name '{name}'"):
         pipeline(request, retry_delays=(), return_state=True)
     assert {path: path.read_bytes() for path in (reign.root / "runs").rglob("*") if path.is_file()} == before
 
@@ -330,13 +332,13 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     now = champion.current(reign.root)
     assert now is not None
     publish.set_link(reign.root / "runs" / "champion", "toy-2")
-    monkeypatch.setattr(challenge, "_found", lambda stages, name: reign.root / name)
-    monkeypatch.setattr(challenge, "_answers", lambda *_: None)
+    monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
+    monkeypatch.setattr(challenge, "_predict", lambda *_: None)
     monkeypatch.setattr(challenge, "dev_texts", lambda _: None)
-    monkeypatch.setattr(challenge, "_entry", lambda *_: now)
+    monkeypatch.setattr(challenge, "_new_entry", lambda *_: now)
     (reign.root / challenge.CORPUS).write_text("{}")
     found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
-    assert found.decision.reason.startswith("the same model as the champion")
+    assert found.decision.reason.startswith("the model is the same as the champion")
     assert weights(reign) == "weights 3"
 
 
@@ -353,7 +355,7 @@ def test_a_tag_that_was_fetched_without_its_branch_is_not_replaced(reign: Toy) -
     there = reign.shell("git", "rev-parse", "champion@v3.0.0")
     reign.shell("git", "update-ref", champion.BRANCH, "champion@v2.0.0^{commit}")
     entry = made(reign, 4)
-    said = r"^the tag 'champion@v3\.0\.0' is there already, and the branch 'champion' ends with champion 2: fetch"
+    said = r"^the tag 'champion@v3\.0\.0' already exists, but the branch 'champion' ends with champion 2: fetch"
     with pytest.raises(ParameterError, match=said):
         champion.promote(reign.root, reign.root, entry, "{}\n")
     with pytest.raises(ParameterError, match=said):
@@ -404,7 +406,7 @@ def test_what_the_user_has_in_the_place_of_the_link_stays_and_nothing_is_promote
     own = link if kind == "file" else link / "notes"
     own.parent.mkdir(exist_ok=True)
     own.write_text("mine")
-    with pytest.raises(ParameterError, match=r"runs/champion is no link, and epigram keeps one there: move it away"):
+    with pytest.raises(ParameterError, match=r"runs/champion is not a symbolic link"):
         champion.rollback(reign.root)
     assert own.read_text() == "mine"
     now = champion.current(reign.root)
@@ -428,7 +430,7 @@ def test_a_model_whose_manifest_lists_nothing_is_not_whole(reign: Toy, content: 
     now = champion.current(reign.root)
     assert now is not None
     forged = replace(now, hashes=replace(now.hashes, model=sha256(content.encode()).hexdigest()))
-    with pytest.raises(DataError, match="is not whole, and DVC's cache has another model"):
+    with pytest.raises(DataError, match="is incomplete or changed, and DVC's cache contains another model"):
         champion.restore(reign.root, forged)
 
 
@@ -437,7 +439,7 @@ def test_a_file_of_a_commit_that_is_too_large_or_not_utf8_is_refused(
 ) -> None:
     monkeypatch.setattr("epigram.runner.workspace.git.MAX_FILE_BYTES", 1 << 20)
     forge(reign, " " * (1 << 20) + "{}")
-    said = r"^champion\.json at champion is no UTF-8 text of at most 1 MiB: reset"
+    said = r"^champion\.json at champion is not UTF-8 or is larger than 1 MiB; reset"
     with pytest.raises(DataError, match=said):
         champion.current(reign.root)
     forge(reign, '{"verdict": "\udcff"}')  # the byte 255

@@ -57,9 +57,9 @@ def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals)
 @pytest.mark.parametrize(
     ("address", "code", "said"),
     [
-        ("127.0.0.1:1", 75, "no Ray cluster answers at 127.0.0.1:1: "),
-        ("auto", 75, "no Ray cluster answers at auto: "),
-        ("nowhere", 64, "--ray was 'nowhere': local, auto, HOST:PORT or ray://HOST:PORT is allowed"),
+        ("127.0.0.1:1", 75, "cannot connect to a Ray cluster at 127.0.0.1:1: "),
+        ("auto", 75, "cannot connect to a Ray cluster at auto: "),
+        ("nowhere", 64, "invalid --ray 'nowhere': expected local, auto, HOST:PORT or ray://HOST:PORT"),
     ],
 )
 def test_a_cluster_that_does_not_answer_is_one_line(toy: Toy, address: str, code: int, said: str) -> None:

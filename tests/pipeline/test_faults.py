@@ -1,4 +1,4 @@
-"""A few of the drill's faults: the next run ends with the same outputs. `make mend` repairs DVC's own files."""
+"""A few of the drill's faults: the next run ends with the same outputs. `make repair` repairs DVC's own files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_dvc_lock_that_was_cut_off_costs_no_work(done: Toy) -> None:
 def test_a_table_of_locks_that_was_cut_off_stops_nobody(done: Toy) -> None:
     path = done.root / ".dvc/tmp/rwlock"
     path.write_text('{"write": {"')
-    assert repair.repair_records(done.root) == [".dvc/tmp/rwlock was cut off: removed"]
+    assert repair.repair_records(done.root) == ["removed .dvc/tmp/rwlock, which was unreadable"]
     assert repair.repair_records(done.root) == []
     assert not path.exists()
 

@@ -279,7 +279,7 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
         """Never comes to it."""
 
     nobody = Server("http://127.0.0.1:9")
-    lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped answering: run it again")
+    lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped responding; rerun")
     with temporary_settings({PREFECT_API_URL: f"{nobody.url}/api"}), lost:
         run_flow(nobody, lambda: nothing(return_state=True))
 

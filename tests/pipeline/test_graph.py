@@ -51,5 +51,5 @@ def test_no_pipeline_and_a_broken_one_are_said_plainly(toy: Toy, tmp_path: Path)
     with pytest.raises(InputMissingError, match=r"no dvc.yaml"):
         graph.read(tmp_path)
     (toy.root / "dvc.yaml").write_text("stages:\n  gather:\n    cmd: echo ${nothing}\n")
-    with pytest.raises(ParameterError, match=r"dvc.yaml cannot be used: .*nothing"):
+    with pytest.raises(ParameterError, match=r"dvc.yaml is invalid: .*nothing"):
         graph.read(toy.root)

@@ -94,11 +94,11 @@ def test_a_file_without_rows_is_left_and_others_are_taken(shop: Shop, name: str,
         pl.DataFrame(schema={"review": pl.String, "stars": pl.String}).write_parquet(file)
     else:
         file.write_bytes(content)
-    arrival = shop.take()
-    assert (arrival.rows, arrival.files) == (10, ("a.csv", "b.csv"))
-    assert arrival.left == (f"{file} has no rows: add some, or remove it",)
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.files) == (10, ("a.csv", "b.csv"))
+    assert ingestion.skipped == (f"{file} has no rows: add some, or remove it",)
     assert waiting(shop) == [name, "taken"]
-    assert shop.take().left == arrival.left
+    assert shop.take().skipped == ingestion.skipped
 
 
 def test_any_name_is_a_name_and_no_pattern(shop: Shop) -> None:
@@ -106,19 +106,19 @@ def test_any_name_is_a_name_and_no_pattern(shop: Shop) -> None:
     for number, name in enumerate(names):
         rows, file = reviews(2, "slang", seed=10 + number), shop.incoming / name
         {".csv": rows.write_csv, ".jsonl": rows.write_ndjson, ".parquet": rows.write_parquet}[file.suffix](file)
-    arrival = shop.take()
-    assert (arrival.rows, arrival.left) == (18, ())
-    assert sorted(arrival.files) == sorted(["a.csv", "b.csv", *names])
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.skipped) == (18, ())
+    assert sorted(ingestion.files) == sorted(["a.csv", "b.csv", *names])
 
 
 def test_a_link_is_not_read_and_others_are_taken(shop: Shop, tmp_path: Path) -> None:
     reviews(2, "slang", seed=5).write_csv(tmp_path / "private.csv")
     (shop.incoming / "c.csv").symlink_to(tmp_path / "private.csv")
     (shop.incoming / "d.csv").symlink_to("nowhere.csv")
-    arrival = shop.take()
-    assert (arrival.rows, arrival.files) == (10, ("a.csv", "b.csv"))
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.files) == (10, ("a.csv", "b.csv"))
     links = [shop.incoming / name for name in ("c.csv", "d.csv")]
-    assert arrival.left == tuple(f"{link} is a link: put the file itself there" for link in links)
+    assert ingestion.skipped == tuple(f"{link} is a link; replace it with the file itself" for link in links)
     assert set(texts(tmp_path / "private.csv")).isdisjoint(new_texts(shop))
     assert waiting(shop) == ["c.csv", "d.csv", "taken"]
 
@@ -144,9 +144,11 @@ def test_a_file_that_changes_while_it_is_read_is_left_and_nothing_of_it_is_taken
     read_file = incoming_rows.read_file
     with monkeypatch.context() as patch:
         patch.setattr(incoming_rows, "read_file", read)
-        arrival = shop.take()
-    assert (arrival.rows, arrival.files) == (4, ("a.csv",))
-    assert arrival.left == (f"{shop.incoming}/b.csv changed while it was read: the next retraining reads it again",)
+        ingestion = shop.take()
+    assert (ingestion.rows, ingestion.files) == (4, ("a.csv",))
+    assert ingestion.skipped == (
+        f"{shop.incoming}/b.csv changed while it was read: the next retraining reads it again",
+    )
     assert (shop.take().rows, waiting(shop)) == (7, ["taken"])
 
 
@@ -172,9 +174,9 @@ def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
 def test_a_retraining_with_files_left_ends_with_65_after_its_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrival = Ingestion(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
-    result = Retraining(promoted=True, reason="better", run="r", arrival=arrival, champion="champion 2")  # type: ignore[arg-type]
-    monkeypatch.setattr(flows.retrain, "called", lambda *_: result)
+    ingestion = Ingestion(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
+    result = Retraining(promoted=True, reason="better", run="r", ingestion=ingestion, champion="champion 2")  # type: ignore[arg-type]
+    monkeypatch.setattr(flows.retrain, "call_flow", lambda *_: result)
     with pytest.raises(SystemExit) as end:
         flows.retrain.main(dataset="", rollback=False, show=False)
     out, err = capsys.readouterr()

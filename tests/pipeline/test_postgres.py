@@ -111,4 +111,7 @@ def test_a_database_that_refuses_is_one_clear_line(
 ) -> None:
     (done.root / "prefect.yaml").write_text(DEPLOYMENTS)
     code, errors = refused(done, DATABASE=address(f"{postgres}/{database}", password))
-    assert (code, errors) == (64, f"error: DATABASE (127.0.0.1, {database}) is refused: {said}\n")
+    assert (code, errors) == (
+        64,
+        f"error: DATABASE (127.0.0.1, {database}): the server rejected the connection: {said}\n",
+    )

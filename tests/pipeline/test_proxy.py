@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ASK = "import sys; from epigram.runner.service import server; print(server.healthy(sys.argv[1]))"
+ASK = "import sys; from epigram.runner.service import server; print(server.is_healthy(sys.argv[1]))"
 SHOW = "import os, epigram.runner; print(os.environ['NO_PROXY'], os.environ['no_proxy'])"
 
 

@@ -31,7 +31,7 @@ def crowned(bare: Path, prefect_server: None) -> Path:
     """After the first retraining, which had no new rows."""
     shop = copied(bare, bare.parent / "crowned")
     result = shop.retrain()
-    assert result.promoted and result.reason == "the first champion" and result.champion.number == 1
+    assert result.promoted and result.reason == "first champion" and result.champion.number == 1
     return shop.root
 
 
@@ -71,8 +71,8 @@ def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
     fetched = shop.root / "fetched"
     shop.shell("dvc", "artifacts", "get", ".", "champion", "-o", str(fetched))
     assert champion.model_hash(fetched) == back.hashes.model
-    assert shop.retrain().reason.startswith("champion 2 again, which was taken back")
-    with pytest.raises(InputMissingError, match="nothing to go back to"):
+    assert shop.retrain().reason.startswith("the model is the same as champion 2, which was rolled back")
+    with pytest.raises(InputMissingError, match="cannot roll back"):
         champion.rollback(shop.root)
 
 
@@ -87,21 +87,21 @@ def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
 
 def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
     result = shop.retrain()
-    assert (result.promoted, result.reason) == (False, "the same model as the champion: nothing has changed")
+    assert (result.promoted, result.reason) == (False, "the model is the same as the champion")
     shop.arrive("later.csv", reviews(4, "slang", seed=1))  # as it may while a run is under way
     place = next(path for path in (shop.root / ".epigram" / "workspaces").iterdir() if path.is_dir())
     assert graph.read(place).current == {"everything"}
 
 
 def test_a_second_retraining_at_the_same_time_is_told_to_wait(fresh: Shop) -> None:
-    with champion.lock(fresh.root), pytest.raises(TryAgainError, match=r"another run \(process \d+\) works in"):
+    with champion.lock(fresh.root), pytest.raises(TryAgainError, match=r"in use by another run \(process \d+\)"):
         fresh.retrain()
 
 
 def test_another_data_set_has_no_place_beside_the_champion(shop: Shop) -> None:
     from flows.retrain import retrain
 
-    with pytest.raises(ParameterError, match="the champion answers shop_live"):
+    with pytest.raises(ParameterError, match="trained on shop_live"):
         retrain(shop.root, "other", return_state=True).result()
 
 
@@ -273,4 +273,4 @@ def test_the_command_shows_the_champion(shop: Shop) -> None:
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("champion 1: tfidf_svm on shop_live, accuracy")
     refused = command(shop, "--rollback")
-    assert (refused.returncode, refused.stderr) == (66, "error: champion 1 is the first: nothing to go back to\n")
+    assert (refused.returncode, refused.stderr) == (66, "error: cannot roll back: champion 1 is the first\n")

@@ -38,21 +38,21 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def retraining(arrival: ingest.Ingestion) -> Retraining:
+def retraining(ingestion: ingest.Ingestion) -> Retraining:
     new: Any = SimpleNamespace()
-    return Retraining(promoted=True, reason="better: it is", run="r", arrival=arrival, champion=new)
+    return Retraining(promoted=True, reason="better: it is", run="r", ingestion=ingestion, champion=new)
 
 
 def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests, asked = [], []
-    monkeypatch.setattr(champion, "refuse", asked.append)
-    monkeypatch.setattr(flows.retrain, "_step", lambda name: lambda function: function)
+    monkeypatch.setattr(champion, "check_can_promote", asked.append)
+    monkeypatch.setattr(flows.retrain, "_as_task", lambda name: lambda function: function)
     monkeypatch.setattr(champion, "current", lambda _: None)
-    monkeypatch.setattr(ingest, "take", lambda root, name, settings: ingest.Ingestion(dataset=name))
-    monkeypatch.setattr(flows.retrain, "_learn", requests.append)
-    monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, arrival: retraining(arrival))
+    monkeypatch.setattr(ingest, "ingest_rows", lambda root, name, settings: ingest.Ingestion(dataset=name))
+    monkeypatch.setattr(flows.retrain, "_run_pipeline", requests.append)
+    monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, ingestion: retraining(ingestion))
     flows.retrain.retrain.fn(root)
     assert [(request.dataset, request.systems) for request in requests] == [("shop_live", ("tfidf_svm",))]
     assert asked == [root]  # before anything is trained
@@ -74,12 +74,12 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
     found = Drift(champion=1, texts=9, labelled=labelled, threshold=0.25, measures=(moved,))
     monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=1, dataset="shop_live"))
     monkeypatch.setattr(champion, "restore", lambda *_: root)
-    monkeypatch.setattr(drift, "arrived", lambda *_: NewTexts([], []))
+    monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], []))
     monkeypatch.setattr(drift, "measure", lambda *_: found)
     monkeypatch.setattr(flows.drift, "retrain", retrain)
     state = flows.drift.drift_check.fn(root, file)
     assert began == ["shop_live"] * retrained
-    assert state.data.outcome.startswith("promoted: better" if retrained else "to learn from them, label some")
+    assert state.data.outcome.startswith("promoted: better" if retrained else "to retrain on such texts")
 
 
 def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:

@@ -68,7 +68,7 @@ def champion(shop: Shop) -> dict[str, Any]:
 
 def test_scheduled_runs_promote_the_better_and_refuse_the_worse(served: tuple[Shop, Serving]) -> None:
     shop, serving = served
-    told(serving, "the first champion")
+    told(serving, "first champion")
     assert champion(shop)["number"] == 1
 
     arrive(shop, "monday.csv", reviews(300, "slang", seed=1))

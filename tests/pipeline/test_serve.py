@@ -60,8 +60,8 @@ def test_a_schedule_fires_and_runs_the_last_commit(serving: Serving) -> None:
 def test_a_second_one_says_that_one_is_running(serving: Serving) -> None:
     code, errors = refused(serving.toy)
     assert code == 75
-    assert errors == f"error: process {serving.command.pid} serves here already at {serving.url}: " + (
-        "use it, or end it with make stop\n"
+    assert errors == f"error: process {serving.command.pid} already serves this repository at {serving.url}; " + (
+        "use it, or stop it with make stop\n"
     )
 
 
@@ -69,7 +69,7 @@ def test_a_refresh_says_that_nothing_changed_or_runs_what_follows(serving: Servi
     toy = serving.toy
     toy.forget()
     same = serving.ended(serving.start("refresh_pos", "refresh"))
-    assert (same["type"], same["message"]) == ("COMPLETED", "gather is as it was: nothing to do")
+    assert (same["type"], same["message"]) == ("COMPLETED", "the output of gather has not changed; nothing to do")
     assert toy.journal() == ["gather"]
 
     toy.forget()
@@ -114,7 +114,7 @@ def test_a_run_that_is_not_the_worker_s_is_crashed_when_its_heartbeat_is_gone(se
     until(lambda: serving.heartbeats(lost["id"]))
     command.kill()
     command.communicate(timeout=60)
-    assert serving.ended(lost["id"])["message"] == "no heartbeat for 10 s: the process is gone"
+    assert serving.ended(lost["id"])["message"] == "no heartbeat for 10 s: the process no longer exists"
     found_out_after(serving, 90.0)
 
 
@@ -167,7 +167,7 @@ def test_stopping_what_is_not_served_ends_nobody(toy: Toy) -> None:
         (toy.told / "prefect" / "served.json").write_text(json.dumps(note))
         command = toy.command("--stop", module="flows.serve")
         output, errors = command.communicate(timeout=60)
-        assert (command.returncode, output, errors) == (0, "nothing is served here\n", "")
+        assert (command.returncode, output, errors) == (0, "no service is running for this repository\n", "")
         assert other.poll() is None
         other.kill()
 
@@ -178,11 +178,11 @@ def test_stopping_what_is_not_served_ends_nobody(toy: Toy) -> None:
         (
             {"DATABASE": "postgresql+asyncpg://me:x9s3cret@127.0.0.1:9/runs"},
             69,
-            "DATABASE (127.0.0.1, runs) does not answer",
+            "cannot connect to DATABASE (127.0.0.1, runs)",
         ),
-        ({"DATABASE": "mysql://me:x9s3cret@127.0.0.1/runs"}, 64, "DATABASE began with mysql"),
-        ({"DATABASE": "x9s3cret"}, 64, "DATABASE is no address"),
-        ({"EPIGRAM_WEBHOOK": "hooks.example/x9s3cret"}, 64, "EPIGRAM_WEBHOOK is no address"),
+        ({"DATABASE": "mysql://me:x9s3cret@127.0.0.1/runs"}, 64, "DATABASE begins with mysql"),
+        ({"DATABASE": "x9s3cret"}, 64, "DATABASE is not a valid URL"),
+        ({"EPIGRAM_WEBHOOK": "hooks.example/x9s3cret"}, 64, "EPIGRAM_WEBHOOK is not a valid URL"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_one_clear_line(
@@ -231,10 +231,10 @@ def test_a_notice_that_cannot_be_sent_is_said_without_its_address(
 ) -> None:
     from epigram.runner.service import webhook_relay
 
-    monkeypatch.setattr(webhook_relay, "DELAYS", (0.0,))
+    monkeypatch.setattr(webhook_relay, "RETRY_DELAYS", (0.0,))
     said: list[str] = []
     with webhook_relay.start_relay(f"http://127.0.0.1:9/{SECRET}") as address:
         assert httpx.post(f"{address}x", content="a guess").status_code == httpx.codes.NOT_FOUND
         assert httpx.post(address, content="a text").status_code == httpx.codes.ACCEPTED
         until(lambda: said.append(capsys.readouterr().err) or "".join(said), 30)
-    assert "".join(said) == "a notice could not be sent to EPIGRAM_WEBHOOK: ConnectError\n"
+    assert "".join(said) == "cannot send a failure notice to EPIGRAM_WEBHOOK: ConnectError\n"

@@ -13,7 +13,7 @@ from epigram.training.threads import available_cores
 
 def test_a_large_stage_takes_its_threads_and_never_more_than_all() -> None:
     slots = Slots(4, {"bert": 8, "textcnn": 2})
-    assert [slots.of(name) for name in ("train@bert", "prune@textcnn", "encode@token", "compare")] == [4, 2, 1, 1]
+    assert [slots.count(name) for name in ("train@bert", "prune@textcnn", "encode@token", "compare")] == [4, 2, 1, 1]
 
 
 def test_a_large_stage_runs_alone_and_two_never_block_each_other() -> None:
@@ -22,7 +22,7 @@ def test_a_large_stage_runs_alone_and_two_never_block_each_other() -> None:
 
     def work(stage: str) -> None:
         for _ in range(50):
-            with slots.taken(stage):
+            with slots.acquire(stage):
                 with guard:
                     together.append(stage)
                     most.append(tuple(together))
@@ -45,7 +45,7 @@ def test_a_large_stage_runs_alone_and_two_never_block_each_other() -> None:
 def test_slots_are_freed_when_a_stage_fails() -> None:
     slots = Slots(2, {"bert": 2})
     try:
-        with slots.taken("train@bert"):
+        with slots.acquire("train@bert"):
             raise ValueError
     except ValueError:
         pass

@@ -59,7 +59,7 @@ def test_what_a_stage_prints_comes_at_once_and_without_dvc_s_advice(toy: Toy, ca
     with caplog.at_level(logging.INFO):
         work = threading.Thread(target=stages.run, args=("gather", LOG))
         work.start()
-        until(lambda: stages.board.rows["gather"].line == "ünïcode 字")  # the stage still sleeps
+        until(lambda: stages.table.rows["gather"].line == "ünïcode 字")  # the stage still sleeps
         stages.stop()
         work.join()
     assert caplog.messages[:2] == ["first", "ünïcode 字"]
@@ -111,18 +111,18 @@ def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:
 
 def test_a_board_without_a_terminal_prints_a_line_a_finished_stage(toy: Toy) -> None:
     text = io.StringIO()
-    board = StatusTable(["gather", "judge"], Console(file=text))
-    board.begin("gather")
-    board.end("gather", "Completed")
+    table = StatusTable(["gather", "judge"], Console(file=text))
+    table.start("gather")
+    table.stop("gather", "Completed")
     assert text.getvalue() == "gather Completed 0.0\n"
 
 
 def test_a_board_on_a_low_terminal_keeps_what_runs_in_sight() -> None:
     text = io.StringIO()
-    board = StatusTable([f"stage{number}" for number in range(40)], Console(file=text, height=12, width=80))
-    board.begin("stage39")
-    board.say("stage39", "epoch 3/20")
-    board.console.print(board)
+    table = StatusTable([f"stage{number}" for number in range(40)], Console(file=text, height=12, width=80))
+    table.start("stage39")
+    table.set_line("stage39", "epoch 3/20")
+    table.console.print(table)
     assert "stage39" in text.getvalue()
     assert "epoch 3/20" in text.getvalue()
     assert "32 more stages" in text.getvalue()

@@ -46,9 +46,9 @@ def test_the_best_is_best_on_dev_of_its_data_set() -> None:
     [
         ("train.epochs", "KEY=V1,V2"),
         ("train.epochs=", "KEY=V1,V2"),
-        ("dataset=toy,nowhere", "dataset was 'nowhere'"),
+        ("dataset=toy,nowhere", "dataset is 'nowhere'"),
         ("compare.alpha=0.05,7", "compare.alpha was 7"),
-        ("train.epochs=1,[", "is no YAML value"),
+        ("train.epochs=1,[", "contains an invalid YAML value"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, said: str) -> None:

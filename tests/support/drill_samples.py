@@ -28,7 +28,7 @@ Scripts = dict[str, str | list[str]]
 
 
 class ScriptedBench(Bench):
-    """`scripts`: what `dvc`, `flow`, `mend` and `stage` do, in bash; of a list, each call takes the next one.
+    """`scripts`: what `dvc`, `flow`, `repair` and `stage` do, in bash; of a list, each call takes the next one.
 
     A command that prints "ready" has done so when it is returned, and one that is `ENDED` has ended.
     """
@@ -44,8 +44,8 @@ class ScriptedBench(Bench):
     def flow(self, *_: str, own_server: bool = False, **env: str) -> Running:
         return self._next("flow", **env)
 
-    def mend(self) -> Running:
-        return self._next("mend")
+    def repair(self) -> Running:
+        return self._next("repair")
 
     def stage(self, name: str, *_: str, **env: str) -> Running:
         return self._next("stage", "epigram.stages.train", **env)

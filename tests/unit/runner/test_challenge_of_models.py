@@ -55,9 +55,9 @@ def test_the_model_that_is_right_on_dev_wins(
 
     answers = challenge._predict
     folders = {"chosen": place / new, "model": place / old}
-    monkeypatch.setattr(challenge, "_answers", lambda model, *rest: answers(folders[model.name], *rest))
-    monkeypatch.setattr(challenge, "_entry", lambda *_: entry("new"))
-    for name, value in (("current", entry("old")), ("taken_back", None), ("restore", place)):
+    monkeypatch.setattr(challenge, "_predict", lambda model, *rest: answers(folders[model.name], *rest))
+    monkeypatch.setattr(challenge, "_new_entry", lambda *_: entry("new"))
+    for name, value in (("current", entry("old")), ("rolled_back", None), ("restore", place)):
         monkeypatch.setattr(challenge.champion, name, lambda *_, value=value: value)
     stages: Any = SimpleNamespace(find=lambda name: place / name)
     settings: Any = SimpleNamespace(retrain=RetrainSettings())

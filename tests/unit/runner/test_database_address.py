@@ -30,15 +30,15 @@ def kept(folder: Path, mode: int) -> Path:
 
 def test_the_environment_gives_the_address_as_it_is_and_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE", ADDRESS)
-    assert database.address() == ADDRESS
+    assert database.pop_address() == ADDRESS
     assert "DATABASE" not in os.environ
-    assert database.address() == ""
+    assert database.pop_address() == ""
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
 def test_a_file_of_the_user_alone_gives_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int) -> None:
     monkeypatch.setenv("DATABASE_FILE", str(kept(tmp_path, mode)))
-    assert database.address() == ADDRESS
+    assert database.pop_address() == ADDRESS
     assert "DATABASE_FILE" not in os.environ
 
 
@@ -47,18 +47,18 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pyt
     file = kept(tmp_path, mode)
     monkeypatch.setenv("DATABASE_FILE", str(file))
     with pytest.raises(ParameterError, match=f"run chmod 600 {file}") as raised:
-        database.address()
+        database.pop_address()
     assert "s3cret" not in str(raised.value)
 
 
 def test_a_missing_file_and_two_addresses_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_FILE", str(tmp_path / "none"))
-    with pytest.raises(InputMissingError, match="there is no file"):
-        database.address()
+    with pytest.raises(InputMissingError, match="does not exist"):
+        database.pop_address()
     monkeypatch.setenv("DATABASE_FILE", str(kept(tmp_path, 0o600)))
     monkeypatch.setenv("DATABASE", ADDRESS)
     with pytest.raises(ParameterError, match="both set"):
-        database.address()
+        database.pop_address()
 
 
 @pytest.mark.parametrize("target", ["serve", "help", "run"])
@@ -68,7 +68,7 @@ def test_make_refuses_the_address_on_its_command_line_and_runs_nothing_of_it(tar
         ["make", target, f"DATABASE={value}"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 2
-    assert "set DATABASE in the environment" in done.stderr
+    assert "set it in the environment (DATABASE=... make serve)" in done.stderr
     assert "s3cret" not in done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -91,7 +91,7 @@ def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Pa
     if name == "taken":
         (incoming / "a.csv").rename(incoming / "a.txt")  # else it would be a new file itself
     (incoming / name).write_text("mine")
-    with pytest.raises(DataError, match=rf"{name} is a file: remove it, a folder is made in its place"):
+    with pytest.raises(DataError, match=rf"{name} is a file; remove it, so that a folder can be created"):
         if name == "working":
             with inbox.open_inbox(incoming):
                 pass
@@ -111,7 +111,9 @@ def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) ->
 )
 def test_a_folder_with_files_of_the_project_is_not_one_in_which_rows_arrive(tmp_path: Path, named: str) -> None:
     """Else params.yaml, the data set itself or the index of git would be moved away while they are looked at."""
-    with pytest.raises(ParameterError, match=r"^params\.yaml: retrain\.incoming was '.*': its files are moved"):
+    with pytest.raises(
+        ParameterError, match=r"^params\.yaml: retrain\.incoming is '.*'; expected a folder below data/local"
+    ):
         inbox.inbox_folder(tmp_path / "repo", named)
 
 

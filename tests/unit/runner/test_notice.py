@@ -37,6 +37,6 @@ def test_a_request_that_is_none_is_answered(
 def test_an_address_whose_host_is_no_name_is_said_without_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(webhook_relay, "DELAYS", (0.0,))
+    monkeypatch.setattr(webhook_relay, "RETRY_DELAYS", (0.0,))
     webhook_relay._send("http://a..b/secret", "a text")
-    assert capsys.readouterr().err == "a notice could not be sent to EPIGRAM_WEBHOOK: UnicodeError\n"
+    assert capsys.readouterr().err == "cannot send a failure notice to EPIGRAM_WEBHOOK: UnicodeError\n"

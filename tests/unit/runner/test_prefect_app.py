@@ -59,7 +59,7 @@ def test_a_request_of_its_own_pages_is_handed_on(headers: dict[str, str], kind: 
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_a_foreign_request_is_refused(headers: dict[str, str]) -> None:
     start, body = answer(headers)
-    assert (start["status"], body["body"][:7]) == (403, b"refused")
+    assert (start["status"], body["body"][:8]) == (403, b"rejected")
     assert answer(headers, "websocket") == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -87,7 +87,7 @@ def test_a_name_whose_owner_ends_at_this_moment_is_reserved_once(main: Path, mon
 
 
 def test_a_name_that_another_run_has_is_refused_until_that_run_ends(main: Path) -> None:
-    busy = pytest.raises(TryAgainError, match="--name was 'mine': another run has that name now")
+    busy = pytest.raises(TryAgainError, match="--name 'mine' is in use by another run")
     with in_another_process(main, "mine"), busy:
         reservations.reserve(main, "mine", "toy")
     assert reservations.reserve(main, "mine", "toy") == "mine"
@@ -102,7 +102,9 @@ def test_a_name_that_another_run_has_is_refused_until_that_run_ends(main: Path) 
 @pytest.mark.parametrize("link", ["champion", "latest", "best"])
 def test_a_run_that_a_link_points_to_is_not_replaced(main: Path, link: str, target: str, name: str) -> None:
     (main / "runs" / link).symlink_to(target)
-    with pytest.raises(ParameterError, match=f"--name was '{name}': runs/{link} is that run: take another name"):
+    with pytest.raises(
+        ParameterError, match=f"--name '{name}': runs/{link} refers to the run of that name; choose another"
+    ):
         reservations.reserve(main, name, "toy")
     assert reservations.reserve(main, "old", "toy") == "old"
     (main / "runs" / link).unlink()
@@ -112,7 +114,7 @@ def test_a_run_that_a_link_points_to_is_not_replaced(main: Path, link: str, targ
 def test_a_run_that_a_rollback_can_go_back_to_is_not_replaced(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     past = [SimpleNamespace(number=2, run="new"), SimpleNamespace(number=1, run="old")]
     monkeypatch.setattr(champion, "history", lambda _: past)
-    with pytest.raises(ParameterError, match="--name was 'old': champion 1 is that run"):
+    with pytest.raises(ParameterError, match="--name 'old': champion 1 refers to the run of that name"):
         reservations.check_not_referenced(main, ["mine", "old"])
     reservations.check_not_referenced(main, ["mine"])
 

@@ -23,9 +23,9 @@ def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> No
     code = (
         "import prefect.context; from prefect.settings import PREFECT_API_URL;"
         "from epigram.runner.service import server;"
-        "from epigram.runner.service.service_lock import Served;"
-        f"server.service_lock.holder = lambda: Served(1, {URL!r});"
-        f"server.healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
+        "from epigram.runner.service.service_lock import Service;"
+        f"server.service_lock.holder = lambda: Service(1, {URL!r});"
+        f"server.is_healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
         "print(before, server.start().url, PREFECT_API_URL.value())"
     )
     env = {name: value for name, value in os.environ.items() if name != server.API_URL}
@@ -39,9 +39,7 @@ def test_a_server_that_asks_for_another_password_is_no_fault_of_ours() -> None:
     def refused() -> NoReturn:
         raise httpx.HTTPStatusError("401", request=asked, response=httpx.Response(401, request=asked))
 
-    with pytest.raises(
-        ParameterError, match=rf"^the Prefect server at {URL} asks for a name and password: set PREFECT"
-    ):
+    with pytest.raises(ParameterError, match=rf"^the Prefect server at {URL} requires authentication; set PREFECT"):
         run_flow(server.Server(URL), refused)
 
 
@@ -51,14 +49,14 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
 
     with pytest.raises(TryAgainError) as raised:
         run_flow(server.Server("http://me:secret@127.0.0.1:9"), silent)
-    said = "the Prefect server at http://***@127.0.0.1:9 stopped answering: run it again, what is done is kept"
+    said = "the Prefect server at http://***@127.0.0.1:9 stopped responding; rerun the command, finished stages are not repeated"
     assert str(raised.value) == said
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])
 def test_an_address_of_a_server_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server.API_URL, address)
-    with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is no address: http://HOST:PORT/api is allowed; or"):
+    with pytest.raises(ParameterError, match=r"^PREFECT_API_URL is not a valid URL; expected http://HOST:PORT/api, or"):
         server.start()
 
 

@@ -25,15 +25,15 @@ TRACEBACK = "echo 'Traceback (most recent call last):'; "
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/reliability.md"
 
 
-def tried(folder: Path, *dvc: str, mend: str = OK, by: str = "dvc") -> Trial:
-    """The trial of a fault that does nothing, after which `dvc repro` and `make mend` run these scripts."""
-    scripted = ScriptedBench(folder, {"dvc": list(dvc), "mend": mend, "flow": OK})
+def tried(folder: Path, *dvc: str, repair: str = OK, by: str = "dvc") -> Trial:
+    """The trial of a fault that does nothing, after which `dvc repro` and `make repair` run these scripts."""
+    scripted = ScriptedBench(folder, {"dvc": list(dvc), "repair": repair, "flow": OK})
     fault = Fault("none", lambda *_: Injection("nothing", observed=True, by=by), 1, mounts=False, missing="")
     return trial.run(scripted, 1, fault, "seed")
 
 
-@pytest.mark.parametrize("refusal", [LOCK_INVALID, LOCKS_INVALID, "echo 'error: x: run make mend'; exit 255"])
-def test_a_refusal_that_names_what_make_mend_repairs_is_no_loss(tmp_path: Path, refusal: str) -> None:
+@pytest.mark.parametrize("refusal", [LOCK_INVALID, LOCKS_INVALID, "echo 'error: x: run make repair'; exit 255"])
+def test_a_refusal_that_names_what_make_repair_repairs_is_no_loss(tmp_path: Path, refusal: str) -> None:
     found = tried(tmp_path, refusal, OK)
     assert (found.losses, found.mended) == ((), True)
 
@@ -43,8 +43,8 @@ def test_a_refusal_that_names_what_make_mend_repairs_is_no_loss(tmp_path: Path, 
     [
         (TRACEBACK + LOCK_INVALID, "the first run: a traceback"),
         (LOCK_INVALID.replace("255", "1"), "the first run: exit code 1 instead of [255]"),
-        ("echo 'ERROR: unexpected error - no such file'; exit 255", "not for what `make mend` repairs"),
-        ("exit 255", "not for what `make mend` repairs"),
+        ("echo 'ERROR: unexpected error - no such file'; exit 255", "not for what `make repair` repairs"),
+        ("exit 255", "not for what `make repair` repairs"),
     ],
 )
 def test_a_first_run_that_fails_in_any_other_way_is_a_loss(tmp_path: Path, first: str, loss: str) -> None:
@@ -67,14 +67,14 @@ def test_a_process_that_the_first_run_leaves_is_a_loss(tmp_path: Path, monkeypat
     assert found.losses == ("the first run: orphan: sleep 30",)
 
 
-def test_a_make_mend_that_fails_is_a_loss(tmp_path: Path) -> None:
-    found = tried(tmp_path, LOCK_INVALID, OK, mend=f"{TRACEBACK}exit 0")
+def test_a_make_repair_that_fails_is_a_loss(tmp_path: Path) -> None:
+    found = tried(tmp_path, LOCK_INVALID, OK, repair=f"{TRACEBACK}exit 0")
     assert len(found.losses) == 1
-    assert "make mend: a traceback" in found.losses[0]
+    assert "make repair: a traceback" in found.losses[0]
 
 
-def test_a_first_run_that_succeeds_needs_no_make_mend(tmp_path: Path) -> None:
-    found = tried(tmp_path, OK, mend="exit 1")
+def test_a_first_run_that_succeeds_needs_no_make_repair(tmp_path: Path) -> None:
+    found = tried(tmp_path, OK, repair="exit 1")
     assert (found.losses, found.mended) == ((), False)
 
 
@@ -83,10 +83,10 @@ def test_a_second_run_that_fails_is_a_loss(tmp_path: Path) -> None:
     assert [loss[:27] for loss in found.losses] == ["the next run ended with 3: "]
 
 
-def test_the_documentation_says_make_mend_for_what_the_drill_accepts() -> None:
+def test_the_documentation_says_make_repair_for_what_the_drill_accepts() -> None:
     row = next(line for line in DOCUMENT.read_text().splitlines() if "cannot be read" in line)
     assert "`dvc.lock` or `.dvc/tmp/rwlock`" in row
-    assert "`make mend`" in row
+    assert "`make repair`" in row
 
 
 # Progress lost. Training had 60 steps in 4 epochs; the kill came at second 1,100.
@@ -202,7 +202,7 @@ def test_the_report_counts_only_observed_faults_in_its_claim() -> None:
         "2 of them were observed to hit: **1 losses** among these, 1 among the others.",
         "Left out: a clock (no package).",
         "",
-        "| fault | trials | observed | mended | losses | most progress lost | seconds |",
+        "| fault | trials | observed | repaired | losses | most progress lost | seconds |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         "| a | 3 | 2 | 0 | 1 |  | 2.3 |",
         "| b | 1 | 0 | 0 | 1 |  | 1.0 |",

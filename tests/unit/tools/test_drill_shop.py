@@ -191,7 +191,7 @@ def test_rows_of_a_file_that_was_replaced_in_the_inbox_are_not_the_retrainings(
 
 
 def test_a_file_that_changed_while_it_was_read_is_named(tmp_path: Path) -> None:
-    says = "echo 'error: data/local/incoming/batch.csv changed after it was read: the next retraining reads it again'"
+    says = "echo 'error: data/local/incoming/batch.csv changed after it was read; the next retraining reads it again'"
     name, refused = "rows appended to a file of the inbox", f"{STOPS}{says}; exit 65"
     assert tried(tmp_path / "clear", name, refused).losses[0] == "40 rows that arrived are lost"
     assert tried(tmp_path / "other", name, refused.replace("batch", "x")).losses[0].startswith("no clear line")

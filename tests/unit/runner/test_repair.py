@@ -1,4 +1,4 @@
-"""What is mended is the repository's own: a dvc.lock, as a stranger may have written it, names nothing else."""
+"""`make repair` deletes only files of the repository, whatever paths dvc.lock names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "diary.txt").write_text("dear")
     (tmp_path / "repo" / "linked").symlink_to(tmp_path / "beside")
-    monkeypatch.setattr(repair, "cache_of", lambda _: cache)
+    monkeypatch.setattr(repair, "cache_folder", lambda _: cache)
     return tmp_path / "repo"
 
 
