@@ -73,7 +73,7 @@ def test_the_comparison_has_its_table_and_pictures(page: Any, real: Path, server
     titles = until(lambda: [alt for alt in page.locator("img[alt]").evaluate_all(shown) if alt], 30)
     assert titles == [
         "Training: loss and dev score",
-        "tfidf_svm on the test set: confusion matrix, as shares of each gold label",
+        "tfidf_svm on the test set: confusion matrix",
     ]
     shot("comparison", height=1250)
 

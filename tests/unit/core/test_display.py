@@ -183,7 +183,7 @@ def summary(text: str) -> Summary:
 def pages(text: str) -> dict[str, str]:
     """Every page of Markdown that is written, with `text` wherever a name, a label or a note can stand."""
     about = {"name": text, "labels": [text, text], "rows": {text: 3}, "notes": [text]}
-    result = SimpleNamespace(promoted=True, reason=text, arrival=text, run=text, champion=text)
+    result = SimpleNamespace(promoted=True, reason=text, ingestion=text, run=text, champion=text)
     recipe = SimpleNamespace(name=text, about="about", paper="paper")
     frame, model = SimpleNamespace(language="en", max_length=9), nn.Linear(1, 1)
     return {

@@ -49,8 +49,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
 
     with pytest.raises(TryAgainError) as raised:
         run_flow(server.Server("http://me:secret@127.0.0.1:9"), silent)
-    said = "the Prefect server at http://***@127.0.0.1:9 stopped responding; rerun the command, finished stages are not repeated"
-    assert str(raised.value) == said
+    assert str(raised.value).startswith("the Prefect server at http://***@127.0.0.1:9 stopped responding; rerun")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:4200/api", "file:///etc/passwd"])

@@ -26,7 +26,7 @@ def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
         drawn["Training: loss and dev score"] = training_curves(histories)
     file = _output(graph, chosen, "metrics.json")
     if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MAX_LABELS:
-        drawn[f"{chosen} on the test set: confusion matrix, as shares of each gold label"] = charts.confusion(metrics)
+        drawn[f"{chosen} on the test set: confusion matrix"] = charts.confusion(metrics)
     return drawn
 
 

@@ -129,11 +129,8 @@ def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -
 
 
 def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    files = sorted(
-        inbox.waiting_files(inbox.inbox_folder(root, settings.incoming)),
-        key=lambda file: file.stat().st_mtime,
-        reverse=True,
-    )
+    waiting = inbox.waiting_files(inbox.inbox_folder(root, settings.incoming))
+    files = sorted(waiting, key=lambda file: file.stat().st_mtime, reverse=True)
     return [*files, *ingest.query_database(root, settings, scratch)]
 
 
