@@ -127,7 +127,7 @@ def test_a_link_is_not_read_and_others_are_taken(shop: Shop, tmp_path: Path) -> 
 def test_a_folder_that_is_a_link_is_refused(shop: Shop, tmp_path: Path, name: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (shop.incoming / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match=f"{name} is a link: remove it"):
+    with pytest.raises(DataError, match=f"{name} is a link; remove it"):
         shop.take()
     assert waiting(shop) == ["a.csv", "b.csv", name] and not any((tmp_path / "elsewhere").iterdir())
 
@@ -174,7 +174,7 @@ def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
 def test_a_retraining_with_files_left_ends_with_65_after_its_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ingestion = Ingestion(dataset="shop_live", rows=3, left=("x.csv has no rows: add some, or remove it",))
+    ingestion = Ingestion(dataset="shop_live", rows=3, skipped=("x.csv has no rows: add some, or remove it",))
     result = Retraining(promoted=True, reason="better", run="r", ingestion=ingestion, champion="champion 2")  # type: ignore[arg-type]
     monkeypatch.setattr(flows.retrain, "call_flow", lambda *_: result)
     with pytest.raises(SystemExit) as end:
