@@ -34,8 +34,8 @@ class Shop:
 
         return drift_check(self.root, file, return_state=True).result()
 
-    def take(self) -> ingest.Arrival:
-        return ingest.take(self.root, "shop", load(self.root / "params.yaml"))
+    def take(self) -> ingest.Ingestion:
+        return ingest.ingest_rows(self.root, "shop", load(self.root / "params.yaml"))
 
     @property
     def rows(self) -> pl.DataFrame:
