@@ -74,7 +74,9 @@ def _reason_to_skip(root: Path, latest: Champion, model: str) -> str:
     )
 
 
-def _new_entry(workspace: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings) -> Champion:
+def _new_entry(
+    workspace: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings
+) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
     from epigram.evaluation.intervals import score_interval
     from epigram.evaluation.scoring import SCORE

@@ -133,7 +133,9 @@ def _all_systems(params: Params, request: Request) -> list[str]:
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
-    return [name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)]
+    return [
+        name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)
+    ]
 
 
 def unsuitable_systems(params: Mapping[str, Any], root: Path) -> list[str]:
