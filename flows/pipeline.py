@@ -19,7 +19,7 @@ from epigram.core.config_types import parsed_yaml, shown
 from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError, handle_errors, started
 from epigram.core.settings import read_params
-from epigram.data.sources.access import hidden
+from epigram.data.sources.access import redact_address
 from epigram.runner.dvc import dvc_output
 from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
@@ -129,11 +129,11 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
         return result
     if _is_unauthorized(result):
         raise ParameterError(
-            f"the Prefect server at {hidden(api.url)} requires authentication; set PREFECT_API_AUTH_STRING to the "
-            "value of its PREFECT_SERVER_API_AUTH_STRING"
+            f"the Prefect server at {redact_address(api.url)} requires authentication; set PREFECT_API_AUTH_STRING "
+            "to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
     if _is_unreachable(result):
-        where = hidden(api.url)
+        where = redact_address(api.url)
         raise TryAgainError(
             f"the Prefect server at {where} stopped responding; rerun the command, finished stages are not repeated"
         )

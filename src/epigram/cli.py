@@ -189,7 +189,7 @@ def add(
     name: Annotated[str | None, typer.Option(help="the data set's name; the file's own where absent")] = None,
 ) -> None:
     """Register your own file as a data set of this repository; `make run DATASET=NAME` then trains on it."""
-    from epigram.data.sources.add import add as add_source
+    from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
 
     path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)

@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, EpigramError
 from epigram.data.sources import archives
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import splits
-from epigram.data.validation.row_index import OUT, TRAIN, Values, names_of, split_codes
+from epigram.data.validation.row_index import LabelCodes, NO_SPLIT, TRAIN, split_codes, split_names
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
 from epigram.data.validation.validate import validate
@@ -56,27 +56,27 @@ def test_a_cut_shares_no_text_and_loses_no_label(
     frame = frame.with_columns(
         loose_text().alias(LOOSE), split=pl.lit("train"), row=pl.int_range(pl.len(), dtype=pl.Int64)
     )
-    labels = Values(frame.height)
+    labels = LabelCodes(frame.height)
     labels.add(0, frame["label"])
     repeated = frame.filter(pl.col(LOOSE).is_duplicated()).select("row", LOOSE)
     start = split_codes(frame["split"])
     try:
-        found, notes = splits.cut(start, labels, repeated, dev=dev, test=test, seed=seed)
+        found, notes = splits.create_splits(start, labels, repeated, dev=dev, test=test, seed=seed)
     except DataError as error:
         assert "no class has 3 different texts" in str(error) or "split can be cut" in str(error)
         return
-    again, _ = splits.cut(start, labels, repeated, dev=dev, test=test, seed=seed)
+    again, _ = splits.create_splits(start, labels, repeated, dev=dev, test=test, seed=seed)
     assert (found == again).all()
     assert len(notes) == 2
-    done = frame.with_columns(names_of(found))
+    done = frame.with_columns(split_names(found))
     assert done.group_by(LOOSE).agg(pl.col("split").n_unique())["split"].max() == 1
     assert set(done.filter(pl.col("split") == "train")["label"]) == set(frame["label"])
     sizes = dict(done.group_by("split").len().iter_rows())
     assert sizes["dev"] + sizes["test"] <= max(2 * 3, (dev + test) * len(rows) + 2 * 3)
     least = len(set(frame["label"]))
-    kept = splits.cap(found, labels, least, seed)
+    kept = splits.limit_train(found, labels, least, seed)
     assert (kept == TRAIN).sum() == least
-    assert ((kept == found) | (kept == OUT)).all()
+    assert ((kept == found) | (kept == NO_SPLIT)).all()
 
 
 @cases(120)
@@ -124,7 +124,7 @@ def test_a_member_stays_in_its_folder_or_is_refused_by_name(tmp_path: Path, name
         archive.addfile(item)
     path.write_bytes(packed.getvalue())
     try:
-        found = [member.path for member in archives.members(path)]
+        found = [member.path for member in archives.iter_members(path)]
         archives.repack(path, target, ["*"])
     except DataError as error:
         assert str(error).startswith("x.tar ")
@@ -139,7 +139,7 @@ def test_a_member_stays_in_its_folder_or_is_refused_by_name(tmp_path: Path, name
 @cases(600)
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=2) | st.none(), min_size=1, max_size=20))
 def test_labels_are_counted_as_they_stand(rows: list[list[str] | None]) -> None:
-    labels = Values(len(rows))
+    labels = LabelCodes(len(rows))
     labels.add(0, pl.Series(rows, dtype=pl.List(pl.String)))
     found = labels.counts(np.ones(len(rows), bool))
     assert found == {name: count for name in "abc" if (count := sum((row or []).count(name) for row in rows))}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from epigram.core.errors import DataError, EpigramError
 from epigram.data.readers import READERS
 from epigram.data.readers.spans import label_tokens
-from epigram.data.sources.source import FETCHED
+from epigram.data.sources.source import ADDRESS_PREFIXES
 from epigram.text.unlabelled import lines_of
 from tests.support.budget import cases, texts
 
@@ -154,7 +154,7 @@ def test_further_texts_are_lines_or_named(tmp_path: Path, data: bytes) -> None:
 
 
 def test_what_is_fetched_is_named_by_its_scheme() -> None:
-    assert {address.partition(":")[0] for address in FETCHED} == {
+    assert {address.partition(":")[0] for address in ADDRESS_PREFIXES} == {
         "https",
         "http",
         "hf",

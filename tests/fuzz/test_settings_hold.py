@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from epigram.core.config_types import fits, nearest, parsed_json, parsed_yaml, shown, typed
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import check_names
-from epigram.data.sources.access import hidden
+from epigram.data.sources.access import redact_address
 from epigram.data.sources.source import Source, read_source
 from epigram.runner.workspace.overrides import apply
 from epigram.runner.workspace.request import Request
@@ -247,9 +247,9 @@ def test_no_secret_of_an_address_is_shown(scheme: str, before: str, after: str, 
         f"{scheme}://host/{path.replace('@', '')}#token={SECRET}",
     ]
     for address in addresses:
-        assert SECRET not in hidden(address)
+        assert SECRET not in redact_address(address)
     plain = path.replace("?", "").replace("#", "")
-    assert hidden(f"https://host/x@1/{plain}") == f"https://host/x@1/{plain}"
+    assert redact_address(f"https://host/x@1/{plain}") == f"https://host/x@1/{plain}"
 
 
 @cases(550)

@@ -165,7 +165,7 @@ def of_archives(folder: Path) -> list[Format]:
     def repack(name: str) -> Callable[[Path], None]:
         def read(at: Path) -> None:
             archives.repack(at / name, at / "out", ["posts/*"])
-            archives.names(at / name, at / "out", ["posts/*"])
+            archives.write_names(at / name, at / "out", ["posts/*"])
 
         return read
 

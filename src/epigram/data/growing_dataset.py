@@ -18,61 +18,63 @@ if TYPE_CHECKING:
     from epigram.data.sources.source import Source
     from epigram.data.validation.validate import Validated
 
-WORDS = ("tokens", "token_labels")
+TOKEN_COLUMNS = ("tokens", "token_labels")
 
 
 def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
     """Return the initial state of the growing data set: the validated rows of the base."""
     parts = [part.collect().with_columns(split=pl.lit(name)) for name, part in validated.parts.items()]
     frame = pl.concat(parts, how="diagonal_relaxed")
-    roles = [name for name in (label_column(frame.columns), *WORDS, *keep) if name in frame.columns]
+    roles = [name for name in (label_column(frame.columns), *TOKEN_COLUMNS, *keep) if name in frame.columns]
     return frame.select("text", cs.by_name(*roles), "split", batch=pl.lit(0, pl.Int32))
 
 
-def description(source: Source, labels: list[str], name: str) -> dict[str, Any]:
+def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
     """Return the content of data/sources/NAME.yaml for the data set that grows from `source`.
 
     New rows may only have the listed `labels`; any other label is an error until it is added to the list.
     """
     file = f"{name}.parquet"
     read = {"reader": "parquet", "text": "text", "label": "labels" if source.task == "multi" else "label"}
-    words = {word: word for word in WORDS} if source.labels_tokens else {}
+    token_columns = {column: column for column in TOKEN_COLUMNS} if source.labels_tokens else {}
     return {
         "name": name,
-        "about": f"{source.name} and the rows that have come since",
+        "about": f"{source.name} with rows added later",
         "language": source.language,
         "task": source.task,
         "licence": source.licence,
         "files": [{"path": file, "local": f"data/local/{file}"}],
-        "read": read | words | {"split": "split"},
+        "read": read | token_columns | {"split": "split"},
         "splits": {split: [split] for split in SPLITS},
         "labels": labels,
         "keep": source.keep,
     }
 
 
-def grown(live: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
-    """Return `live` and, as its next batch, the rows of `new` whose text is not in it yet.
+def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
+    """Return `current` and, as its next batch, the rows of `new` whose text is not in it yet.
 
     Texts are compared without case, width, punctuation and whitespace. `share` is the fraction of all rows of a label
     since the base that is in dev; it does not depend on the size of the batches.
     """
     key = loose_text()
-    known = live.select(key).to_series()
-    fresh = new.filter(key.is_first_distinct() & ~key.is_in(known.implode()))
-    fresh = fresh.select("text", label_column(new.columns)).with_columns(
-        split=_split(live, fresh, share), batch=pl.lit(live["batch"].max()).cast(pl.Int32) + 1
+    known = current.select(key).to_series()
+    added = new.filter(key.is_first_distinct() & ~key.is_in(known.implode()))
+    added = added.select("text", label_column(new.columns)).with_columns(
+        split=_assign_splits(current, added, share), batch=pl.lit(current["batch"].max()).cast(pl.Int32) + 1
     )
-    return pl.concat([live, fresh], how="diagonal_relaxed")
+    return pl.concat([current, added], how="diagonal_relaxed")
 
 
-def _split(live: pl.DataFrame, fresh: pl.DataFrame, share: float) -> pl.Series:
-    """Return the split of each row of `fresh`: those with the lowest text hashes of each label go to dev."""
-    label = pl.col(label_column(fresh.columns))
-    stratum = (label.list.first() if "labels" in fresh.columns else label).alias("stratum")
-    before = live.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())
-    here = fresh.select(stratum, place=pl.col("text").hash().rank("ordinal").over(stratum), new=pl.len().over(stratum))
-    counted = here.join(before, on="stratum", how="left", nulls_equal=True, maintain_order="left").fill_null(0)
-    wanted = (share * (pl.col("rows") + pl.col("new"))).round() - pl.col("dev").cast(pl.Int64)
-    in_dev = pl.col("place").cast(pl.Float64) <= wanted
+def _assign_splits(current: pl.DataFrame, added: pl.DataFrame, share: float) -> pl.Series:
+    """Return the split of each row of `added`: those with the lowest text hashes of each label go to dev."""
+    label = pl.col(label_column(added.columns))
+    stratum = (label.list.first() if "labels" in added.columns else label).alias("stratum")
+    before = (
+        current.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())
+    )
+    ranked = added.select(stratum, rank=pl.col("text").hash().rank("ordinal").over(stratum), new=pl.len().over(stratum))
+    counted = ranked.join(before, on="stratum", how="left", nulls_equal=True, maintain_order="left").fill_null(0)
+    dev_quota = (share * (pl.col("rows") + pl.col("new"))).round() - pl.col("dev").cast(pl.Int64)
+    in_dev = pl.col("rank").cast(pl.Float64) <= dev_quota
     return counted.select(split=pl.when(in_dev).then(pl.lit("dev")).otherwise(pl.lit("train"))).to_series()

@@ -15,7 +15,7 @@ import polars as pl
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file
 from epigram.data.readers import delimited, json_lines
-from epigram.data.readers.decoding import guess_encoding, readable
+from epigram.data.readers.decoding import guess_encoding, translate_polars_errors
 from epigram.data.readers.parquet import BATCH
 from epigram.inference.texts import TABLE_SUFFIXES
 
@@ -37,16 +37,16 @@ class Table:
         """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
         kind = table_format(self.path)
         if kind == ".jsonl":
-            yield from json_lines.tables(self.path, self.encoding)
+            yield from json_lines.read_tables(self.path, self.encoding)
         elif kind == ".parquet":
-            with readable(self.path):
+            with translate_polars_errors(self.path):
                 scan = pl.scan_parquet(self.path, glob=False)
                 yield from (
                     scan.collect_batches(chunk_size=BATCH, maintain_order=True) if self.rows else [scan.collect()]
                 )
         else:
             options = delimited.Delimited(separator=SEPARATORS[kind], quote=self.quote, encoding=self.encoding)
-            yield from map(_without_blank_lines, delimited.tables(self.path, options))
+            yield from map(_without_blank_lines, delimited.read_tables(self.path, options))
 
 
 def table_format(path: Path) -> str:
@@ -66,7 +66,7 @@ def open_table(path: Path) -> Table:
     if not path.is_file():
         raise InputMissingError(f"{path} is {'a folder; expected a file' if path.is_dir() else 'missing'}")
     if kind == ".parquet":
-        with readable(path):
+        with translate_polars_errors(path):
             scan = pl.scan_parquet(path, glob=False)
             return Table(path, scan.collect_schema().names(), scan.select(pl.len()).collect().item())
     table = Table(path, [], 0, encoding=guess_encoding(path) or "utf-8")

@@ -22,7 +22,7 @@ def main() -> None:
     """Write the three splits, corpus.json and the report to OUT_DIR."""
     from epigram.data.readers import spool_corpus
     from epigram.data.sources.source import read_source
-    from epigram.data.validation.data_report import page
+    from epigram.data.validation.data_report import render_page
     from epigram.data.validation.validate import validate
 
     raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
@@ -37,7 +37,7 @@ def main() -> None:
         shutil.rmtree(spool)
         for name, value in (("corpus", result.corpus), ("report", result.report)):
             write_json(folder / f"{name}.json", value)
-        (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+        (folder / "report.html").write_text(render_page(result.report), encoding="utf-8")
     for note in result.corpus["notes"]:
         echo(note)
 

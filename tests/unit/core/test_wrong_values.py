@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from epigram.core.config_types import is_web_address
 from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
-from epigram.data.sources.add import _labels
-from epigram.data.sources.fetch import _places
+from epigram.data.sources.add import _find_labels
+from epigram.data.sources.fetch import _candidate_addresses
 from epigram.data.sources.source import File, read_source
 from epigram.data.validation.validate import _sorted_labels
 from epigram.runner.prefect import ray_address
@@ -87,14 +87,14 @@ def test_the_largest_seed_is_one_that_torch_and_numpy_take() -> None:
 def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
     import polars as pl
 
-    from epigram.data.validation.row_index import Values
+    from epigram.data.validation.row_index import LabelCodes
 
     many = "9" * 5_000
-    found = Values(4)
+    found = LabelCodes(4)
     found.add(0, pl.Series(["10", many, "b", "2"]))
     assert _sorted_labels(found) == [many, "b", "2", "10"]
     frame = pl.DataFrame({"label": ["10", many, "b", "2"] * 20})
-    assert _labels(frame, "label", Path("x.csv")) == ["2", "10", many, "b"]
+    assert _find_labels(frame, "label", Path("x.csv")) == ["2", "10", many, "b"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_is_no_web_address_is_refused_everywhere(
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
     with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
-        list(_places(File(path="a.csv", mirror="a.csv")))
+        list(_candidate_addresses(File(path="a.csv", mirror="a.csv")))
     source = {"name": "toy", "about": "", "language": "en", "task": "single", "licence": "", "read": {"reader": "csv"}}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump({**source, "files": [{"path": "a.csv", "url": text}]}))
     with pytest.raises(ParameterError, match=r"toy\.yaml: files\.0\.url was") as raised:

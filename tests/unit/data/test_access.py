@@ -13,7 +13,7 @@ import pytest
 from epigram.core.errors import ParameterError, SourceUnavailableError
 from epigram.data.readers.tar_files import JsonFiles, read_json_files
 from epigram.data.sources import sql_and_hub
-from epigram.data.sources.access import contained, hidden, masked, zone
+from epigram.data.sources.access import is_safe_path, mask_secrets, network_zone, redact_address
 from epigram.data.sources.source import read_source
 from epigram.data.sources.sql_and_hub import write_table
 from epigram.runner.workspace.settings import load
@@ -88,7 +88,7 @@ def test_the_hub_is_asked_without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise OSError(f"{address} has no answer")
 
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    monkeypatch.setitem(sql_and_hub.SCANS, ".parquet", scan)
+    monkeypatch.setitem(sql_and_hub.SCANNERS, ".parquet", scan)
     with pytest.raises(SourceUnavailableError) as caught:
         write_table("hf://datasets/a/b@1/x.parquet", None, tmp_path / "out")
     assert seen == [None]
@@ -164,8 +164,8 @@ def test_a_list_of_files_is_one_of_the_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "a\0b", "a\nb"])
 def test_names_that_leave_their_folder(name: str) -> None:
-    assert not contained(name)
-    assert contained("set/train.csv.gz") and contained("好.txt")
+    assert not is_safe_path(name)
+    assert is_safe_path("set/train.csv.gz") and is_safe_path("好.txt")
 
 
 @pytest.mark.parametrize(
@@ -186,13 +186,13 @@ def test_names_that_leave_their_folder(name: str) -> None:
     ],
 )
 def test_addresses_are_shown_without_secrets(address: str, shown: str) -> None:
-    assert hidden(address) == shown
+    assert redact_address(address) == shown
 
 
 def test_secrets_are_cut_out_of_the_words_of_others() -> None:
     address = "hf://me:pass%20word@datasets/x.csv?token=t1&other=o2#access=a3"
     words = "no answer of me with pass word or pass%20word, t1, o2 and a3"
-    assert masked(words, address) == "no answer of *** with *** or ***, ***, *** and ***"
+    assert mask_secrets(words, address) == "no answer of *** with *** or ***, ***, *** and ***"
 
 
 def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
@@ -215,4 +215,4 @@ def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_ipv4_address_inside_an_ipv6_address_counts(host: str, nearness: int) -> None:
-    assert zone(host) == nearness
+    assert network_zone(host) == nearness

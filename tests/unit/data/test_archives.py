@@ -47,14 +47,14 @@ def test_repacking_gives_the_same_bytes_whatever_the_packing(tmp_path: Path) -> 
         archives.repack(path, tmp_path / "out.tar", ["posts/*.txt"])
         results.append((tmp_path / "out.tar").read_bytes())
     assert results[0] == results[1] == results[2]
-    read = {str(member.path): member.stream.read() for member in archives.members(tmp_path / "out.tar")}
+    read = {str(member.path): member.stream.read() for member in archives.iter_members(tmp_path / "out.tar")}
     assert read == {"posts/a.txt": b"1", "posts/b.txt": b"2"}
 
 
 def test_one_member_or_the_list_of_names(tmp_path: Path) -> None:
     path = tar_gz(tmp_path / "x.tar.gz", {"r/labels/b.json": b"{}", "r/labels/a.json": b"{}", "r/train.csv": b"a,b"})
     archives.unpack_one(path, tmp_path / "train.csv", ["train.csv"])
-    archives.names(path, tmp_path / "names.txt", ["labels/*.json"])
+    archives.write_names(path, tmp_path / "names.txt", ["labels/*.json"])
     assert (tmp_path / "train.csv").read_bytes() == b"a,b"
     assert (tmp_path / "names.txt").read_text() == "a.json\nb.json\n"
     with pytest.raises(DataError, match="several members like"):
@@ -75,7 +75,7 @@ def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     path = tar_gz(tmp_path / "x.tar.gz", {"good.txt": b"1"}, special("link.txt", kind, "/etc/passwd"))
     with pytest.raises(DataError, match="no plain file"):
-        list(archives.members(path))
+        list(archives.iter_members(path))
 
 
 def test_a_symbolic_link_in_a_zip_is_refused(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr(item, "/etc/passwd")
     with pytest.raises(DataError, match="no plain file"):
-        list(archives.members(tmp_path / "x.zip"))
+        list(archives.iter_members(tmp_path / "x.zip"))
 
 
 def test_two_members_at_one_path_are_refused(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_bombs_are_refused_before_they_unpack(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="archive bomb"):
         archives.repack(tarred, tmp_path / "out", ["*.txt"], Limits(taken=1 << 20))
     with pytest.raises(DataError, match="more than 2 members"):
-        list(archives.members(tar_gz(tmp_path / "m.tar.gz", dict.fromkeys("abc", b"")), Limits(members=2)))
+        list(archives.iter_members(tar_gz(tmp_path / "m.tar.gz", dict.fromkeys("abc", b"")), Limits(members=2)))
     archives.gunzip(tmp_path / "x.gz", tmp_path / "zeros")
     assert (tmp_path / "zeros").stat().st_size == len(zeros)
 

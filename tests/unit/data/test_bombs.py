@@ -45,7 +45,7 @@ def peak(path: Path) -> int:
     tracemalloc.start()
     try:
         with pytest.raises(DataError):
-            list(archives.members(path))
+            list(archives.iter_members(path))
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -59,7 +59,7 @@ def test_a_long_extended_header_is_not_read(tmp_path: Path, kind: bytes) -> None
     path = tmp_path / "x.tar.gz"
     path.write_bytes(gzip.compress(extended(kind, bytes(32 * MIB)), 1))
     with pytest.raises(DataError, match=r"x\.tar\.gz has too long extended headers"):
-        list(archives.members(path))
+        list(archives.iter_members(path))
     assert peak(path) < 4 * MIB
 
 
@@ -70,7 +70,7 @@ def test_a_header_that_is_slow_to_parse_is_not_parsed(tmp_path: Path) -> None:
     assert path.stat().st_size < 600
     start = time.monotonic()
     with pytest.raises(DataError, match="too long extended headers"):
-        list(archives.members(path))
+        list(archives.iter_members(path))
     assert time.monotonic() - start < 1
 
 
@@ -78,10 +78,10 @@ def test_many_extended_headers_are_as_bad_as_a_long_one(tmp_path: Path) -> None:
     """The last of 20 headers of 15,000 bytes is above 256 KiB."""
     path, record = tmp_path / "x.tar.gz", b"15000 a=" + b"b" * 14_991 + b"\n"
     path.write_bytes(gzip.compress(extended(tarfile.XGLTYPE, record, 17)))
-    assert [str(member.path) for member in archives.members(path)] == ["x.txt"]
+    assert [str(member.path) for member in archives.iter_members(path)] == ["x.txt"]
     path.write_bytes(gzip.compress(extended(tarfile.XGLTYPE, record, 20)))
     with pytest.raises(DataError, match="too long extended headers"):
-        list(archives.members(path))
+        list(archives.iter_members(path))
 
 
 def test_long_names_are_read(tmp_path: Path) -> None:
@@ -89,16 +89,16 @@ def test_long_names_are_read(tmp_path: Path) -> None:
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         with tarfile.open(tmp_path / "x.tar", "w", format=form) as tar:
             tar.addfile(tarfile.TarInfo(name))
-        assert [str(member.path) for member in archives.members(tmp_path / "x.tar")] == [name]
+        assert [str(member.path) for member in archives.iter_members(tmp_path / "x.tar")] == [name]
 
 
 def test_folders_count_as_members_and_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.tar.gz"
     path.write_bytes(gzip.compress(header(tarfile.DIRTYPE, 0, "folder") * 10_000 + bytes(1024), 1))
     with pytest.raises(DataError, match="more than 9999 members"):
-        list(archives.members(path, Limits(members=9_999)))
+        list(archives.iter_members(path, Limits(members=9_999)))
     tracemalloc.start()
-    assert list(archives.members(path)) == []
+    assert list(archives.iter_members(path)) == []
     assert tracemalloc.get_traced_memory()[1] < MIB
     tracemalloc.stop()
 
@@ -119,7 +119,7 @@ def test_sparse_members_are_refused_before_their_map_is_read(tmp_path: Path) -> 
         path = tmp_path / "x.tar.gz"
         path.write_bytes(gzip.compress(content + bytes(32 * MIB), 1))
         with pytest.raises(DataError, match="no plain file"):
-            list(archives.members(path))
+            list(archives.iter_members(path))
         assert peak(path) < 4 * MIB
 
 
@@ -129,7 +129,7 @@ def test_unpacking_ends_in_time(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"x"))
     late = Limits(seconds=-1.0)
     with pytest.raises(DataError, match=r"x\.tar takes too long to unpack"):
-        list(archives.members(tmp_path / "x.tar", late))
+        list(archives.iter_members(tmp_path / "x.tar", late))
     with pytest.raises(DataError, match=r"x\.gz takes too long to unpack"):
         archives.gunzip(tmp_path / "x.gz", tmp_path / "x", late)
 

@@ -14,11 +14,17 @@ from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
 from epigram.data.validation import violations
-from epigram.data.validation.cross_row_rules import class_faults, conflicts, duplicates, judge, unseen_labels
+from epigram.data.validation.cross_row_rules import (
+    apply_rules,
+    check_classes,
+    find_conflicts,
+    find_duplicates,
+    find_unseen_labels,
+)
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_index import OUT
-from epigram.data.validation.row_rules import corpus_schema, row_faults
-from epigram.data.validation.row_scan import Survey, survey
+from epigram.data.validation.row_index import NO_SPLIT
+from epigram.data.validation.row_rules import check_rows, corpus_schema
+from epigram.data.validation.row_scan import RowScan, scan_rows
 
 REPORT = dict.fromkeys(violations.SETTINGS, "report")
 NASTY = st.text(
@@ -41,19 +47,19 @@ def corpus(*rows: tuple[object, ...], columns: str = "text label split") -> pl.D
     )
 
 
-def looked(frame: pl.DataFrame, labels: Sequence[str] = ()) -> Survey:
+def looked(frame: pl.DataFrame, labels: Sequence[str] = ()) -> RowScan:
     tokens = "tokens" in frame.columns
-    return survey(Rows(frame.drop("row").lazy()), "single", labels, tokens=tokens)
+    return scan_rows(Rows(frame.drop("row").lazy()), "single", labels, tokens=tokens)
 
 
 def small_classes(frame: pl.DataFrame, labels: Sequence[str], least: int) -> pl.DataFrame:
     seen = looked(frame)
-    return class_faults(seen, seen.index.split, labels, least)
+    return check_classes(seen, seen.index.split, labels, least)
 
 
 def unseen(frame: pl.DataFrame) -> pl.DataFrame:
     seen = looked(frame)
-    return unseen_labels(seen, seen.index.split)
+    return find_unseen_labels(seen, seen.index.split)
 
 
 def broken(found: pl.DataFrame) -> list[tuple[int, str]]:
@@ -71,7 +77,7 @@ def test_each_row_fault_is_placed() -> None:
         ("slip", "aa", "test"),
         ("where", "a", "training"),
     )
-    found = row_faults(frame, corpus_schema("single", ["a", "b"]))
+    found = check_rows(frame, corpus_schema("single", ["a", "b"]))
     assert broken(found) == [
         (1, violations.EMPTY),
         (2, violations.NUL),
@@ -86,12 +92,12 @@ def test_each_row_fault_is_placed() -> None:
 
 
 def test_any_label_is_allowed_where_none_are_declared() -> None:
-    assert row_faults(corpus(("x", "whatever", "train")), corpus_schema("single", [])).is_empty()
+    assert check_rows(corpus(("x", "whatever", "train")), corpus_schema("single", [])).is_empty()
 
 
 def test_labels_of_a_multi_label_corpus() -> None:
     frame = corpus(("x", ["a", "b"]), ("y", ["a", "c"]), ("z", []), ("w", None), ("v", [None]), columns="text labels")
-    found = row_faults(frame, corpus_schema("multi", ["a", "b"]))
+    found = check_rows(frame, corpus_schema("multi", ["a", "b"]))
     assert broken(found) == [(1, violations.UNKNOWN_LABEL), (3, violations.NO_LABEL), (4, violations.UNKNOWN_LABEL)]
     assert found["value"][0] == "a c"
 
@@ -105,22 +111,22 @@ def test_token_labels_must_pair_with_tokens() -> None:
         ("slip", "a", ["slip"], [" "]),
         columns="text label tokens token_labels",
     )
-    found = row_faults(frame, corpus_schema("single", ["a"], tokens=True))
-    assert broken(found) == [(1, violations.TOKENS), (3, violations.TOKENS), (4, violations.NO_TOKEN_LABEL)]
+    found = check_rows(frame, corpus_schema("single", ["a"], tokens=True))
+    assert broken(found) == [(1, violations.TOKEN_COUNT), (3, violations.TOKEN_COUNT), (4, violations.NO_TOKEN_LABEL)]
 
 
 def test_a_missing_or_mistyped_column_is_named() -> None:
     frame = corpus(("x", "a", "train"))
     with pytest.raises(DataError, match=r"2 faults.*\n(.*\n)?label missing column"):
-        row_faults(frame.drop("label").with_columns(text=pl.lit(1)), corpus_schema("single", []))
+        check_rows(frame.drop("label").with_columns(text=pl.lit(1)), corpus_schema("single", []))
     with pytest.raises(DataError, match='text="Int32" wrong type'):
-        row_faults(frame.with_columns(text=pl.lit(1, pl.Int32)), corpus_schema("single", []))
+        check_rows(frame.with_columns(text=pl.lit(1, pl.Int32)), corpus_schema("single", []))
 
 
 @given(st.lists(NASTY, min_size=1, max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_nasty_texts_are_judged_one_by_one(texts: list[str]) -> None:
-    found = row_faults(corpus(*((text, "a", "train") for text in texts)), corpus_schema("single", ["a"]))
+    found = check_rows(corpus(*((text, "a", "train") for text in texts)), corpus_schema("single", ["a"]))
     unreadable = {"Zs", "Zl", "Zp", "Cc", "Cf"}
     expected = [
         (row, rule)
@@ -144,15 +150,15 @@ def test_duplicates_and_conflicts_by_hand(rows: list[tuple[str, str]]) -> None:
     for row, (text, label) in enumerate(rows):
         later += [row] if seen[text.strip(), label] else []
         seen[text.strip(), label] += 1
-    assert duplicates(frame)["row"].to_list() == later
+    assert find_duplicates(frame)["row"].to_list() == later
     torn = [row for row, (text, _) in enumerate(rows) if seen[text.strip(), "a"] and seen[text.strip(), "b"]]
-    assert conflicts(frame)["row"].to_list() == torn
+    assert find_conflicts(frame)["row"].to_list() == torn
 
 
 def test_the_order_of_labels_makes_no_conflict() -> None:
     frame = corpus(("x", ["a", "b"]), ("x", ["b", "a"]), columns="text labels")
-    assert conflicts(frame).is_empty()
-    assert duplicates(frame)["row"].to_list() == [1]
+    assert find_conflicts(frame).is_empty()
+    assert find_duplicates(frame)["row"].to_list() == [1]
 
 
 def test_classes_need_rows() -> None:
@@ -184,7 +190,7 @@ def test_a_token_label_that_train_lacks_is_shown_once() -> None:
 def test_all_faults_stand_in_one_message() -> None:
     frame = corpus(("", "a", "train"), ("x", "aa", "train"), ("y\0", "a", "train"), ("z", "a", "train"))
     with pytest.raises(DataError) as error:
-        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
+        apply_rules(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
     first, *details = str(error.value).split("\n")
     assert first.startswith("4 faults in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × one class only")
     assert "validate.on_empty" in first
@@ -200,9 +206,9 @@ def test_all_faults_stand_in_one_message() -> None:
 def test_a_long_list_of_faults_is_cut_with_every_rule_in_it() -> None:
     frame = corpus(*(("", "a", "train") for _ in range(50)), ("z", "zz", "train"), ("b", "b", "train"))
     with pytest.raises(DataError) as error:
-        judge(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
+        apply_rules(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
     lines = str(error.value).split("\n")
-    assert len(lines) == 1 + violations.SHOWN + 2
+    assert len(lines) == 1 + violations.MAX_LISTED + 2
     assert 'a.tsv:52 label="zz" unknown label' in lines
     assert lines[-2] == "and 31 more"
 
@@ -218,26 +224,34 @@ def test_dropped_rows_are_counted_and_gone() -> None:
         ("more", "b", "train"),
         ("leak", "b", "test"),
     )
-    verdict = judge(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(violations.SETTINGS, "drop"))
-    assert np.flatnonzero(verdict.kept != OUT).tolist() == [1, 6, 7]
+    verdict = apply_rules(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(violations.SETTINGS, "drop"))
+    assert np.flatnonzero(verdict.kept != NO_SPLIT).tolist() == [1, 6, 7]
     assert verdict.dropped == {violations.EMPTY: 1, violations.DUPLICATE: 1, violations.CONFLICT: 2, violations.LEAK: 1}
 
 
 def test_what_is_only_reported_stays() -> None:
     frame = corpus(("x", "a", "train"), ("x", "b", "train"), ("x", "b", "train"), ("x", "b", "dev"))
-    verdict = judge(looked(frame), ["a", "b"], 1, REPORT)
+    verdict = apply_rules(looked(frame), ["a", "b"], 1, REPORT)
     assert verdict.kept.tolist() == [0, 0, 0, 1]
     assert verdict.dropped == {}
-    assert violations.counts(verdict.faults) == {violations.DUPLICATE: 1, violations.CONFLICT: 3, violations.LEAK: 3}
+    assert violations.count_by_rule(verdict.violations) == {
+        violations.DUPLICATE: 1,
+        violations.CONFLICT: 3,
+        violations.LEAK: 3,
+    }
 
 
 def test_a_text_with_a_replacement_character_is_compared_with_others() -> None:
     rows = [("caf\ufffd", "a", "train"), ("caf\ufffd", "a", "train"), ("tea", "b", "train"), ("caf\ufffd", "a", "test")]
-    verdict = judge(looked(corpus(*rows)), ["a", "b"], 1, REPORT)
-    assert violations.counts(verdict.faults) == {violations.REPLACEMENT: 3, violations.DUPLICATE: 1, violations.LEAK: 2}
+    verdict = apply_rules(looked(corpus(*rows)), ["a", "b"], 1, REPORT)
+    assert violations.count_by_rule(verdict.violations) == {
+        violations.REPLACEMENT: 3,
+        violations.DUPLICATE: 1,
+        violations.LEAK: 2,
+    }
 
 
 def test_a_class_emptied_by_a_drop_is_refused() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "train"), ("z", "b", "train"), ("x", "a", "dev"))
     with pytest.raises(DataError, match="one class only"):
-        judge(looked(frame), ["a", "b"], 1, REPORT | {violations.LEAK: "drop"})
+        apply_rules(looked(frame), ["a", "b"], 1, REPORT | {violations.LEAK: "drop"})

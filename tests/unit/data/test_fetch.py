@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.data.sources.access import hidden
+from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Archive, File
@@ -128,7 +128,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="cannot be reached") as caught:
         fetcher(tmp_path, tries=2).fetch(File(path="train.csv", url=address), tmp_path / "raw")
     assert "secret" not in str(caught.value)
-    assert "secret" not in hidden(address)
+    assert "secret" not in redact_address(address)
 
 
 def test_a_file_that_is_not_there_is_not_asked_for_again(server: Server, tmp_path: Path) -> None:

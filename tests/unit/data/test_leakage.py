@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.data.validation.leakage import in_train, leak_faults, leaks, repeats
+from epigram.data.validation.leakage import count_leaks, count_repeats, find_leaks, in_train
 from epigram.data.validation.text_matching import LOOSE, loose_text
 
 TEXTS = st.lists(st.text(st.sampled_from("aAé, .。！好\u3000\n"), max_size=3), max_size=12)
@@ -20,7 +20,7 @@ def part(*texts: str, label: str = "x", split: str = "train") -> pl.DataFrame:
 
 
 def counted(**parts: pl.DataFrame) -> list[dict[str, object]]:
-    return leaks(parts, {name: part.height for name, part in parts.items()})
+    return count_leaks(parts, {name: part.height for name, part in parts.items()})
 
 
 def test_leaks_are_counted_a_pair() -> None:
@@ -39,12 +39,12 @@ def test_an_absent_split_has_no_leaks() -> None:
 
 def test_rows_whose_text_is_their_own_need_only_be_counted() -> None:
     shared = {"train": part("a"), "dev": part(), "test": part("a")}
-    [pair] = leaks(shared, {"train": 3, "dev": 0, "test": 2})
+    [pair] = count_leaks(shared, {"train": 3, "dev": 0, "test": 2})
     assert (pair["rows"], pair["exact"]) == (2, 1)
 
 
 def test_repeats_do_not_depend_on_white_space_around() -> None:
-    assert [repeats(part("a", " a", "b")), repeats(part("a")), repeats(part())] == [1, 0, 0]
+    assert [count_repeats(part("a", " a", "b")), count_repeats(part("a")), count_repeats(part())] == [1, 0, 0]
 
 
 def test_texts_of_nothing_but_marks_are_told_apart() -> None:
@@ -53,7 +53,7 @@ def test_texts_of_nothing_but_marks_are_told_apart() -> None:
 
 def test_the_rows_of_train_that_leak_are_placed() -> None:
     frame = pl.concat([part("a", "b", "c "), part("c", split="test")])
-    assert leak_faults(frame)["line"].to_list() == [2]
+    assert find_leaks(frame)["line"].to_list() == [2]
 
 
 @given(TEXTS, TEXTS)

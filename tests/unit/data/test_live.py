@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.data.growing_dataset import grown
+from epigram.data.growing_dataset import append_rows
 from epigram.data.incoming_rows import read_file, read_rows, read_texts
 from epigram.data.sources.source import File, Source
 from epigram.data.validation.settings import ValidateSettings
@@ -81,16 +81,16 @@ def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> N
     read = {"reader": "csv", "text": "said", "label": "mark", "label_separator": "|"}
     new = read_rows([tmp_path / "a.csv"], source(task="multi", read=read, labels=["a", "b"]), ValidateSettings()).frame
     assert new is not None
-    after = grown(live, new, 0.1)
+    after = append_rows(live, new, 0.1)
     dev = after.filter(pl.col("split") == "dev")
     assert after.height == 41 and sorted(dev["labels"].list.first().to_list()) == ["a", "a", "b", "b"]
-    assert grown(after, new, 0.1).equals(after)
+    assert append_rows(after, new, 0.1).equals(after)
 
 
 def test_equal_texts_that_arrive_together_are_added_once() -> None:
     live = pl.DataFrame({"text": ["old"], "label": ["a"], "split": ["train"], "batch": [0]}).cast({"batch": pl.Int32})
     new = pl.DataFrame({"text": ["fine", "Old!", "Fine!", "awful"], "label": ["a", "a", "b", "b"]})
-    added = grown(live, new, 0.0).filter(pl.col("batch") == 1)
+    added = append_rows(live, new, 0.0).filter(pl.col("batch") == 1)
     assert added.select("text", "label").rows() == [("fine", "a"), ("awful", "b")]
 
 
@@ -100,5 +100,5 @@ def test_rows_that_come_one_by_one_reach_dev_with_and_without_labels(labels: lis
     live = pl.DataFrame({"text": ["base"], "labels": [["a"]]}, kinds)
     live = live.with_columns(split=pl.lit("train"), batch=pl.lit(0, pl.Int32))
     for n in range(40):
-        live = grown(live, pl.DataFrame({"text": [f"text {n}"], "labels": [labels]}, kinds), 0.1)
+        live = append_rows(live, pl.DataFrame({"text": [f"text {n}"], "labels": [labels]}, kinds), 0.1)
     assert (live["split"] == "dev").sum() == 4

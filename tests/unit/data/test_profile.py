@@ -11,8 +11,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.data.validation.data_report import page
-from epigram.data.validation.statistics import histogram, profile, token_counts, vocabulary
+from epigram.data.validation.data_report import render_page
+from epigram.data.validation.statistics import corpus_statistics, histogram, token_counts, vocabulary
 
 PRINTABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), max_size=40)
 
@@ -28,7 +28,7 @@ CLASSES = {"train": {"x": 2, "y": 1, "z": 0}}
 def described(parts: dict[str, pl.DataFrame], batch: int = 2) -> dict[str, Any]:
     """What the profile says of `parts`, which it sees a few rows at a time."""
     batches = {name: part.iter_slices(batch) for name, part in parts.items()}
-    return profile(batches, CLASSES, dict.fromkeys(parts, 0), "en")
+    return corpus_statistics(batches, CLASSES, dict.fromkeys(parts, 0), "en")
 
 
 def test_a_small_corpus_in_numbers() -> None:
@@ -91,7 +91,9 @@ def test_the_page_is_well_formed_whatever_the_texts_are(texts: list[str], label:
     parts = {name: part(*texts, label=label) for name in ("train", "dev", "test")}
     place = {"file": label, "line": 1, "value": texts[0]}
     counts = {name: {label: len(texts)} for name in parts}
-    report = profile({name: [part] for name, part in parts.items()}, counts, dict.fromkeys(parts, 0), "en") | {
+    report = corpus_statistics(
+        {name: [part] for name, part in parts.items()}, counts, dict.fromkeys(parts, 0), "en"
+    ) | {
         "name": label,
         "language": "en",
         "task": "single",
@@ -108,6 +110,6 @@ def test_the_page_is_well_formed_whatever_the_texts_are(texts: list[str], label:
             "examples": [{"text": texts[0], "split": "train", "labels": [label], "places": ["f:1"]}],
         },
     }
-    fragment = page(report)
+    fragment = render_page(report)
     assert ET.fromstring(fragment).tag == "section"
     assert "<script" not in fragment.lower()

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.data.readers import NONE, READERS, Reading
+from epigram.data.readers import NO_READER, READERS, ReaderOptions
 from epigram.data.sources.source import load_source, read_source
 
 SOURCES = Path(__file__).parents[3] / "data/sources"
@@ -36,12 +36,15 @@ def write(folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_source_of_the_repository_is_sound(name: str) -> None:
     source = load_source(name, SOURCES)
-    reader = source.read.get("reader", NONE)
-    assert reader in {*READERS, NONE}
-    assert (reader == NONE) == (source.task == "files")
+    reader = source.read.get("reader", NO_READER)
+    assert reader in {*READERS, NO_READER}
+    assert (reader == NO_READER) == (source.task == "files")
     for file in source.files:
         values = source.read | file.read
-        known = {*Reading.__dataclass_fields__, *(READERS[reader][0].__dataclass_fields__ if reader in READERS else ())}
+        known = {
+            *ReaderOptions.__dataclass_fields__,
+            *(READERS[reader][0].__dataclass_fields__ if reader in READERS else ()),
+        }
         assert values.get("reader") != reader or set(values) <= known
         for address in file.addresses:
             assert address.startswith(("https://", "hf://", "sqlite://"))
@@ -51,7 +54,7 @@ def test_every_source_of_the_repository_is_sound(name: str) -> None:
         assert not (file.mirror or "").endswith(".gz") or file.mirror_sha256 is not None
     named = {value for values in source.splits.values() for value in values}
     if reader in {"lines", "conll", "m2", "trees"} and source.splits:
-        read = {file.path for file in source.files if file.read.get("reader") != NONE}
+        read = {file.path for file in source.files if file.read.get("reader") != NO_READER}
         assert named == read
 
 

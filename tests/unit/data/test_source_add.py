@@ -10,7 +10,7 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.readers import read_corpus
-from epigram.data.sources.add import add
+from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source
@@ -33,7 +33,7 @@ def read_back(name: str) -> pl.DataFrame:
 
 def test_a_csv_with_splits() -> None:
     Path("My reviews.csv").write_text(REVIEWS)
-    path = add(Path("My reviews.csv"), name="reviews", text="review", label="stars", split="part")
+    path = add_source(Path("My reviews.csv"), name="reviews", text="review", label="stars", split="part")
     assert path == Path("data/sources/reviews.yaml")
     source = load_source("reviews")
     assert source.labels == ["1", "5", "10"]
@@ -47,7 +47,7 @@ def test_a_csv_with_splits() -> None:
 
 def test_gbk_tsv_and_quotation_marks() -> None:
     Path("r.tsv").write_bytes('text\tlabel\n很好，下次还来\t好\n说"不好"的人\t坏\n"没有结束\t坏\n'.encode("gbk"))
-    add(Path("r.tsv"), name="r", text="text", label="label")
+    add_source(Path("r.tsv"), name="r", text="text", label="label")
     source = load_source("r")
     assert (source.language, source.read["encoding"], source.read["quote"]) == ("zh", "gbk", None)
     assert read_back("r")["text"].to_list() == ["很好，下次还来", '说"不好"的人', '"没有结束']
@@ -55,11 +55,11 @@ def test_gbk_tsv_and_quotation_marks() -> None:
 
 def test_several_labels() -> None:
     pl.DataFrame({"text": ["a", "b"], "tags": [["x", "y"], ["y"]]}).write_parquet("t.parquet")
-    add(Path("t.parquet"), name="t", text="text", label="tags")
+    add_source(Path("t.parquet"), name="t", text="text", label="tags")
     assert load_source("t").labels == ["x", "y"]
     assert read_back("t")["labels"].to_list() == [["x", "y"], ["y"]]
     Path("u.jsonl").write_text('{"text": "a", "tags": "x|y"}\n')
-    add(Path("u.jsonl"), name="u", text="text", label="tags", label_separator="|")
+    add_source(Path("u.jsonl"), name="u", text="text", label="tags", label_separator="|")
     assert read_back("u")["labels"].to_list() == [["x", "y"]]
 
 
@@ -68,44 +68,44 @@ def test_what_cannot_be_added_leaves_nothing_behind() -> None:
     Path("r.txt").write_text(REVIEWS)
     Path("ids.csv").write_text("text,id\n" + "".join(f"t{place},{place}\n" for place in range(50)))
     with pytest.raises(DataError, match=r"r\.csv has no column 'text'"):
-        add(Path("r.csv"), name="r", text="text", label="stars")
+        add_source(Path("r.csv"), name="r", text="text", label="stars")
     with pytest.raises(DataError, match="has the split '1'"):
-        add(Path("r.csv"), name="r", text="review", label="part", split="stars")
+        add_source(Path("r.csv"), name="r", text="review", label="part", split="stars")
     with pytest.raises(ParameterError, match=r"'id': .* 50 different values in 50 rows"):
-        add(Path("ids.csv"), name="r", text="text", label="id")
+        add_source(Path("ids.csv"), name="r", text="text", label="id")
     for name, said in (("../r", "lower-case letters"), ("r" * 101, "100 characters at most")):
         with pytest.raises(ParameterError, match=said):
-            add(Path("r.csv"), name=name, text="review", label="stars")
+            add_source(Path("r.csv"), name=name, text="review", label="stars")
     with pytest.raises(ParameterError, match=r"r\.txt is none of \.csv"):
-        add(Path("r.txt"), name="r", text="review", label="stars")
+        add_source(Path("r.txt"), name="r", text="review", label="stars")
     with pytest.raises(InputMissingError, match=r"none\.csv is missing"):
-        add(Path("none.csv"), name="r", text="review", label="stars")
+        add_source(Path("none.csv"), name="r", text="review", label="stars")
     assert not Path("data").exists()
-    add(Path("r.csv"), name="r", text="review", label="stars")
+    add_source(Path("r.csv"), name="r", text="review", label="stars")
     with pytest.raises(ParameterError, match="there is a source of that name"):
-        add(Path("r.csv"), name="r", text="review", label="stars")
+        add_source(Path("r.csv"), name="r", text="review", label="stars")
 
 
 def test_an_encoding_that_shows_late(tmp_path: Path) -> None:
     plain = "text,label\n" + "a plain line,1\n" * 90_000
     Path("r.csv").write_bytes((plain + "café,2\n“so”,2\n").encode("cp1252"))
-    add(Path("r.csv"), name="r", text="text", label="label")
+    add_source(Path("r.csv"), name="r", text="text", label="label")
     assert load_source("r").read["encoding"] == "cp1252"
     assert read_back("r")["text"].to_list()[-2:] == ["café", "“so”"]
     Path("damaged.csv").write_bytes("text,label\n很好，下次还来,1\n没有了,2\n".encode() + b"\xff,1\n")
     with pytest.raises(DataError, match=r"is not UTF-8 at byte .* it is damaged there"):
-        add(Path("damaged.csv"), name="damaged", text="text", label="label")
+        add_source(Path("damaged.csv"), name="damaged", text="text", label="label")
 
 
 def test_stray_quotation_marks_in_a_csv() -> None:
     Path("r.csv").write_text('text,label\n5" long,1\nfine,2\n')
-    add(Path("r.csv"), name="r", text="text", label="label")
+    add_source(Path("r.csv"), name="r", text="text", label="label")
     assert load_source("r").read["quote"] is None
     assert read_back("r")["text"].to_list() == ['5" long', "fine"]
     for name, content in (("open", '"never closed,1\n"so, so",2\n'), ("both", '"quoted",1\n5" long,2\n')):
         Path(f"{name}.csv").write_text("text,label\n" + content)
         with pytest.raises(DataError, match=rf"{name}\.csv"):
-            add(Path(f"{name}.csv"), name=name, text="text", label="label")
+            add_source(Path(f"{name}.csv"), name=name, text="text", label="label")
 
 
 def test_a_file_of_the_users_own_is_not_overwritten() -> None:
@@ -115,11 +115,11 @@ def test_a_file_of_the_users_own_is_not_overwritten() -> None:
     own.write_text("my own\n")
     Path("reviews.csv").write_text(REVIEWS)
     with pytest.raises(ParameterError, match=r"data/local/reviews\.csv is there and holds something else"):
-        add(Path("reviews.csv"), name="reviews", text="review", label="stars")
+        add_source(Path("reviews.csv"), name="reviews", text="review", label="stars")
     assert own.read_text() == "my own\n"
     assert not Path("data/sources/reviews.yaml").exists()
     own.write_text(REVIEWS)  # as an earlier try left it
-    assert add(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
+    assert add_source(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
 
 
 def test_a_file_that_changes_while_it_is_added_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,5 +132,5 @@ def test_a_file_that_changes_while_it_is_added_is_refused(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(shutil, "copyfile", later)
     with pytest.raises(DataError, match=r"reviews\.csv changed while it was read"):
-        add(Path("reviews.csv"), name="reviews", text="review", label="stars")
+        add_source(Path("reviews.csv"), name="reviews", text="review", label="stars")
     assert not list(Path("data").rglob("*reviews*"))

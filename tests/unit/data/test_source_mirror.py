@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.data.readers import NONE, read_corpus
+from epigram.data.readers import NO_READER, read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Source, load_source
@@ -53,7 +53,7 @@ def test_every_source_but_those_is_served() -> None:
 def test_a_source_of_the_mirror(name: str, tmp_path: Path) -> None:
     source = SERVED[name]
     raw = fetched(source, tmp_path)
-    if source.read.get("reader", NONE) == NONE:
+    if source.read.get("reader", NO_READER) == NO_READER:
         assert {path.name for path in raw.iterdir()} == {file.path for file in source.files}
         return
     frame = read_corpus(source, raw)  # counts the rows that the source declares

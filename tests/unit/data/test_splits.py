@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation import splits
-from epigram.data.validation.row_index import OUT, Values, names_of, split_codes
+from epigram.data.validation.row_index import NO_SPLIT, LabelCodes, split_codes, split_names
 from epigram.data.validation.text_matching import LOOSE, label_column, loose_text
 
 ROWS = st.lists(
@@ -28,9 +28,9 @@ def corpus(rows: list[tuple[str, object]], split: str = "train") -> pl.DataFrame
     return frame.with_columns(**columns)
 
 
-def values(frame: pl.DataFrame) -> Values:
+def values(frame: pl.DataFrame) -> LabelCodes:
     """The labels in two batches."""
-    numbers, half = Values(frame.height), frame.height // 2
+    numbers, half = LabelCodes(frame.height), frame.height // 2
     for start, batch in ((0, frame.head(half)), (half, frame.tail(frame.height - half))):
         numbers.add(start, batch[label_column(frame.columns)])
     return numbers
@@ -39,12 +39,14 @@ def values(frame: pl.DataFrame) -> Values:
 def cut(frame: pl.DataFrame, **settings: Any) -> tuple[pl.DataFrame, list[str]]:
     """`frame` with its new splits, and what was done."""
     repeated = frame.filter(pl.col(LOOSE).is_duplicated()).select("row", LOOSE)
-    split, notes = splits.cut(split_codes(frame["split"]), values(frame), repeated, **settings)
-    return frame.with_columns(names_of(split)), notes
+    split, notes = splits.create_splits(split_codes(frame["split"]), values(frame), repeated, **settings)
+    return frame.with_columns(split_names(split)), notes
 
 
 def cap(train: pl.DataFrame, rows: int, seed: int) -> pl.DataFrame:
-    return train.filter(pl.Series(splits.cap(split_codes(train["split"]), values(train), rows, seed) != OUT))
+    return train.filter(
+        pl.Series(splits.limit_train(split_codes(train["split"]), values(train), rows, seed) != NO_SPLIT)
+    )
 
 
 def numbered(count: int, labels: str = "xy") -> pl.DataFrame:

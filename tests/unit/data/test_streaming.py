@@ -19,7 +19,7 @@ from epigram.data.readers import chunks, decoding, delimited, json_lines, read_c
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import row_batches as batches
 from epigram.data.validation import row_scan
-from epigram.data.validation.row_index import STEP, Values
+from epigram.data.validation.row_index import LabelCodes, ROWS_PER_STEP
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import loose_text
 from epigram.data.validation.validate import Validated, validate
@@ -80,8 +80,8 @@ def test_the_parquet_files_hold_the_rows_in_order(tmp_path: Path, monkeypatch: p
 
 
 def test_labels_are_counted_over_many_steps() -> None:
-    rows = 2 * STEP + 3
-    values = Values(rows)
+    rows = 2 * ROWS_PER_STEP + 3
+    values = LabelCodes(rows)
     values.add(0, pl.repeat("x", rows - 1, eager=True))
     values.add(rows - 1, pl.Series(["y"]))
     assert values.counts(values.codes >= 0) == {"x": rows - 1, "y": 1}
@@ -103,7 +103,7 @@ def test_a_csv_is_read_in_pieces(
 ) -> None:
     (tmp_path / "x").write_text(CSV, encoding="utf-8")
     whole = read_corpus(source(read), tmp_path)
-    monkeypatch.setattr(chunks, "PIECE", size)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
     assert read_corpus(source(read), tmp_path).equals(whole)
 
 
@@ -112,13 +112,13 @@ def test_json_lines_are_read_in_pieces(size: int, tmp_path: Path, monkeypatch: p
     lines = [{"text": "a", "label": 1}, {"text": "b", "label": 2.5}, {"label": "x", "text": "c", "late": [1]}]
     (tmp_path / "x").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     whole = read_corpus(source({"reader": "jsonl"}), tmp_path)
-    monkeypatch.setattr(chunks, "PIECE", size)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
     assert read_corpus(source({"reader": "jsonl"}), tmp_path).equals(whole)
 
 
 def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_text("text,label\n" + "a,1\n" * 50 + "a,1,2\n", encoding="utf-8")
-    monkeypatch.setattr(chunks, "PIECE", 40)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 40)
     with pytest.raises(DataError, match="line 52 has 3 values for 2 columns"):
         read_corpus(source({"reader": "csv"}), tmp_path)
 
@@ -127,11 +127,11 @@ def test_a_long_row_in_a_late_piece_is_named(tmp_path: Path, monkeypatch: pytest
 def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
     kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "PIECE", 100)
-    monkeypatch.setattr(chunks, "LONGEST_ROW", 1_000)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 100)
+    monkeypatch.setattr(chunks, "MAX_ROW_SIZE", 1_000)
     path = tmp_path / f"a.{kind}"
     path.write_text(text + "a b\n" * 1_000 if kind == "csv" else text + "a" * 4_000)
-    reader = delimited.tables(path, delimited.Delimited()) if kind == "csv" else json_lines.tables(path)
+    reader = delimited.read_tables(path, delimited.Delimited()) if kind == "csv" else json_lines.read_tables(path)
     with pytest.raises(DataError, match=rf"a\.{kind} has a row of more than 0 MB"):
         list(reader)
 
@@ -139,7 +139,7 @@ def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
 def test_a_csv_of_too_many_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(f"c{n}" for n in range(10_001)) + "\n")
     with pytest.raises(DataError, match=r"a\.csv has more than 10,000 columns"):
-        list(delimited.tables(tmp_path / "a.csv", delimited.Delimited()))
+        list(delimited.read_tables(tmp_path / "a.csv", delimited.Delimited()))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gbk"])
@@ -150,7 +150,7 @@ def test_a_file_of_nothing_but_zeros_is_refused_at_its_start(encoding: str, tmp_
     with path.open("r+b") as file:
         file.truncate(1 << 36)
     with pytest.raises(DataError, match=r"a\.csv has a NUL byte in line 3"):
-        decoding.utf8(path, encoding)
+        decoding.to_utf8(path, encoding)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "gbk", "gb18030", "big5", "latin-1"])
@@ -158,10 +158,10 @@ def test_a_file_of_nothing_but_zeros_is_refused_at_its_start(encoding: str, tmp_
 def test_a_file_that_is_encoded_anew_a_block_at_a_time_is_the_whole_text(
     encoding: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "BLOCK", block)
+    monkeypatch.setattr(decoding, "BLOCK_SIZE", block)
     text = "text,label\r\nune fenêtre,b\n" if encoding == "latin-1" else "text,label\r\n很好,b\n"
     mark = "\ufeff" if encoding == "utf-16-be" else ""  # which this codec leaves in the text
     (tmp_path / "a.csv").write_bytes((mark + text).encode(encoding))
-    source = decoding.utf8(tmp_path / "a.csv", encoding)
+    source = decoding.to_utf8(tmp_path / "a.csv", encoding)
     assert isinstance(source, io.BytesIO)
     assert source.read().decode() == text  # from its beginning

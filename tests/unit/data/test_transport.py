@@ -11,7 +11,7 @@ import pytest
 from epigram.core.errors import DataError, SourceUnavailableError
 from epigram.data.sources import access
 from epigram.data.sources.http import download
-from epigram.data.sources.partial_download import part_of, validator_of
+from epigram.data.sources.partial_download import part_path, validator_path
 from epigram.data.sources.settings import DownloadSettings
 from tests.support.file_server import Server, serving
 
@@ -40,7 +40,7 @@ def broken_off(server: Server, target: Path, headers: dict[str, str]) -> None:
     server.files["a"], server.headers["a"], server.troubles["a"] = OLD, headers, ["cut"]
     with pytest.raises(SourceUnavailableError):
         download(server.address("a"), target, settings())
-    assert part_of(target).read_bytes() == OLD[: len(OLD) // 2]
+    assert part_path(target).read_bytes() == OLD[: len(OLD) // 2]
 
 
 @pytest.mark.parametrize("headers", [ETAGS, DATES])
@@ -100,7 +100,7 @@ def test_a_server_that_sends_a_wrong_part_is_noticed(server: Server, tmp_path: P
 def test_a_damaged_validator_is_none(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "a"
     broken_off(server, target, ETAGS[0])
-    validator_of(part_of(target)).write_bytes(b'"1"\n\xff\x00')
+    validator_path(part_path(target)).write_bytes(b'"1"\n\xff\x00')
     server.files["a"] = NEW
     download(server.address("a"), target, settings())
     assert target.read_bytes() == NEW
@@ -133,8 +133,8 @@ def test_a_server_below_the_lowest_rate_is_given_up(server: Server, tmp_path: Pa
 @pytest.fixture
 def public(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the checks, localhost is a public host and other names are what they are."""
-    known = access._resolved
-    monkeypatch.setattr(access, "_resolved", lambda host: {"93.184.216.34"} if host == "localhost" else known(host))
+    known = access._resolve
+    monkeypatch.setattr(access, "_resolve", lambda host: {"93.184.216.34"} if host == "localhost" else known(host))
 
 
 @pytest.mark.usefixtures("public")
@@ -152,7 +152,7 @@ def test_a_redirect_to_this_machine_is_refused(server: Server, tmp_path: Path, h
 def test_a_redirect_from_a_private_network_to_this_machine_is_refused(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "_resolved", lambda host: {"10.0.0.5" if host == "localhost" else host})
+    monkeypatch.setattr(access, "_resolve", lambda host: {"10.0.0.5" if host == "localhost" else host})
     server.files["b"], server.redirects["a"] = OLD, server.address("b")
     with pytest.raises(SourceUnavailableError, match="redirects to the private address"):
         download(server.address("a", "localhost"), tmp_path / "a", settings())
@@ -198,4 +198,4 @@ def test_redirects_end(server: Server, tmp_path: Path) -> None:
     ],
 )
 def test_zones_of_addresses(host: str, zone: int) -> None:
-    assert access.zone(host) == zone
+    assert access.network_zone(host) == zone

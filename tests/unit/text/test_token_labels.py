@@ -18,7 +18,7 @@ from epigram.data.readers import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File, load_source
-from epigram.data.validation.data_report import page
+from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.text.encoded_dataset import View
@@ -90,8 +90,8 @@ def test_texts_with_labels_of_their_own_keep_them() -> None:
     assert result.corpus["token_labels"] == ["B", "A", "C"]
     assert result.report["token_classes"]["train"] == {"B": 3, "A": 1, "C": 1}
     assert result.report["token_classes"]["test"] == {"B": 0, "A": 1, "C": 0}
-    assert "<h3>Labels of tokens</h3>" in page(result.report)
-    assert '<th scope="row">B</th><td>3 (60.0%)</td><td>0 (0.0%)</td>' in page(result.report)
+    assert "<h3>Labels of tokens</h3>" in render_page(result.report)
+    assert '<th scope="row">B</th><td>3 (60.0%)</td><td>0 (0.0%)</td>' in render_page(result.report)
 
 
 def test_faults_of_token_labels_are_one_clear_line_each() -> None:

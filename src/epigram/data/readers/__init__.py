@@ -25,39 +25,39 @@ from epigram.data.readers import (
     tar_files,
     trees,
 )
-from epigram.data.readers.merging import distinct
+from epigram.data.readers.merging import drop_repeated_texts
 from epigram.data.readers.spans import label_tokens
 from epigram.data.readers.splitting import split_rows
-from epigram.data.sources.source import ROLES, Declared, File, Source
+from epigram.data.sources.source import ROLES, File, Source, SourceSection
 
 
-def _whole(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
-    """Wrap a reader that returns a whole file as one that yields pieces."""
+def _as_single_chunk(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
+    """Wrap a reader that returns a whole file as one that yields chunks."""
 
-    def pieces(path: Path, options: Any) -> Iterator[pl.DataFrame]:
+    def read_chunks(path: Path, options: Any) -> Iterator[pl.DataFrame]:
         yield read(path, options)
 
-    return pieces
+    return read_chunks
 
 
 READERS: dict[str, tuple[type[Any], Callable[[Path, Any], Iterator[pl.DataFrame]]]] = {
     "csv": (delimited.Delimited, delimited.read),
     "jsonl": (json_lines.JsonLines, json_lines.read),
     "parquet": (parquet.Parquet, parquet.read),
-    "json_lists": (json_lists.JsonLists, _whole(json_lists.read)),
-    "lines": (plain_lines.PlainLines, _whole(plain_lines.read)),
-    "conll": (conll.Conll, _whole(conll.read)),
-    "m2": (m2.M2, _whole(m2.read)),
-    "trees": (trees.Trees, _whole(trees.read)),
-    "posts": (tar_files.Posts, _whole(tar_files.read_posts)),
-    "json_files": (tar_files.JsonFiles, _whole(tar_files.read_json_files)),
-    "reuters": (reuters.Reuters, _whole(reuters.read)),
+    "json_lists": (json_lists.JsonLists, _as_single_chunk(json_lists.read)),
+    "lines": (plain_lines.PlainLines, _as_single_chunk(plain_lines.read)),
+    "conll": (conll.Conll, _as_single_chunk(conll.read)),
+    "m2": (m2.M2, _as_single_chunk(m2.read)),
+    "trees": (trees.Trees, _as_single_chunk(trees.read)),
+    "posts": (tar_files.Posts, _as_single_chunk(tar_files.read_posts)),
+    "json_files": (tar_files.JsonFiles, _as_single_chunk(tar_files.read_json_files)),
+    "reuters": (reuters.Reuters, _as_single_chunk(reuters.read)),
 }
-NONE = "none"  # the reader of a file without texts
+NO_READER = "none"  # the reader of a file without texts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Declared):
+class ReaderOptions(SourceSection):
     """Options of every reader."""
 
     reader: str
@@ -82,116 +82,118 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
     Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
     the reader does not have.
     """
-    frames = [frame for file in source.files if (frame := _spooled(source, file, raw, spool)) is not None]
+    frames = [frame for file in source.files if (frame := _spool_file(source, file, raw, spool)) is not None]
     if not frames:
-        raise ParameterError(f"{source.name} holds files and no texts: choose another dataset")
-    frame = split_rows(_together(frames, source), source)
+        raise ParameterError(f"dataset {source.name} has only files and no texts; choose another dataset")
+    frame = split_rows(_concatenate(frames, source), source)
     if source.distinct is not None:
-        frame = distinct(frame.collect(), letters_only=source.distinct == "letters").lazy()
-    _check_counts(frame, source)
+        frame = drop_repeated_texts(frame.collect(), letters_only=source.distinct == "letters").lazy()
+    _check_row_counts(frame, source)
     roles = [name for name in ROLES if name in frame.collect_schema()]
     return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
 
 
-def _spooled(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
+def _spool_file(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
     """Return one file's rows, written to parquet files; None for a file without texts."""
     parts: list[Path] = []
-    for piece in _read_file(source, file, raw):
+    for chunk in _read_file(source, file, raw):
         parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
-        piece.write_parquet(parts[-1], compression="lz4", statistics=False)
+        chunk.write_parquet(parts[-1], compression="lz4", statistics=False)
     return pl.scan_parquet(parts, glob=False) if parts else None
 
 
-def _together(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
+def _concatenate(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
     try:
         frame = pl.concat(frames, how="diagonal_relaxed")
         columns = frame.collect_schema()
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source.name} has files whose columns do not fit together ({error})") from None
+        raise DataError(f"{source.name}: the columns of its files have incompatible types ({error})") from None
     for name in source.keep:
         if name not in columns:
-            raise DataError(f"{source.name} keeps the column {name!r}, which no file of it has")
+            raise DataError(f"{source.name}: `keep` lists the column {name!r}, which none of its files has")
     return frame
 
 
 def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
-    """Yield one file's rows with their final labels, in pieces; nothing for a file without texts."""
+    """Yield one file's rows with their final labels, in chunks; nothing for a file without texts."""
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
-    values = {"reader": NONE} | source.read | file.read
-    common = {key: values.pop(key) for key in _names(Reading) if key in values}
-    reading = typed(Reading, common, file=where)
-    if reading.reader == NONE:
+    values = {"reader": NO_READER} | source.read | file.read
+    common = {key: values.pop(key) for key in _field_names(ReaderOptions) if key in values}
+    options = typed(ReaderOptions, common, file=where)
+    if options.reader == NO_READER:
         return
-    if reading.reader not in READERS:
-        raise ParameterError(f"{where}: reader was {reading.reader!r}: {nearest(reading.reader, [*READERS, NONE])}")
-    kind, read = READERS[reading.reader]
-    kept = {"keep": source.keep} if "keep" in _names(kind) else {}
-    for frame in read(raw / file.path, typed(kind, values | kept, file=where)):
-        yield _finished(frame, reading, source, file, where)
+    if options.reader not in READERS:
+        raise ParameterError(
+            f"{where}: unknown reader {options.reader!r}; {nearest(options.reader, [*READERS, NO_READER])}"
+        )
+    options_type, read = READERS[options.reader]
+    keep = {"keep": source.keep} if "keep" in _field_names(options_type) else {}
+    for frame in read(raw / file.path, typed(options_type, values | keep, file=where)):
+        yield _finish_rows(frame, options, source, file, where)
 
 
-def _finished(frame: pl.DataFrame, reading: Reading, source: Source, file: File, where: str) -> pl.DataFrame:
+def _finish_rows(frame: pl.DataFrame, options: ReaderOptions, source: Source, file: File, where: str) -> pl.DataFrame:
     """Add the file name, the final labels and the tokens that spans mark to a reader's rows."""
     if "file" not in frame.columns:
         frame = frame.with_columns(file=pl.lit(file.path))
-    frame = _labelled(_cleaned(frame, reading), reading, source, where)
+    frame = _apply_labels(_clean_text(frame, options), options, source, where)
     if "spans" in frame.columns:
         frame = label_tokens(frame, source.language, file.path)
     return frame.rename({"label": "labels"}) if source.task == "multi" else frame
 
 
-def _names(kind: type[Any]) -> list[str]:
+def _field_names(kind: type[Any]) -> list[str]:
     return [item.name for item in fields(kind)]
 
 
-def _cleaned(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _clean_text(frame: pl.DataFrame, options: ReaderOptions) -> pl.DataFrame:
     """Apply `replace` and strip the text, unless spans refer to positions in it."""
     if "spans" in frame.columns:
         return frame
     text = pl.col("text")
-    if reading.replace:
-        text = text.str.replace_many(reading.replace)
+    if options.replace:
+        text = text.str.replace_many(options.replace)
     return frame.with_columns(text.str.strip_chars())
 
 
-def _labelled(frame: pl.DataFrame, reading: Reading, source: Source, where: str) -> pl.DataFrame:
+def _apply_labels(frame: pl.DataFrame, options: ReaderOptions, source: Source, where: str) -> pl.DataFrame:
     """Replace labels by their names, with the type that the task requires."""
-    if reading.file_label is not None:
-        frame = frame.with_columns(label=pl.lit(reading.file_label))
+    if options.file_label is not None:
+        frame = frame.with_columns(label=pl.lit(options.file_label))
     if source.task == "tokens":
         return frame.drop("label", strict=False)
     if "label" not in frame.columns:
-        raise ParameterError(f"{where}: no label: name its column, or give file_label or sentence")
+        raise ParameterError(f"{where}: no label column; set label, file_label or sentence")
     if source.task == "single":
-        return _single(frame, reading, where)
-    return _multiple(frame, reading, where)
+        return _apply_single_labels(frame, options, where)
+    return _apply_multi_labels(frame, options, where)
 
 
-def _single(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+def _apply_single_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
     if frame.schema["label"] != pl.String:
-        raise ParameterError(f"{where}: a row has several labels: set task: multi")
+        raise ParameterError(f"{where}: a row has several labels; set task: multi")
     label = pl.col("label").str.strip_chars()
     frame = frame.with_columns(label)
-    if reading.named_only:
-        frame = frame.filter(pl.col("label").is_in(list(reading.names)))
-    return frame.with_columns(pl.col("label").replace(reading.names))
+    if options.named_only:
+        frame = frame.filter(pl.col("label").is_in(list(options.names)))
+    return frame.with_columns(pl.col("label").replace(options.names))
 
 
-def _multiple(frame: pl.DataFrame, reading: Reading, where: str) -> pl.DataFrame:
+def _apply_multi_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
     if frame.schema["label"] == pl.String:
-        raise ParameterError(f"{where}: a row's labels stand in one string: set label_separator")
+        raise ParameterError(f"{where}: the labels of a row are one string; set label_separator")
     label = pl.element().str.strip_chars()
-    if reading.named_only:
-        label = label.filter(label.is_in(list(reading.names)))
-    frame = frame.with_columns(pl.col("label").list.eval(label.replace(reading.names)))
-    return frame.filter(pl.col("label").list.len() > 0) if reading.named_only else frame
+    if options.named_only:
+        label = label.filter(label.is_in(list(options.names)))
+    frame = frame.with_columns(pl.col("label").list.eval(label.replace(options.names)))
+    return frame.filter(pl.col("label").list.len() > 0) if options.named_only else frame
 
 
-def _check_counts(frame: pl.LazyFrame, source: Source) -> None:
+def _check_row_counts(frame: pl.LazyFrame, source: Source) -> None:
     counts: dict[str | None, int] = dict(frame.group_by("split").len().collect().iter_rows())
     for name, expected in source.rows.items():
         found = sum(counts.values()) if name == "all" else counts.get(name, 0)
         if found != expected:
             raise DataError(
-                f"{source.name} has {found} rows ({name}), {expected} were expected: a file is cut short or has changed"
+                f"{source.name} has {found} rows ({name}), expected {expected}; a file is truncated or has changed"
             )

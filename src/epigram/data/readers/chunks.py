@@ -1,4 +1,4 @@
-"""Reading of large files in pieces, so that memory use does not grow with their size."""
+"""Reading of large files in chunks, so that memory use does not grow with their size."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ from pathlib import Path
 
 from epigram.core.errors import DataError
 
-PIECE = 8 << 20  # bytes
-LONGEST_ROW = 64 << 20  # bytes; a longer row is an error, because memory would hold it several times
-BLANK = b" \t\r\n"
+CHUNK_SIZE = 8 << 20  # bytes
+MAX_ROW_SIZE = 64 << 20  # bytes; a longer row is an error, because memory would hold it several times
+WHITESPACE = b" \t\r\n"
 
 
 class LongRowError(DataError):
     """Error for a row above the length limit."""
 
 
-def pieces(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
-    """Yield pieces of about 8 MB that end with a row; a line break inside quotes does not end a row.
+def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
+    """Yield chunks of about 8 MB that end with a row; a line break inside quotes does not end a row.
 
-    Only the first piece may start with whitespace. The byte order mark is left out. Raises LongRowError, which names
+    Only the first chunk may start with whitespace. The byte order mark is left out. Raises LongRowError, which names
     `path`, for a row above the limit.
     """
-    mark, rest = (quote or "").encode(), b""
+    quote_byte, rest = (quote or "").encode(), b""
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             file.seek(0)
-        while block := file.read(PIECE):
-            if end := _end(rest, mark):
+        while block := file.read(CHUNK_SIZE):
+            if end := _last_row_end(rest, quote_byte):
                 yield rest[:end]
                 rest = rest[end:]
             rest += block
-            if len(rest) > LONGEST_ROW + PIECE:
-                advice = " (a quotation mark that is never closed?)" if mark else ""
-                raise LongRowError(f"{path} has a row of more than {LONGEST_ROW >> 20} MB{advice}: split or correct it")
+            if len(rest) > MAX_ROW_SIZE + CHUNK_SIZE:
+                hint = " (unclosed quotation quote_byte?)" if quote_byte else ""
+                raise LongRowError(
+                    f"{path} has a row of more than {MAX_ROW_SIZE >> 20} MB{hint}; split or correct the row"
+                )
     if rest:
         yield rest
 
 
-def _end(data: bytes, mark: bytes) -> int:
-    """Return the end of the last row in the newest piece of `data` that another row follows, or 0 if there is none."""
-    inside = bool(mark) and data.count(mark) % 2 == 1
+def _last_row_end(data: bytes, quote_byte: bytes) -> int:
+    """Return the end of the last row in the newest chunk of `data` that another row follows, or 0 if there is none."""
+    inside = bool(quote_byte) and data.count(quote_byte) % 2 == 1
     end, after = data.rfind(b"\n") + 1, len(data)
-    while end >= max(1, len(data) - PIECE):
-        inside ^= bool(mark) and data.count(mark, end, after) % 2 == 1
-        if not inside and end < len(data) and data[end] not in BLANK:
+    while end >= max(1, len(data) - CHUNK_SIZE):
+        inside ^= bool(quote_byte) and data.count(quote_byte, end, after) % 2 == 1
+        if not inside and end < len(data) and data[end] not in WHITESPACE:
             return end
-        before = data.rfind(mark, 0, end) if inside else end - 1
+        before = data.rfind(quote_byte, 0, end) if inside else end - 1
         end, after = data.rfind(b"\n", 0, before) + 1, end
     return 0

@@ -9,12 +9,12 @@ from typing import Literal
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.data.readers.decoding import lines
-from epigram.data.sources.source import Declared
+from epigram.data.readers.decoding import read_lines
+from epigram.data.sources.source import SourceSection
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceLabels(Declared):
+class SentenceLabels(SourceSection):
     """Inferred label of a sentence: `plain` if every token has the label `default`, `marked` otherwise."""
 
     default: str
@@ -23,7 +23,7 @@ class SentenceLabels(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conll(Declared):
+class Conll(SourceSection):
     """Options of the reader; columns are counted from 0, or from the end with -1."""
 
     separator: Literal["tab", "blank"] = "tab"
@@ -43,7 +43,7 @@ def read(path: Path, options: Conll) -> pl.DataFrame:
 
     Raises DataError for a line with too few columns.
     """
-    tokens = _cells(_tokens(lines(path, options.encoding), options), options, path)
+    tokens = _split_columns(_token_lines(read_lines(path, options.encoding), options), options, path)
     if options.prefix == "drop":
         tokens = tokens.with_columns(pl.col("token_label").str.replace("^[A-Z]-", ""))
     sentences = tokens.group_by("sentence", maintain_order=True).agg(
@@ -61,7 +61,7 @@ def infer_label(labels: SentenceLabels) -> pl.Expr:
     return pl.when(marked).then(pl.lit(labels.marked)).otherwise(pl.lit(labels.plain))
 
 
-def _tokens(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
+def _token_lines(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
     """Return the lines that contain a token: line, text, sentence (its number)."""
     blank = pl.col("text").str.strip_chars() == ""
     frame = frame.with_columns(sentence=blank.cum_sum()).filter(~blank)
@@ -70,7 +70,7 @@ def _tokens(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
     return frame
 
 
-def _cells(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
+def _split_columns(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
     """Split each line into columns and select the token and its label."""
     text = pl.col("text")
     cells = text.str.split("\t") if options.separator == "tab" else text.str.extract_all(r"\S+")
@@ -81,14 +81,16 @@ def _cells(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:
         token=pl.col("cells").list.get(options.token, null_on_oob=True),
         token_label=pl.col("cells").list.get(options.token_label, null_on_oob=True).str.strip_chars(),
     )
-    needed = max(_reach(options.token), _reach(options.token_label), 2)
-    short = frame.filter((pl.col("cells").list.len() < needed) | pl.col("token_label").eq(""))
-    if short.height:
-        line, text_ = short.row(0, named=True)["line"], short.row(0, named=True)["text"]
-        raise DataError(f"{path} line {line} has too few columns, {needed} are needed: {text_[:80]!r}")
+    required = max(_min_columns(options.token), _min_columns(options.token_label), 2)
+    incomplete = frame.filter((pl.col("cells").list.len() < required) | pl.col("token_label").eq(""))
+    if incomplete.height:
+        first = incomplete.row(0, named=True)
+        raise DataError(
+            f"{path} line {first['line']} has too few columns, expected at least {required}: {first['text'][:80]!r}"
+        )
     return frame
 
 
-def _reach(column: int) -> int:
+def _min_columns(column: int) -> int:
     """Return how many columns a line needs to have this one."""
     return column + 1 if column >= 0 else -column

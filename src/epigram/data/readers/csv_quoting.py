@@ -12,7 +12,7 @@ from epigram.core.errors import DataError
 Options = dict[str, Any]  # the `read` section of a source
 
 
-def read_forgiving(read: Callable[[Options], pl.DataFrame], options: Options) -> tuple[Options, pl.DataFrame]:
+def read_with_quote_fallback(read: Callable[[Options], pl.DataFrame], options: Options) -> tuple[Options, pl.DataFrame]:
     """Call `read` with `options`; if it fails for a csv or tsv file, retry with quotation marks as plain characters.
 
     Return the options that worked, and the rows. A comma-separated file that quotes some of its values is still
@@ -20,19 +20,19 @@ def read_forgiving(read: Callable[[Options], pl.DataFrame], options: Options) ->
     """
     try:
         return options, read(options)
-    except DataError as fault:
+    except DataError as error:
         if options["reader"] != "csv":
             raise
         plain = options | {"quote": None}
         try:
             frame = read(plain)
         except DataError:
-            raise fault from None
-        if options.get("separator", ",") == "," and _quoted(frame):
+            raise error from None
+        if options.get("separator", ",") == "," and _has_quoted_values(frame):
             raise
         return plain, frame
 
 
-def _quoted(frame: pl.DataFrame) -> bool:
+def _has_quoted_values(frame: pl.DataFrame) -> bool:
     values = frame.select(pl.col(pl.String).str.contains(r'^".*"$').any())
     return any(values.row(0))

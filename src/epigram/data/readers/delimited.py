@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.data.readers.chunks import pieces
+from epigram.data.readers.chunks import read_chunks
 from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import readable, reopened, utf8
+from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
 
-MOST_COLUMNS = 10_000  # each column needs memory, even in a short file
+MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
     Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns,
     ParameterError for a separator or quote that is not one ASCII character.
     """
-    for key, mark in (("separator", options.separator), ("quote", options.quote)):
-        if mark is not None and (len(mark) != 1 or ord(mark) > 0x7F or mark in "\r\n"):
-            raise ParameterError(f"read.{key} was {mark!r}: one ASCII character is needed")
+    for key, character in (("separator", options.separator), ("quote", options.quote)):
+        if character is not None and (len(character) != 1 or ord(character) > 0x7F or character in "\r\n"):
+            raise ParameterError(f"read.{key} is {character!r}; expected one ASCII character")
     rows = 0
-    for table in tables(path, options):
+    for table in read_tables(path, options):
         first = rows + (1 if options.header is not None else 2)
         rows += table.height
         # Number and filter in one pass: a separate mask and separate numbers cost `validate` a fifth more memory.
@@ -48,29 +48,29 @@ def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
         yield map_columns(numbered.drop(row), options, path, numbered[row])
 
 
-def tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
-    """Yield all columns as strings, a piece of the file at a time. Raises DataError as `read` does."""
-    source = utf8(path, options.encoding)
+def read_tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
+    """Yield all columns as strings, one chunk at a time. Raises DataError as `read` does."""
+    source = to_utf8(path, options.encoding)
     columns: list[str] = []
     rows = 0
-    for piece in pieces(source, path, options.quote):
-        if not columns and piece.partition(b"\n")[0].count(options.separator.encode()) >= MOST_COLUMNS:
-            raise DataError(f"{path} has more than {MOST_COLUMNS:,} columns: keep those that are needed")
+    for chunk in read_chunks(source, path, options.quote):
+        if not columns and chunk.partition(b"\n")[0].count(options.separator.encode()) >= MAX_COLUMNS:
+            raise DataError(f"{path} has more than {MAX_COLUMNS:,} columns; remove those that are not needed")
         try:
-            with readable(path):
-                table = _table(piece, options, columns, rows)
+            with translate_polars_errors(path):
+                table = _parse_csv(chunk, options, columns, rows)
         except DataError as error:
-            raise _explained(path, source, options, error) from None
+            raise _invalid_row_error(path, source, options, error) from None
         columns, rows = table.columns, rows + table.height
         yield table
         if rows == options.first:
             return
 
 
-def _table(piece: bytes, options: Delimited, columns: list[str], rows: int) -> pl.DataFrame:
-    """Parse a piece of the file; `columns` and the number of `rows` are those of the previous pieces."""
+def _parse_csv(chunk: bytes, options: Delimited, columns: list[str], rows: int) -> pl.DataFrame:
+    """Parse a chunk of the file; `columns` and the number of `rows` are those of the previous chunks."""
     return pl.read_csv(
-        piece,
+        chunk,
         separator=options.separator,
         quote_char=options.quote,
         has_header=options.header is None and not columns,
@@ -83,11 +83,11 @@ def _table(piece: bytes, options: Delimited, columns: list[str], rows: int) -> p
     )
 
 
-def _explained(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:
+def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:
     """Return an error that names the first invalid row, found by rereading because polars does not report it."""
     csv.field_size_limit(1 << 30)
     try:
-        with reopened(source) as file:
+        with open_text(source) as file:
             rows = csv.reader(
                 file,
                 delimiter=options.separator,
@@ -100,8 +100,8 @@ def _explained(path: Path, source: Path | io.BytesIO, options: Delimited, error:
                     text = options.separator.join(row)
                     return DataError(
                         f"{path} line {rows.line_num} has {len(row)} values for {width} columns: {text[:80]!r}\n"
-                        "if the separator stands in a text, the text needs quotes; "
-                        "if quotes are plain characters, set read.quote: null"
+                        "quote texts that contain the separator; "
+                        "if quotation marks are plain characters in this file, set read.quote: null"
                     )
     except (csv.Error, StopIteration, ValueError):
         pass

@@ -12,12 +12,12 @@ import polars as pl
 
 from epigram.core.config_types import parsed_json
 from epigram.core.errors import DataError
-from epigram.data.readers.chunks import LongRowError, pieces
+from epigram.data.readers.chunks import LongRowError, read_chunks
 from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import readable, reopened, utf8
+from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
 
 # escape of a surrogate without its other half
-HALF = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
+LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,58 +34,58 @@ def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
     byte), a wrong encoding or a key that no line has.
     """
     rows = 0
-    for table in tables(path, options.encoding):
+    for table in read_tables(path, options.encoding):
         lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
         rows += table.height
         yield map_columns(table, options, path, lines)
 
 
-def tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
-    """Yield all keys as columns, a piece of the file at a time. Raises DataError as `read` does."""
-    source = utf8(path, encoding)
+def read_tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
+    """Yield all keys as columns, one chunk at a time. Raises DataError as `read` does."""
+    source = to_utf8(path, encoding)
     try:
-        with readable(path):
-            schema = _schema(source, path)
-            for piece in pieces(source, path):
-                _refuse_halves(piece)
-                yield pl.read_ndjson(piece, schema=schema)
+        with translate_polars_errors(path):
+            schema = _infer_schema(source, path)
+            for chunk in read_chunks(source, path):
+                _check_surrogates(chunk)
+                yield pl.read_ndjson(chunk, schema=schema)
     except LongRowError:
         raise
     except DataError as error:
-        raise _explained(path, source, error) from None
+        raise _invalid_line_error(path, source, error) from None
 
 
-def _schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:
+def _infer_schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:
     """Return every key with a type that fits all its values."""
-    empty = [pl.read_ndjson(piece, infer_schema_length=None).clear() for piece in pieces(source, path)]
+    empty = [pl.read_ndjson(chunk, infer_schema_length=None).clear() for chunk in read_chunks(source, path)]
     return pl.concat(empty, how="diagonal_relaxed").schema
 
 
-def _refuse_halves(piece: bytes) -> None:
+def _check_surrogates(chunk: bytes) -> None:
     """Raise DataError for a lone surrogate; only matches of HALF are parsed, as it also matches escaped backslashes."""
-    if b"\\ud" not in piece and b"\\uD" not in piece:
+    if b"\\ud" not in chunk and b"\\uD" not in chunk:
         return
-    for half in HALF.finditer(piece):
-        start, end = piece.rfind(b"\n", 0, half.start()) + 1, piece.find(b"\n", half.end())
-        if fault := _fault(piece[start : end if end >= 0 else None].decode()):
-            raise DataError(fault)
+    for match in LONE_SURROGATE.finditer(chunk):
+        start, end = chunk.rfind(b"\n", 0, match.start()) + 1, chunk.find(b"\n", match.end())
+        if reason := _line_error(chunk[start : end if end >= 0 else None].decode()):
+            raise DataError(reason)
 
 
-def _explained(path: Path, source: Path | io.BytesIO, error: DataError) -> DataError:
+def _invalid_line_error(path: Path, source: Path | io.BytesIO, error: DataError) -> DataError:
     """Return an error that names the first invalid line, found by rereading because polars does not report it."""
-    with reopened(source) as file:
+    with open_text(source) as file:
         for number, line in enumerate(file, start=1):
-            if line.strip() and (fault := _fault(line)):
-                return DataError(f"{path} line {number} {fault}: {line.strip()[:80]!r}")
+            if line.strip() and (reason := _line_error(line)):
+                return DataError(f"{path} line {number} {reason}: {line.strip()[:80]!r}")
     return error
 
 
-def _fault(line: str) -> str:
+def _line_error(line: str) -> str:
     """Return what is wrong with a line, or "" for a valid line."""
     try:
         value = parsed_json(line)
     except UnicodeEncodeError:
-        return "has half a character, such as \\ud83d without the \\ude00 that belongs to it"
+        return "has an unpaired surrogate escape, such as \\ud83d without \\ude00"
     except ValueError:
         value = None
     return "" if isinstance(value, dict) else "is not a JSON object"

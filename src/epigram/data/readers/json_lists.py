@@ -10,7 +10,7 @@ import polars as pl
 from epigram.core.config_types import parsed_json
 from epigram.core.errors import DataError
 from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import readable, reopened, utf8
+from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,23 +22,23 @@ class JsonLists(Columns):
 
 def read(path: Path, options: JsonLists) -> pl.DataFrame:
     """Return the rows; `line` counts them. Raises DataError unless the file is an object of lists of equal length."""
-    source = utf8(path, options.encoding)
+    source = to_utf8(path, options.encoding)
     try:
-        with reopened(source) as file:
+        with open_text(source) as file:
             value = parsed_json(file.read())
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
         raise DataError(f"{path} is not a JSON object of lists")
     if len({len(column) for column in value.values()}) > 1:
-        raise DataError(f"{path} has lists of different lengths, and they should be columns of one table")
-    with readable(path):
-        table = _table(value, path)
+        raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
+    with translate_polars_errors(path):
+        table = _to_frame(value, path)
     return map_columns(table, options, path, pl.int_range(1, table.height + 1, eager=True))
 
 
-def _table(value: dict[str, list[object]], path: Path) -> pl.DataFrame:
+def _to_frame(value: dict[str, list[object]], path: Path) -> pl.DataFrame:
     try:
         return pl.DataFrame(value, strict=True)
     except TypeError as error:
-        raise DataError(f"{path} mixes kinds of values in a list ({error})") from None
+        raise DataError(f"{path} mixes types of values in a list ({error})") from None

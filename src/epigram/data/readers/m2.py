@@ -9,15 +9,15 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.data.readers.conll import SentenceLabels, infer_label
-from epigram.data.readers.decoding import lines
-from epigram.data.sources.source import Declared
+from epigram.data.readers.decoding import read_lines
+from epigram.data.sources.source import SourceSection
 
 COLUMNS = pl.Schema({"line": pl.Int64(), "tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
 NO_EDIT = {"noop", "UNK"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class M2(Declared):
+class M2(SourceSection):
     """Options for M2: how edits become token labels."""
 
     correct: str = "c"  # label of a token without edits
@@ -35,30 +35,30 @@ def read(path: Path, options: M2) -> pl.DataFrame:
     invalid edit.
     """
     rows: list[tuple[int, list[str], list[str]]] = []
-    for number, line in lines(path, options.encoding).iter_rows():
+    for number, line in read_lines(path, options.encoding).iter_rows():
         if line.startswith("S "):
             tokens = line[2:].split()
             rows.append((number, tokens, [options.correct] * len(tokens)))
         elif line.startswith("A ") and rows:
-            _mark(rows[-1][2], line, options, f"{path} line {number}")
+            _apply_edit(rows[-1][2], line, options, f"{path} line {number}")
         elif line.strip():
             raise DataError(f"{path} line {number} is neither a sentence (S …) nor an edit (A …): {line[:80]!r}")
     frame = pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(text=pl.col("tokens").list.join(" "))
     return frame if options.sentence is None else frame.with_columns(label=infer_label(options.sentence))
 
 
-def _mark(labels: list[str], line: str, options: M2, where: str) -> None:
+def _apply_edit(labels: list[str], line: str, options: M2, where: str) -> None:
     """Apply an edit to `labels`, for example A 3 4|||R:NOUN|||correction|||REQUIRED|||-NONE-|||0."""
     parts = line[2:].split("|||")
     try:
         start, end = (int(value) for value in parts[0].split())
         kind, annotator = parts[1], parts[-1].strip()
     except (ValueError, IndexError):
-        raise DataError(f"{where} is not an edit: {line[:80]!r}") from None
+        raise DataError(f"{where} is not a valid edit: {line[:80]!r}") from None
     if kind in NO_EDIT or annotator != options.annotator or not labels:
         return
     start = min(start, len(labels) - 1)
     if not 0 <= start <= end <= len(labels):
-        raise DataError(f"{where} edits tokens {start} to {end} of {len(labels)}: {line[:80]!r}")
+        raise DataError(f"{where} edits tokens {start} to {end} of a sentence of {len(labels)} tokens: {line[:80]!r}")
     label = options.types.get(kind.partition(":")[2], options.incorrect)
     labels[start : max(end, start + 1)] = [label] * (max(end, start + 1) - start)

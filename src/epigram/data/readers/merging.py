@@ -7,7 +7,7 @@ import polars as pl
 NO_LETTERS = r"[^\p{L}\p{N}]"
 
 
-def distinct(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataFrame:
+def drop_repeated_texts(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataFrame:
     """Drop training rows with a text of dev or test, with the text of an earlier training row, or without a text.
 
     Rows without a split count as training rows. With `letters_only`, texts are equal if their letters and digits are

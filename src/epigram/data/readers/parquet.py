@@ -12,10 +12,10 @@ import polars.selectors as cs
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.limits import LIMITS
 from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import readable
+from epigram.data.readers.decoding import translate_polars_errors
 
 BATCH = 50_000  # rows
-CELL = 16  # bytes that polars needs for a string in addition to its characters
+STRING_OVERHEAD = 16  # bytes that polars needs for a string in addition to its characters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,30 +29,30 @@ def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
     Raises DataError for a corrupt file, a decompression bomb or a missing column, InputMissingError for a missing file.
     """
     if not path.is_file():
-        raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
-    with readable(path):
-        there, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
-        empty = pl.DataFrame(schema=there)
+        raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
+    with translate_polars_errors(path):
+        schema, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
+        empty = pl.DataFrame(schema=schema)
         yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # reports a missing column
-        wanted = [name for name in there if name in {*options.needed(), *options.keep}]
-        left = _memory_left(path, len(wanted))
-        scan = pl.scan_parquet(path, glob=False).select(cs.by_name(wanted))
+        selected = [name for name in schema if name in {*options.required(), *options.keep}]
+        remaining = _remaining_bytes(path, len(selected))
+        scan = pl.scan_parquet(path, glob=False).select(cs.by_name(selected))
         for table in scan.collect_batches(chunk_size=BATCH, maintain_order=True):
             lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
             rows += table.height
-            left -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
-            _check_left(left, path)
+            remaining -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
+            _check_remaining(remaining, path)
             yield map_columns(table, options, path, lines)
 
 
-def _memory_left(path: Path, columns: int) -> int:
+def _remaining_bytes(path: Path, columns: int) -> int:
     """Return how many bytes the strings of the file may have, given its size; its footer has the number of rows."""
     rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
-    left: int = LIMITS.allowance(path.stat().st_size) - rows * columns * CELL
-    _check_left(left, path)
-    return left
+    remaining: int = LIMITS.allowance(path.stat().st_size) - rows * columns * STRING_OVERHEAD
+    _check_remaining(remaining, path)
+    return remaining
 
 
-def _check_left(left: int, path: Path) -> None:
-    if left < 0:
-        raise DataError(f"{path} unpacks to more than a file of its size may: it looks like a bomb")
+def _check_remaining(remaining: int, path: Path) -> None:
+    if remaining < 0:
+        raise DataError(f"{path} unpacks to far more bytes than its size allows; possibly a decompression bomb")

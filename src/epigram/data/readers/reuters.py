@@ -11,8 +11,8 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.data.readers.decoding import decode
-from epigram.data.readers.tar_files import contents
-from epigram.data.sources.source import Declared
+from epigram.data.readers.tar_files import iter_contents
+from epigram.data.sources.source import SourceSection
 
 DOCUMENT = re.compile(r"<REUTERS ([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
@@ -25,7 +25,7 @@ TITLE_AND_BODY = re.compile(r"<(TITLE|BODY)>(.*?)</\1>", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reuters(Declared):
+class Reuters(SourceSection):
     """Options for a tar of the reut2-*.sgm files."""
 
     encoding: str = "latin-1"
@@ -39,24 +39,24 @@ def read(path: Path, options: Reuters) -> pl.DataFrame:
     """
     rows = [
         row
-        for file, data in contents(path)
+        for file, data in iter_contents(path)
         if file.suffix == ".sgm"
-        for row in _documents(str(file), decode(data, options.encoding, f"{path}: {file}"))
+        for row in _parse_documents(str(file), decode(data, options.encoding, f"{path}: {file}"))
     ]
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
-def _documents(file: str, content: str) -> list[tuple[str, int, str, list[str], str]]:
-    rows, line, place, found = [], 1, 0, False
-    for match in DOCUMENT.finditer(content):
-        found = True
-        line, place = line + content.count("\n", place, match.start()), match.start()
+def _parse_documents(file: str, content: str) -> list[tuple[str, int, str, list[str], str]]:
+    documents = list(DOCUMENT.finditer(content))
+    if not documents:
+        raise DataError(f"{file} has no <REUTERS> document")
+    rows, line, position = [], 1, 0
+    for match in documents:
+        line, position = line + content.count("\n", position, match.start()), match.start()
         attributes, body = match[1], match[2]
         split = re.search(r'LEWISSPLIT="(TRAIN|TEST)"', attributes)
         if split and 'TOPICS="YES"' in attributes:
             rows.append((file, line, _text(body), _topics(body), split[1]))
-    if not found:
-        raise DataError(f"{file} has no <REUTERS> document")
     return rows
 
 

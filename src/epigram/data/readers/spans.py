@@ -23,19 +23,21 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
     that is not in its text or has no label.
     """
     rows = []
-    for line, text, label, spans in frame.select("line", "text", _label(frame), "spans").iter_rows():
-        places = [_place(span, text, label, f"{file} row {line}") for span in spans or []]
-        tokens = _tokens(text, language)
-        rows.append(([token for token, _, _ in tokens], [_mark(start, end, places) for _, start, end in tokens]))
+    for line, text, label, spans in frame.select("line", "text", _row_label(frame), "spans").iter_rows():
+        located_spans = [_locate_span(span, text, label, f"{file} row {line}") for span in spans or []]
+        tokens = _tokenize(text, language)
+        rows.append(
+            ([token for token, _, _ in tokens], [_token_label(start, end, located_spans) for _, start, end in tokens])
+        )
     return frame.drop("spans").hstack(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
 
 
-def _label(frame: pl.DataFrame) -> pl.Expr:
+def _row_label(frame: pl.DataFrame) -> pl.Expr:
     single = "label" in frame.columns and frame.schema["label"] == pl.String
     return pl.col("label") if single else pl.lit(None, dtype=pl.String).alias("label")
 
 
-def _place(span: Any, text: str, label: str | None, where: str) -> tuple[int, int, str]:
+def _locate_span(span: Any, text: str, label: str | None, where: str) -> tuple[int, int, str]:
     """Return start, end and label of a span."""
     if isinstance(span, str):
         start = text.find(span)
@@ -45,25 +47,25 @@ def _place(span: Any, text: str, label: str | None, where: str) -> tuple[int, in
             [span.get(key) for key in ("start", "end", "label")] if isinstance(span, dict) else [*span, None, None]
         )
         label = label if values[2] is None else str(values[2])
-        start, end = _number(values[0]), _number(values[1])
+        start, end = _to_int(values[0]), _to_int(values[1])
     if not 0 <= start < end <= len(text):
-        raise DataError(f"{where} marks {shown(repr(span))}, which is not in its text: {text[:60]!r}")
+        raise DataError(f"{where}: span {shown(repr(span))} is not in the text {text[:60]!r}")
     if label is None:
-        raise DataError(f"{where} marks {shown(repr(span))} and says no label")
+        raise DataError(f"{where}: span {shown(repr(span))} has no label")
     return start, end, label
 
 
-def _number(value: Any) -> int:
+def _to_int(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
         return -1
 
 
-def _tokens(text: str, language: str) -> list[tuple[str, int, int]]:
+def _tokenize(text: str, language: str) -> list[tuple[str, int, int]]:
     """Return token, start and end of each token; whitespace between words is left out."""
     if language == "zh":
-        return [(character, place, place + 1) for place, character in enumerate(text)]
+        return [(character, index, index + 1) for index, character in enumerate(text)]
     from tokenizers import Regex, pre_tokenizers
 
     from epigram.text.tokenizers import WORD
@@ -72,6 +74,6 @@ def _tokens(text: str, language: str) -> list[tuple[str, int, int]]:
     return [(text[start:end], start, end) for _, (start, end) in words]
 
 
-def _mark(start: int, end: int, places: list[tuple[int, int, str]]) -> str:
+def _token_label(start: int, end: int, located_spans: list[tuple[int, int, str]]) -> str:
     """Return the label of the first span that overlaps the token."""
-    return next((label for begin, stop, label in places if start < stop and begin < end), OUTSIDE)
+    return next((label for begin, stop, label in located_spans if start < stop and begin < end), OUTSIDE)

@@ -10,23 +10,23 @@ import polars as pl
 
 from epigram.core.config_types import parsed_json, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.readers.decoding import decode, lines
-from epigram.data.sources.access import contained
-from epigram.data.sources.archives import members, whole
-from epigram.data.sources.source import Declared
+from epigram.data.readers.decoding import decode, read_lines
+from epigram.data.sources.access import is_safe_path
+from epigram.data.sources.archives import iter_members, translate_archive_errors
+from epigram.data.sources.source import SourceSection
 
 COLUMNS = pl.Schema({name: pl.Int64() if name == "line" else pl.String() for name in ("file", "line", "text", "label")})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Posts(Declared):
+class Posts(SourceSection):
     """Options for a tar of plain text files …/SPLIT/LABEL/NAME."""
 
     encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonFiles(Declared):
+class JsonFiles(SourceSection):
     """Options for a tar of files …/NAME.json, whose key `text` has the text.
 
     `lists` has for each label the file that lists its NAME.json.
@@ -36,15 +36,15 @@ class JsonFiles(Declared):
     lists: dict[str, str]
 
 
-def contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def iter_contents(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Yield the path and content of every file in the tar.
 
     Raises DataError for a corrupt tar, InputMissingError for a missing one.
     """
     if not path.is_file():
-        raise InputMissingError(f"{path} is missing: run the download stage (dvc repro)")
-    for member in members(path):
-        with whole(path):
+        raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
+    for member in iter_members(path):
+        with translate_archive_errors(path):
             content = member.stream.read()
         yield member.path, content
 
@@ -55,9 +55,9 @@ def read_posts(path: Path, options: Posts) -> pl.DataFrame:
     Raises DataError for a wrong encoding or a file without a folder.
     """
     rows, splits = [], []
-    for file, data in contents(path):
+    for file, data in iter_contents(path):
         if len(file.parts) < 2:
-            raise DataError(f"{path}: {file} lies in no folder, and the folder is the label")
+            raise DataError(f"{path}: {file} is not in a folder; expected FOLDER/FILE, where FOLDER is the label")
         rows.append((str(file), 1, decode(data, options.encoding, f"{path}: {file}"), file.parts[-2]))
         splits.append(file.parts[-3] if len(file.parts) > 2 else None)
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(split=pl.Series(splits, dtype=pl.String))
@@ -71,16 +71,18 @@ def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
     """
     labels: dict[str, str] = {}
     for label, name in options.lists.items():
-        if not contained(name):
-            raise ParameterError(f"read.lists.{shown(label)} was {name!r}: name a file of the source")
-        for listed in lines(path.parent / name)["text"]:
+        if not is_safe_path(name):
+            raise ParameterError(f"read.lists.{shown(label)} is {name!r}; expected the path of a file of the source")
+        for listed in read_lines(path.parent / name)["text"]:
             if listed in labels:
-                raise DataError(f"{path.parent / name} lists {listed}, which is listed as {labels[listed]!r} too")
+                raise DataError(
+                    f"{path.parent / name} lists {listed}, which the list of {labels[listed]!r} also contains"
+                )
             labels[listed] = label
     rows = []
-    for file, data in contents(path):
+    for file, data in iter_contents(path):
         if file.name not in labels:
-            raise DataError(f"{path}: {file} stands in no list of labels")
+            raise DataError(f"{path}: {file} is not in any list of labels")
         rows.append((str(file), 1, _text(data, options.text, f"{path}: {file}"), labels[file.name]))
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
@@ -91,5 +93,5 @@ def _text(data: bytes, key: str, where: str) -> str:
     except ValueError as error:
         raise DataError(f"{where} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
-        raise DataError(f"{where} has no text under {key!r}")
+        raise DataError(f"{where} has no string under the key {key!r}")
     return str(value[key])

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.data.readers.decoding import lines
-from epigram.data.sources.source import Declared
+from epigram.data.readers.decoding import read_lines
+from epigram.data.sources.source import SourceSection
 
 TREE = r"^\s*\((\d+) .*\)\s*$"
 LEAF = r"\((\d+) ([^() ]+)\)"  # a word may contain a no-break space: 8 1/2
@@ -18,7 +18,7 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trees(Declared):
+class Trees(SourceSection):
     """Options for trees; `token_names` maps the classes of leaves to token labels."""
 
     token_names: dict[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ def read(path: Path, options: Trees) -> pl.DataFrame:
 
     Raises DataError for a line that is not a tree.
     """
-    frame = lines(path, options.encoding)
+    frame = read_lines(path, options.encoding)
     text, leaf = pl.col("text"), pl.element()
     leaves = text.str.extract_all(LEAF)
     word = leaf.str.extract(LEAF, 2).replace(BRACKETS).str.replace_many(ESCAPES)

@@ -15,63 +15,64 @@ from epigram.core.config_types import is_inner_path, shown
 from epigram.core.errors import ParameterError, SourceUnavailableError
 from epigram.core.files import stands_in
 
-ALLOWED = "EPIGRAM_SOURCE_VARIABLES"
+ALLOWED_VARIABLES = "EPIGRAM_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-OWN = ("PG", "HF_")  # prefixes of variables that the PostgreSQL driver and the hub client read by themselves
-FILES = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
-CARRIERS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]  # contain IPv4
-NEAREST = 2  # zones: 0 public, 1 private network, 2 loopback or link-local
+DRIVER_PREFIXES = ("PG", "HF_")  # of variables that the PostgreSQL driver and the hub client read by themselves
+FILE_PARAMETERS = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
+# IPv6 networks whose addresses end with an IPv4 address
+IPV4_NETWORKS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]
+LOCAL_ZONE = 2  # zones: 0 public, 1 private network, 2 loopback or link-local
 
 
-def contained(name: str) -> bool:
+def is_safe_path(name: str) -> bool:
     """Return whether `name` is a printable relative path that stays below the folder it is joined to."""
     return is_inner_path(name) and name.isprintable()
 
 
-def hidden(address: str) -> str:
+def redact_address(address: str) -> str:
     """Return the address without user, password, query and fragment, which may be secret."""
     scheme, mark, rest = address.partition("://") if "://" in address else ("", "", address)
     host = re.split(r"[/?#]", rest)[0]
-    named = "@" in host or ":" in host  # after ":" may be a password that contains "/", not a port
-    if named and "@" in rest:
+    has_user_or_port = "@" in host or ":" in host  # after ":" may be a password that contains "/", not a port
+    if has_user_or_port and "@" in rest:
         rest = f"***@{rest.rpartition('@')[2]}"
     return scheme + mark + re.split(r"[?#]", rest)[0]
 
 
-def masked(words: str, address: str) -> str:
-    """Replace the secrets of `address` in `words` by ***, both as written and percent-decoded."""
-    beyond = address.partition("://")[2]
-    user, _, password = beyond.rpartition("@")[0].partition(":")
-    values = [value for part in re.split(r"[?#]", beyond)[1:] for _, value in parse_qsl(part)]
+def mask_secrets(message: str, address: str) -> str:
+    """Replace the secrets of `address` in `message` by ***, both as written and percent-decoded."""
+    rest = address.partition("://")[2]
+    user, _, password = rest.rpartition("@")[0].partition(":")
+    values = [value for part in re.split(r"[?#]", rest)[1:] for _, value in parse_qsl(part)]
     for secret in (password, user, *values):
         for each in filter(None, (secret, unquote(secret))):
-            words = words.replace(each, "***")
-    return words
+            message = message.replace(each, "***")
+    return message
 
 
-def expanded(address: str) -> str:
+def expand_variables(address: str) -> str:
     """Return a database address with each ${VARIABLE} replaced by its value.
 
     Raises ParameterError if a variable is not allowed or not set.
     """
-    return VARIABLE.sub(_value, address)
+    return VARIABLE.sub(_variable_value, address)
 
 
-def _value(variable: re.Match[str]) -> str:
+def _variable_value(variable: re.Match[str]) -> str:
     name = variable[1]
-    if name not in _allowed():
+    if name not in _allowed_variables():
         raise ParameterError(
-            f"a source asks for the environment variable {name}, which it may not read: if you trust the source, set "
-            f"{ALLOWED}={','.join([*sorted(_allowed()), name])} in your environment"
+            f"the source needs the environment variable {name}, which is not allowed; if you trust the source, set "
+            f"{ALLOWED_VARIABLES}={','.join([*sorted(_allowed_variables()), name])} in your environment"
         )
     if (value := os.environ.get(name)) is None:
-        raise ParameterError(f"the environment variable {name} is not set, and a database address needs it")
+        raise ParameterError(f"the environment variable {name} is not set; a database address needs it")
     return value
 
 
-def _allowed() -> set[str]:
+def _allowed_variables() -> set[str]:
     """Return the names of the environment variables that sources may use."""
-    return {name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()}
+    return {name.strip() for name in os.environ.get(ALLOWED_VARIABLES, "").split(",") if name.strip()}
 
 
 @contextmanager
@@ -80,10 +81,13 @@ def only_allowed_variables() -> Iterator[None]:
 
     Unless HF_TOKEN or HF_HOME is allowed, the token stored by `hf auth login` is hidden as well.
     """
-    before = {name: value for name, value in os.environ.items() if name.startswith(OWN) and name not in _allowed()}
+    allowed = _allowed_variables()
+    before = {
+        name: value for name, value in os.environ.items() if name.startswith(DRIVER_PREFIXES) and name not in allowed
+    }
     for name in before:
         del os.environ[name]
-    if without_token := not _allowed() & {"HF_TOKEN", "HF_HOME"}:
+    if without_token := not allowed & {"HF_TOKEN", "HF_HOME"}:
         os.environ["HF_HOME"] = os.devnull
     try:
         yield
@@ -99,14 +103,15 @@ def check_parameters(address: str) -> None:
     Only the address as written in the source is checked; parameters from an environment variable are the user's own
     and are allowed. Raises ParameterError.
     """
-    if found := FILES & {name.lower() for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)}:
+    parameters = {name.lower() for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)}
+    if found := FILE_PARAMETERS & parameters:
         raise ParameterError(
-            f"{hidden(address)} names a local file ({', '.join(sorted(found))}): put the whole address into an "
-            f"environment variable and name it in {ALLOWED}"
+            f"{redact_address(address)} has parameters that name local files ({', '.join(sorted(found))}); store the "
+            f"whole address in an environment variable and add its name to {ALLOWED_VARIABLES}"
         )
 
 
-def sqlite_file(address: str, full: str, root: Path) -> Path:
+def check_sqlite_file(address: str, full: str, root: Path) -> Path:
     """Return the file of an SQLite address; `full` is `address` with its variables replaced.
 
     The file must be below the project folder `root`, unless the whole address is one variable. Raises ParameterError
@@ -116,50 +121,50 @@ def sqlite_file(address: str, full: str, root: Path) -> Path:
     if VARIABLE.fullmatch(address) or stands_in(file, root):
         return file
     raise ParameterError(
-        f"{hidden(address)} is outside the project: put the file below data/local, or the whole address into an "
-        f"environment variable and name it in {ALLOWED}"
+        f"{redact_address(address)} is outside of the project; move the file to data/local, or store the whole address "
+        f"in an environment variable and add its name to {ALLOWED_VARIABLES}"
     )
 
 
-def check_redirect(named: str, target: str) -> None:
-    """Reject a redirect to a host in a higher `zone` than the `named` address, for example from public to private.
+def check_redirect(address: str, target: str) -> None:
+    """Reject a redirect to a host in a higher `zone` than `address`, for example from public to private.
 
     A host that cannot be resolved counts as public. Raises SourceUnavailableError.
     """
-    if zone(urlsplit(target).hostname or "") > zone(urlsplit(named).hostname or ""):
+    if network_zone(urlsplit(target).hostname or "") > network_zone(urlsplit(address).hostname or ""):
         raise SourceUnavailableError(
-            f"{hidden(named)} redirects to the private address {shown(hidden(target))}, which is refused: "
-            "if you trust it, name that address in the source"
+            f"{redact_address(address)} redirects to the private address {shown(redact_address(target))}; if you trust "
+            "it, use that address in the source"
         )
 
 
-def zone(host: str) -> int:
+def network_zone(host: str) -> int:
     """Return 0 for a public host, 1 for a private network, 2 for loopback or link-local; the highest zone counts."""
-    return max(map(_zone_of, _resolved(host)), default=0)
+    return max(map(_address_zone, _resolve(host)), default=0)
 
 
-def _resolved(host: str) -> set[str]:
+def _resolve(host: str) -> set[str]:
     try:
         return {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         return set()
 
 
-def _zone_of(address: str) -> int:
+def _address_zone(address: str) -> int:
     ip = ipaddress.ip_address(address)
-    return max(map(_zone_of_ip, (ip, *_carried(ip))))
+    return max(map(_ip_zone, (ip, *_embedded_ipv4(ip))))
 
 
-def _zone_of_ip(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
+def _ip_zone(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
     if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
-        return NEAREST
+        return LOCAL_ZONE
     return 0 if ip.is_global and not ip.is_multicast else 1
 
 
-def _carried(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+def _embedded_ipv4(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """Return the IPv4 addresses that an IPv6 address contains: mapped, compatible, 6to4 or NAT64."""
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     last = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    own = [last] if any(ip in network for network in CARRIERS) and int(ip) > 1 else []
+    own = [last] if any(ip in network for network in IPV4_NETWORKS) and int(ip) > 1 else []
     return [*own, *filter(None, (ip.ipv4_mapped, ip.sixtofour))]

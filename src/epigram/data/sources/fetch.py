@@ -14,21 +14,21 @@ from epigram.core.config_types import is_web_address
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.core.files import sha256
 from epigram.data.sources import archives
-from epigram.data.sources.access import hidden
+from epigram.data.sources.access import redact_address
 from epigram.data.sources.http import download
-from epigram.data.sources.partial_download import part_of
+from epigram.data.sources.partial_download import part_path
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
-from epigram.data.sources.sql_and_hub import is_table, write_table
+from epigram.data.sources.sql_and_hub import is_table_address, write_table
 
 MIRROR = "EPIGRAM_MIRROR"
 
 
 @dataclass
 class Fetcher:
-    """Fetcher of source files; downloads stay in `arrivals` until `clear`, so that an interrupted run can resume."""
+    """Fetcher of source files; downloads stay in `downloads` until `clear`, so that an interrupted run can resume."""
 
-    arrivals: Path
+    downloads: Path
     settings: DownloadSettings
     pause: float = 1.0  # seconds before the second try
     used: list[Path] = field(default_factory=list)
@@ -43,49 +43,49 @@ class Fetcher:
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.local is not None:
             return _copy_local(file, Path(file.local), target)
-        faults = []
-        for address in _places(file):
+        errors = []
+        for address in _candidate_addresses(file):
             try:
-                self._from(address, file, target)
-            except (SourceUnavailableError, InputMissingError) as fault:
-                faults.append(fault)
+                self._fetch_from(address, file, target)
+            except (SourceUnavailableError, InputMissingError) as error:
+                errors.append(error)
             else:
-                return hidden(address)
-        raise _nowhere(file, faults)
+                return redact_address(address)
+        raise _unavailable_error(file, errors)
 
     def clear(self) -> None:
         """Delete the downloads, once the files are in their folders."""
         for path in self.used:
             shutil.rmtree(path.parent, ignore_errors=True)
 
-    def _from(self, address: str, file: File, target: Path) -> None:
-        if is_table(address):
+    def _fetch_from(self, address: str, file: File, target: Path) -> None:
+        if is_table_address(address):
             write_table(address, file.query, target)
             _verify(target, file.sha256, file.path, address)
         elif address.startswith(("http://", "https://")):
-            self._from_network(address, file, target)
+            self._fetch_from_web(address, file, target)
         else:
-            _settle(_in_folder(Path(address)), address, file, target)
+            _verify_and_unpack(_require_file(Path(address)), address, file, target)
 
-    def _from_network(self, address: str, file: File, target: Path) -> None:
+    def _fetch_from_web(self, address: str, file: File, target: Path) -> None:
         """Download and unpack; if a download that an earlier run left is invalid, fetch it again, once."""
-        arrival = self.arrivals / hashlib.sha256(address.encode()).hexdigest()[:16] / _name(address)
-        earlier = arrival.exists() or part_of(arrival).exists()
-        mirrored = address not in file.addresses
-        self.used.append(arrival)
-        if not arrival.exists():
-            checked = file.sha256 is not None or (mirrored and file.mirror_sha256 is not None)
-            download(address, arrival, self.settings, self.pause, max_bytes=file.max_bytes, checked=checked)
+        downloaded = self.downloads / hashlib.sha256(address.encode()).hexdigest()[:16] / _file_name(address)
+        resumed = downloaded.exists() or part_path(downloaded).exists()
+        from_mirror = address not in file.addresses
+        self.used.append(downloaded)
+        if not downloaded.exists():
+            checked = file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None)
+            download(address, downloaded, self.settings, self.pause, max_bytes=file.max_bytes, checked=checked)
         try:
-            _settle(arrival, address, file, target)
+            _verify_and_unpack(downloaded, address, file, target)
         except DataError:
-            arrival.unlink()
-            if not earlier:
+            downloaded.unlink()
+            if not resumed:
                 raise
-            self._from_network(address, file, target)
+            self._fetch_from_web(address, file, target)
 
 
-def _places(file: File) -> Iterator[str]:
+def _candidate_addresses(file: File) -> Iterator[str]:
     """Yield the addresses of the file in the order in which they are tried."""
     if (mirror := os.environ.get(MIRROR)) and file.mirror is not None:
         if is_web_address(mirror):
@@ -93,16 +93,16 @@ def _places(file: File) -> Iterator[str]:
         elif Path(mirror).is_dir():
             yield str(Path(mirror) / file.mirror)
         else:
-            raise ParameterError(f"{MIRROR} was {hidden(mirror)!r}: neither a folder nor an http address")
+            raise ParameterError(f"{MIRROR} is {redact_address(mirror)!r}; expected a folder or an http address")
     yield from file.addresses
 
 
-def _name(address: str) -> str:
+def _file_name(address: str) -> str:
     """Return the last part of the address as a file name."""
     return Path(urlsplit(address).path).name[-80:] or "file"
 
 
-def _in_folder(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing")
     return path
@@ -110,40 +110,41 @@ def _in_folder(path: Path) -> Path:
 
 def _copy_local(file: File, path: Path, target: Path) -> str:
     if not path.is_file():
-        raise InputMissingError(f"{path} is missing: put the file there (or add yours with epigram add)")
+        raise InputMissingError(f"{path} is missing; put the file there, or add your own with `epigram add`")
     _unpack(path, path.name, file, target)
     _verify(target, file.sha256, file.path, str(path))
     return str(path)
 
 
-def _settle(arrival: Path, address: str, file: File, target: Path) -> None:
+def _verify_and_unpack(downloaded: Path, address: str, file: File, target: Path) -> None:
     """Verify the download, unpack it to `target` and verify the result."""
-    mirrored = address not in file.addresses
-    if mirrored:
-        _verify(arrival, file.mirror_sha256, file.path, address)
-    _unpack(arrival, urlsplit(address).path if "://" in address else address, file, target)
+    from_mirror = address not in file.addresses
+    if from_mirror:
+        _verify(downloaded, file.mirror_sha256, file.path, address)
+    _unpack(downloaded, urlsplit(address).path if "://" in address else address, file, target)
     _verify(target, file.sha256, file.path, address)
 
 
-def _unpack(arrival: Path, name: str, file: File, target: Path) -> None:
-    """Unpack the file that the source declares from `arrival` to `target`; `name` is the download's original name."""
+def _unpack(downloaded: Path, name: str, file: File, target: Path) -> None:
+    """Unpack the file that the source declares from `downloaded` to `target`; `name` is its original name."""
     # A mirror may hold the file already extracted, and the file may itself be an archive: then nothing is unpacked.
-    if file.sha256 is not None and sha256(arrival) == file.sha256:
-        shutil.copyfile(arrival, target)
-    elif file.archive is not None and _is_archive(arrival, name):
-        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.names}[file.archive.to](
-            arrival, target, file.archive.members
+    if file.sha256 is not None and sha256(downloaded) == file.sha256:
+        shutil.copyfile(downloaded, target)
+    elif file.archive is not None and _is_archive(downloaded, name):
+        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.write_names}[file.archive.to](
+            downloaded, target, file.archive.members
         )
     elif name.lower().endswith(".gz") and not file.path.endswith(".gz"):
-        archives.gunzip(arrival, target)
+        archives.gunzip(downloaded, target)
     else:
-        shutil.copyfile(arrival, target)
+        shutil.copyfile(downloaded, target)
 
 
-def _is_archive(arrival: Path, name: str) -> bool:
-    """Return whether `arrival` is an archive, by its content, or by its name if the content is too corrupt to tell."""
-    named = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name  # GitHub's …/tar.gz/COMMIT
-    return named or archives.is_archive(arrival)
+def _is_archive(downloaded: Path, name: str) -> bool:
+    """Return whether `downloaded` is an archive, by its name (the content may be corrupt) or its content."""
+    # GitHub's addresses end with /tar.gz/COMMIT
+    has_archive_name = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name
+    return has_archive_name or archives.is_archive(downloaded)
 
 
 def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
@@ -152,16 +153,18 @@ def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
     found = sha256(path)
     if found != expected:
         raise DataError(
-            f"{name} from {hidden(address)} has the checksum {found[:12]}…, {expected[:12]}… was expected: "
-            "the file is damaged or has changed; fetch it again, or put the new checksum into data/sources if the "
-            "change is meant"
+            f"{name} from {redact_address(address)} has the checksum {found[:12]}…, expected {expected[:12]}…: the "
+            "file is damaged or has changed; download it again, or, if the change is intended, update the checksum in "
+            "data/sources"
         )
 
 
-def _nowhere(file: File, faults: list[SourceUnavailableError | InputMissingError]) -> Exception:
+def _unavailable_error(file: File, errors: list[SourceUnavailableError | InputMissingError]) -> Exception:
     """Return the error to raise: SourceUnavailableError first, because a retry may succeed."""
-    if not faults:
-        return SourceUnavailableError(f"{file.path} has no address of its own: set {MIRROR} to a copy that has it")
-    first = next((fault for fault in faults if isinstance(fault, SourceUnavailableError)), faults[-1])
-    others = "".join(f"\nalso tried: {fault}" for fault in faults if fault is not first)
+    if not errors:
+        return SourceUnavailableError(
+            f"{file.path} has no download address; set {MIRROR} to a folder or address that has the file"
+        )
+    first = next((error for error in errors if isinstance(error, SourceUnavailableError)), errors[-1])
+    others = "".join(f"\nalso tried: {error}" for error in errors if error is not first)
     return type(first)(f"{file.path}: {first}{others}")

@@ -13,15 +13,22 @@ import httpx
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.core.limits import MAX_BYTES, MAX_REDIRECTS
-from epigram.data.sources.access import check_redirect, hidden
-from epigram.data.sources.partial_download import StaleError, begin_again, check_continued, finish, part_of, wanted
+from epigram.data.sources.access import check_redirect, redact_address
+from epigram.data.sources.partial_download import (
+    StaleDownloadError,
+    check_continuation,
+    finish_download,
+    part_path,
+    restart_download,
+    resume_request,
+)
 from epigram.data.sources.settings import DownloadSettings
 
-GONE = {404, 410}
-LONGEST_PAUSE = 30.0  # seconds
+MISSING_STATUS = {404, 410}
+MAX_PAUSE = 30.0  # seconds
 
 
-class _SlowError(Exception):
+class _SlowTransferError(Exception):
     """Error for a transfer below the minimum rate."""
 
 
@@ -44,28 +51,30 @@ def download(
     server reports that the file does not exist, DataError for a file of more than `max_bytes`, ParameterError for an
     invalid address.
     """
-    part = part_of(target)
+    part = part_path(target)
     part.parent.mkdir(parents=True, exist_ok=True)
     transfer = _Transfer(address, part, settings, max_bytes, checked)
-    fault: Exception = SourceUnavailableError("not tried")
+    last_error: Exception = SourceUnavailableError("not tried")
     for attempt in range(settings.tries):
         if attempt:
-            time.sleep(min(pause * 2 ** (attempt - 1), LONGEST_PAUSE))
+            time.sleep(min(pause * 2 ** (attempt - 1), MAX_PAUSE))
         try:
-            transfer.go_on()
-        except StaleError as error:
+            transfer.attempt()
+        except StaleDownloadError as error:
             part.unlink(missing_ok=True)
-            fault = error
+            last_error = error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):  # their messages may contain a password
-            raise ParameterError(f"{hidden(address)} is no address to fetch from") from None
-        except (httpx.HTTPError, _SlowError) as error:
-            fault = error
+            raise ParameterError(
+                f"{redact_address(address)} is not a valid download address; expected https:// or http://"
+            ) from None
+        except (httpx.HTTPError, _SlowTransferError) as error:
+            last_error = error
         else:
-            finish(part, target)
+            finish_download(part, target)
             return
     raise SourceUnavailableError(
-        f"{hidden(address)} cannot be reached ({_reason(fault)}; {settings.tries} tries): "
-        "look at the network, or set EPIGRAM_MIRROR to a folder or an address that has the files"
+        f"{redact_address(address)} cannot be downloaded ({_describe_error(last_error)}; {settings.tries} tries); "
+        "check the network, or set EPIGRAM_MIRROR to a folder or an address that has the files"
     )
 
 
@@ -79,25 +88,25 @@ class _Transfer:
     max_bytes: int
     checked: bool
 
-    def go_on(self) -> None:
+    def attempt(self) -> None:
         """Make one try: request the missing bytes and append them, or start again."""
-        start, headers = wanted(self.part, checked=self.checked)
-        with _answer(self.address, headers, self.settings.timeout) as response:
-            if response.status_code in GONE:
+        start, headers = resume_request(self.part, checked=self.checked)
+        with _open_response(self.address, headers, self.settings.timeout) as response:
+            if response.status_code in MISSING_STATUS:
                 code = response.status_code
-                raise InputMissingError(f"{hidden(self.address)} does not exist (the server answers {code})")
+                raise InputMissingError(f"{redact_address(self.address)} does not exist (HTTP status {code})")
             if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                raise StaleError("the server has less than was fetched before")
+                raise StaleDownloadError("the file on the server is shorter than the partial download")
             response.raise_for_status()
             if response.status_code == httpx.codes.PARTIAL_CONTENT:
-                check_continued(response.headers, start, headers.get("If-Range"))
+                check_continuation(response.headers, start, headers.get("If-Range"))
             else:
                 start = 0
-                begin_again(self.part, response.headers)
+                restart_download(self.part, response.headers)
             self._append(response, start)
 
     def _append(self, response: httpx.Response, start: int) -> None:
-        size, pace = start, _Pace(self.settings)
+        size, rate_monitor = start, _RateMonitor(self.settings)
         announced = response.headers.get("Content-Length", "")
         self._check_size(start + int(announced) if announced.isdecimal() else start)
         with self.part.open("ab") as file:
@@ -105,18 +114,18 @@ class _Transfer:
                 size += len(block)
                 self._check_size(size)
                 file.write(block)
-                pace.check(len(block))
+                rate_monitor.check(len(block))
 
     def _check_size(self, size: int) -> None:
         if size > self.max_bytes:
             self.part.unlink(missing_ok=True)
             raise DataError(
-                f"{hidden(self.address)} is larger than {self.max_bytes:,} bytes: if the size is right, set max_bytes "
-                "of the file in data/sources"
+                f"{redact_address(self.address)} is larger than {self.max_bytes:,} bytes; if the size is correct, "
+                "increase max_bytes of the file in data/sources"
             )
 
 
-class _Pace:
+class _RateMonitor:
     """Monitor of the transfer rate: each window of `timeout` seconds must reach the minimum rate."""
 
     def __init__(self, settings: DownloadSettings) -> None:
@@ -130,12 +139,12 @@ class _Pace:
         if elapsed < self.window:
             return
         if self.bytes < self.rate * elapsed:
-            raise _SlowError(f"it sends fewer than {self.rate:,} bytes a second")
+            raise _SlowTransferError(f"slower than {self.rate:,} bytes per second")
         self.since, self.bytes = time.monotonic(), 0
 
 
 @contextmanager
-def _answer(address: str, headers: dict[str, str], timeout: float) -> Iterator[httpx.Response]:
+def _open_response(address: str, headers: dict[str, str], timeout: float) -> Iterator[httpx.Response]:
     """Yield the response after redirects, each of which is checked; the caller reads the body."""
     with httpx.Client(timeout=timeout) as client:
         request = client.build_request("GET", address, headers=headers)
@@ -152,11 +161,11 @@ def _answer(address: str, headers: dict[str, str], timeout: float) -> Iterator[h
     raise httpx.TooManyRedirects(f"more than {MAX_REDIRECTS} redirects")
 
 
-def _reason(fault: Exception) -> str:
-    if isinstance(fault, httpx.HTTPStatusError):
-        return f"the server answers {fault.response.status_code}"
-    if isinstance(fault, httpx.TimeoutException):
-        return "no answer in time"
-    if isinstance(fault, httpx.RemoteProtocolError) and "location header" in str(fault):
-        return "it redirects to what is no address"
-    return shown(str(fault)) or type(fault).__name__
+def _describe_error(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"HTTP status {error.response.status_code}"
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    if isinstance(error, httpx.RemoteProtocolError) and "location header" in str(error):
+        return "redirect to an invalid address"
+    return shown(str(error)) or type(error).__name__

@@ -22,33 +22,33 @@ from epigram.core.config_types import (
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import read_json, stands_in
 from epigram.core.limits import MAX_BYTES
-from epigram.data.sources.access import contained, hidden
+from epigram.data.sources.access import is_safe_path, redact_address
 
 SOURCES = Path("data/sources")
-DATABASES = ("sqlite://", "postgresql://", "postgres://")
-QUERIED = (*DATABASES, "${")  # "${": an environment variable has the database address
-WEB = ("https://", "http://")
-FETCHED = (*WEB, "hf://", *QUERIED)
+DATABASE_SCHEMES = ("sqlite://", "postgresql://", "postgres://")
+DATABASE_PREFIXES = (*DATABASE_SCHEMES, "${")  # "${": an environment variable has the database address
+WEB_SCHEMES = ("https://", "http://")
+ADDRESS_PREFIXES = (*WEB_SCHEMES, "hf://", *DATABASE_PREFIXES)
 
 # readers, and options of other readers, that produce token labels
-TOKEN_READING = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}
+TOKEN_LABEL_OPTIONS = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
-TAKEN = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
-WATCHED = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
-LONGEST_PATH = 200  # bytes of a file's path below data/raw
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
+WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
+MAX_PATH_BYTES = 200  # bytes of a file's path below data/raw
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]
 
 
-class Declared(Strict):
+class SourceSection(Strict):
     """Base class for the content of a source file; a number such as `1` is accepted where a string is expected."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Archive(Declared):
+class Archive(SourceSection):
     """Members of a tar.gz or zip archive that make up the file."""
 
     members: list[str]  # patterns for the last parts of a member's path: 20news-bydate-*/*/*
@@ -56,7 +56,7 @@ class Archive(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class File(Declared):
+class File(SourceSection):
     """File of a source; `sha256` is the checksum of the final file in data/raw."""
 
     path: str  # path below data/raw
@@ -73,7 +73,9 @@ class File(Declared):
     @property
     def public(self) -> File:
         """Copy without the secrets that the addresses may contain."""
-        return replace(self, url=hidden(self.url) if isinstance(self.url, str) else list(map(hidden, self.url)))
+        return replace(
+            self, url=redact_address(self.url) if isinstance(self.url, str) else list(map(redact_address, self.url))
+        )
 
     @property
     def addresses(self) -> list[str]:
@@ -82,7 +84,7 @@ class File(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(Declared):
+class Source(SourceSection):
     """Data set: its files, how they are read, its labels and the expected number of rows."""
 
     name: Name
@@ -107,7 +109,7 @@ class Source(Declared):
     def labels_tokens(self) -> bool:
         """Whether tokens of the texts have labels."""
         options = [self.read, *(file.read for file in self.files)]
-        return any(not TOKEN_READING.isdisjoint((*each, each.get("reader"))) for each in options)
+        return any(not TOKEN_LABEL_OPTIONS.isdisjoint((*each, each.get("reader"))) for each in options)
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
@@ -115,7 +117,7 @@ def load_source(name: str, folder: Path = SOURCES) -> Source:
     check_name("dataset", name)
     path = folder / f"{name}.yaml"
     if not path.is_file():
-        raise ParameterError(f"dataset was {name!r}, which is not in {folder}: {_nearest(path)}")
+        raise ParameterError(f"dataset {name!r} is not in {folder}; {_suggest_sources(path)}")
     return read_source(path)
 
 
@@ -124,75 +126,87 @@ def read_source(path: Path) -> Source:
 
     Raises ParameterError for an invalid description, InputMissingError for a missing file.
     """
-    source = typed(Source, _parsed(path), file=str(path))
-    _check(source, path)
+    source = typed(Source, _load(path), file=str(path))
+    _check_source(source, path)
     return source
 
 
-def _parsed(path: Path) -> Any:
+def _load(path: Path) -> Any:
     if path.suffix == ".json":
         return read_json(path)
     try:
         return read_yaml(path)
     except FileNotFoundError:
-        raise InputMissingError(f"{path} is missing: {_nearest(path)}") from None
+        raise InputMissingError(f"{path} is missing; {_suggest_sources(path)}") from None
 
 
-def _nearest(path: Path) -> str:
+def _suggest_sources(path: Path) -> str:
     return nearest(path.stem, [other.stem for other in path.parent.glob("*.yaml")])
 
 
-def _check(source: Source, path: Path) -> None:
+def _check_source(source: Source, path: Path) -> None:
     """Check what the types cannot express."""
     if path.suffix == ".yaml" and source.name != path.stem:
-        raise ParameterError(f"{path}: name was {source.name!r}: a source is named like its file, {path.stem!r}")
+        raise ParameterError(f"{path}: name is {source.name!r}; expected {path.stem!r}, the name of the file")
     names = [file.path for file in source.files]
     for index, file in enumerate(source.files):
         _check_file(file, f"{path}: files.{index}")
         if path.suffix == ".yaml" and file.local is not None:
             _check_local(file.local, f"{path}: files.{index}")
-        if clash := next((name for name in names[:index] if _clash(name, file.path)), None):
+        if conflict := next((name for name in names[:index] if _paths_overlap(name, file.path)), None):
             raise ParameterError(
-                f"{path}: files.{index}.path was {file.path!r}: another file is {clash!r}, and both cannot be written"
+                f"{path}: files.{index}.path is {file.path!r}, which conflicts with the path {conflict!r} of "
+                "another file"
             )
-    keys = [key for keys in source.splits.values() for key in keys]
-    for what, listed in (("labels", source.labels), ("splits", keys), ("keep", source.keep)):
+    split_values = [value for values in source.splits.values() for value in values]
+    for key, listed in (("labels", source.labels), ("splits", split_values), ("keep", source.keep)):
         if repeated := {name for name in listed if listed.count(name) > 1}:
-            raise ParameterError(f"{path}: {what} names {', '.join(sorted(repeated))} twice")
-    if unfit := [label for label in source.labels if CONTROL.search(label)]:
+            raise ParameterError(f"{path}: {key} has duplicates: {', '.join(sorted(repeated))}")
+    if invalid := [label for label in source.labels if CONTROL_CHARACTER.search(label)]:
         raise ParameterError(
-            f"{path}: labels has {shown(repr(unfit[0]))}: control characters are not allowed in a label"
+            f"{path}: the label {shown(repr(invalid[0]))} has a control character; remove the character"
         )
     if source.task == "tokens" and source.labels:
-        raise ParameterError(f"{path}: labels are those of texts, and task: tokens infers them: leave labels out")
-    if taken := set(source.keep) & TAKEN:
-        raise ParameterError(f"{path}: keep names {', '.join(sorted(taken))}, which a corpus has anyway")
+        raise ParameterError(f"{path}: task: tokens infers the labels of the texts; remove labels")
+    if reserved := set(source.keep) & RESERVED_COLUMNS:
+        raise ParameterError(f"{path}: keep has reserved column names: {', '.join(sorted(reserved))}; remove them")
 
 
-def _clash(first: str, second: str) -> bool:
+def _paths_overlap(first: str, second: str) -> bool:
     """Return whether two paths are equal or one contains the other, ignoring case and Unicode normalization form."""
     one, other = (PurePosixPath(unicodedata.normalize("NFC", path).casefold()) for path in (first, second))
     return one == other or one in other.parents or other in one.parents
 
 
 def _check_file(file: File, where: str) -> None:
-    if not contained(file.path) or len(file.path.encode()) > LONGEST_PATH or _clash(file.path, "source.json"):
-        raise ParameterError(f"{where}.path was {file.path!r}: a name below data/raw is needed")
-    if file.mirror is not None and not contained(file.mirror):
-        raise ParameterError(f"{where}.mirror was {file.mirror!r}: a path below the mirror's folder is needed")
+    if (
+        not is_safe_path(file.path)
+        or len(file.path.encode()) > MAX_PATH_BYTES
+        or _paths_overlap(file.path, "source.json")
+    ):
+        raise ParameterError(f"{where}.path is {file.path!r}; expected a path below data/raw")
+    if file.mirror is not None and not is_safe_path(file.mirror):
+        raise ParameterError(f"{where}.mirror is {file.mirror!r}; expected a path below the mirror's folder")
     if bool(file.local) == bool(file.addresses or file.mirror):
-        raise ParameterError(f"{where} needs either a url (or a mirror) or a local file")
+        raise ParameterError(f"{where}: set either url (or mirror) or local")
     for address in file.addresses:
-        if address.startswith(WEB) and not is_web_address(address):
-            raise ParameterError(f"{where}.url was {shown(hidden(address))!r}, which is not a valid http address")
-        if not address.startswith(FETCHED):
-            known = ", ".join(FETCHED[:-1])
-            raise ParameterError(f"{where}.url was {hidden(address)!r}: {known} are known; a file is `local`")
-    if bool(file.query) != any(address.startswith(QUERIED) for address in file.addresses):
-        raise ParameterError(f"{where}: a database address and a query belong together")
+        if address.startswith(WEB_SCHEMES) and not is_web_address(address):
+            raise ParameterError(
+                f"{where}.url is {shown(redact_address(address))!r}, which is not a valid http address"
+            )
+        if not address.startswith(ADDRESS_PREFIXES):
+            known = ", ".join(ADDRESS_PREFIXES[:-1])
+            raise ParameterError(
+                f"{where}.url is {redact_address(address)!r}; expected an address that starts with {known}; "
+                "for a file, set local"
+            )
+    if bool(file.query) != any(address.startswith(DATABASE_PREFIXES) for address in file.addresses):
+        raise ParameterError(f"{where}: a database address needs a query, and a query needs a database address")
 
 
 def _check_local(path: str, where: str) -> None:
-    file, home = Path(path), WATCHED[0]
-    if not any(stands_in(file, folder) for folder in WATCHED):
-        raise ParameterError(f"{where}.local was {path!r}: put the file into {home} and say {home / file.name}")
+    file, folder = Path(path), WATCHED_FOLDERS[0]
+    if not any(stands_in(file, each) for each in WATCHED_FOLDERS):
+        raise ParameterError(
+            f"{where}.local is {path!r}; put the file into {folder} and set local: {folder / file.name}"
+        )

@@ -11,22 +11,31 @@ from urllib.parse import quote
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
-from epigram.data.sources.access import check_parameters, expanded, hidden, masked, only_allowed_variables, sqlite_file
-from epigram.data.sources.source import DATABASES, QUERIED
+from epigram.data.sources.access import (
+    check_parameters,
+    check_sqlite_file,
+    expand_variables,
+    mask_secrets,
+    only_allowed_variables,
+    redact_address,
+)
+from epigram.data.sources.source import DATABASE_PREFIXES, DATABASE_SCHEMES
 
-HUB = "hf://"
-READS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:SELECT|VALUES|WITH|TABLE)\b", re.IGNORECASE | re.DOTALL)
-WRONG_QUERY = {"ProgrammingError", "NotSupportedError", "DataError"}
-SCANS: dict[str, Callable[[str], pl.LazyFrame]] = {
+HUB_SCHEME = "hf://"
+READ_ONLY_QUERY = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:SELECT|VALUES|WITH|TABLE)\b", re.IGNORECASE | re.DOTALL
+)
+QUERY_ERRORS = {"ProgrammingError", "NotSupportedError", "DataError"}
+SCANNERS: dict[str, Callable[[str], pl.LazyFrame]] = {
     ".parquet": pl.scan_parquet,
     ".csv": pl.scan_csv,
     ".jsonl": pl.scan_ndjson,
 }
 
 
-def is_table(address: str) -> bool:
+def is_table_address(address: str) -> bool:
     """Return whether the address is one of the hub or a database, which is queried and not downloaded as a file."""
-    return address.startswith((HUB, *QUERIED))
+    return address.startswith((HUB_SCHEME, *DATABASE_PREFIXES))
 
 
 def write_table(address: str, query: str | None, target: Path, root: Path = Path()) -> None:
@@ -36,60 +45,64 @@ def write_table(address: str, query: str | None, target: Path, root: Path = Path
     address, InputMissingError for a missing SQLite file, DataError for an empty result.
     """
     with only_allowed_variables():
-        table = _hub(address) if address.startswith(HUB) else _database(address, query or "", root)
+        table = _read_hub(address) if address.startswith(HUB_SCHEME) else _read_database(address, query or "", root)
     if table.is_empty():
-        raise DataError(f"{hidden(address)} gives no rows")
+        raise DataError(f"{redact_address(address)} has no rows")
     table.write_parquet(target)
 
 
-def _hub(address: str) -> pl.DataFrame:
-    scan = SCANS.get(Path(address).suffix)
+def _read_hub(address: str) -> pl.DataFrame:
+    scan = SCANNERS.get(Path(address).suffix)
     if scan is None:
-        raise ParameterError(f"{hidden(address)} is none of {', '.join(SCANS)}: name the data set's files")
+        raise ParameterError(f"{redact_address(address)} has an unsupported file type; expected {', '.join(SCANNERS)}")
     try:
         return scan(address).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
-        reason = masked(" ".join(str(error).split())[:200], address)
-        where = hidden(address)
-        raise SourceUnavailableError(f"{where} cannot be read from the hub ({reason}): look at the network") from None
+        reason = mask_secrets(" ".join(str(error).split())[:200], address)
+        where = redact_address(address)
+        raise SourceUnavailableError(f"{where} cannot be read from the hub ({reason}); check the network") from None
 
 
-def _database(address: str, query: str, root: Path) -> pl.DataFrame:
+def _read_database(address: str, query: str, root: Path) -> pl.DataFrame:
     """Run the query; `address` may contain ${VARIABLE} to keep secrets out of files, and messages do not expand it."""
     check_parameters(address)
-    full = expanded(address)
+    full = expand_variables(address)
     _check_query(query, address)
-    if not full.startswith(DATABASES):
-        raise ParameterError(f"{hidden(address)} is no database address: sqlite:///FILE or postgresql://… is needed")
+    if not full.startswith(DATABASE_SCHEMES):
+        raise ParameterError(
+            f"{redact_address(address)} is not a database address; expected sqlite:///FILE or postgresql://…"
+        )
     if full.startswith("sqlite://"):
-        file = sqlite_file(address, full, root)
+        file = check_sqlite_file(address, full, root)
         if not file.is_file():
-            raise InputMissingError(f"{hidden(address)} names an SQLite file that is not there")
+            raise InputMissingError(f"{redact_address(address)}: the SQLite file is missing")
         # Pass the path that was checked, because the driver parses addresses in its own way.
         # mode=ro protects only this file: ATTACH could still write to another one.
         full = f"sqlite:///file:{quote(str(file.absolute()))}?mode=ro"
-    with _translated(hidden(address), full):
+    with _translate_driver_errors(redact_address(address), full):
         return pl.read_database_uri(query, full, engine="adbc")
 
 
 def _check_query(query: str, address: str) -> None:
     """Raise ParameterError unless the query starts as one that only reads; ATTACH and COPY, for example, can write."""
-    if not READS.match(query):
-        raise ParameterError(f"{hidden(address)}: the query must begin with SELECT, WITH, VALUES or TABLE")
+    if not READ_ONLY_QUERY.match(query):
+        raise ParameterError(f"{redact_address(address)}: the query must start with SELECT, WITH, VALUES or TABLE")
 
 
 @contextmanager
-def _translated(address: str, full: str) -> Iterator[None]:
+def _translate_driver_errors(address: str, full: str) -> Iterator[None]:
     """Convert a driver's errors to this project's; only the driver's messages about the query are shown."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise ParameterError(
-            f"{address} needs a driver that is not installed ({error.name}): pip install 'epigram[sql]'"
+            f"{address} needs a driver that is not installed ({error.name}); run pip install 'epigram[sql]'"
         ) from None
     except Exception as error:  # each driver has its own exception classes
         kind = type(error).__name__
-        if kind in WRONG_QUERY:
-            words = masked(str(error).partition("\n")[0], full)
-            raise ParameterError(f"{address} does not understand the query: {words}") from None
-        raise SourceUnavailableError(f"{address} cannot be asked ({kind}): look at the address, or try later") from None
+        if kind in QUERY_ERRORS:
+            message = mask_secrets(str(error).partition("\n")[0], full)
+            raise ParameterError(f"{address}: invalid query: {message}") from None
+        raise SourceUnavailableError(
+            f"{address} cannot be queried ({kind}); check the address or try again later"
+        ) from None

@@ -8,101 +8,103 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from epigram.data.validation import violations as faults
-from epigram.data.validation.leakage import leak_faults
+from epigram.data.validation import violations
+from epigram.data.validation.leakage import find_leaks
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_index import OUT, TRAIN, Split, Values
-from epigram.data.validation.row_scan import Survey
+from epigram.data.validation.row_index import LabelCodes, NO_SPLIT, SplitCodes, TRAIN
+from epigram.data.validation.row_scan import RowScan
 from epigram.data.validation.settings import Action
-from epigram.data.validation.text_matching import SPLITS, each_label, exact_text, label_column, label_key
-from epigram.data.validation.token_labels import each_token_label
+from epigram.data.validation.text_matching import SPLITS, exact_text, explode_labels, label_column, label_key
+from epigram.data.validation.token_labels import explode_token_labels
 
-LABEL_RULES = (faults.NO_LABEL, faults.CONTROL, faults.UNKNOWN_LABEL, faults.UNKNOWN_SPLIT)
+LABEL_RULES = (violations.NO_LABEL, violations.CONTROL_CHARACTER, violations.UNKNOWN_LABEL, violations.UNKNOWN_SPLIT)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleResults:
     """Result of the rules: the rows that are kept, and the violations."""
 
-    kept: Split  # OUT for dropped rows
-    faults: pl.DataFrame  # all violations, including those that are only reported
+    kept: SplitCodes  # NO_SPLIT for dropped rows
+    violations: pl.DataFrame  # all violations, including those that are only reported
     dropped: dict[str, int]  # rule → rows; a row that violates two rules counts for both
 
 
-def duplicates(frame: pl.DataFrame) -> pl.DataFrame:
+def find_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
     """Return every row that repeats the text and the label of an earlier row of its split."""
     repeated = pl.struct("split", exact_text(), label_key(frame).alias("label")).is_first_distinct().not_()
-    return faults.located(frame.filter(repeated), "text", faults.DUPLICATE)
+    return violations.row_violations(frame.filter(repeated), "text", violations.DUPLICATE)
 
 
-def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
+def find_conflicts(frame: pl.DataFrame) -> pl.DataFrame:
     """Return every row whose text occurs in the same split with another label; `value` is the row's label."""
     keys = frame.select("split", text=exact_text(), label=label_key(frame))
     labels = keys.unique().group_by("split", "text").len("labels").filter(pl.col("labels") > 1)
-    torn = keys.select("split", "text").with_row_index().join(labels, on=["split", "text"], how="semi")["index"].sort()
-    return faults.located(frame[torn], label_column(frame.columns), faults.CONFLICT)
+    conflicting = (
+        keys.select("split", "text").with_row_index().join(labels, on=["split", "text"], how="semi")["index"].sort()
+    )
+    return violations.row_violations(frame[conflicting], label_column(frame.columns), violations.CONFLICT)
 
 
-def class_faults(
-    seen: Survey, split: Split, labels: Sequence[str], min_per_class: int, *, inferred: bool = False
+def check_classes(
+    scan: RowScan, split: SplitCodes, labels: Sequence[str], min_per_class: int, *, inferred: bool = False
 ) -> pl.DataFrame:
     """Return violations of the training rows as a whole: no rows, only one label or token label, too small a class.
 
     Multi-label corpora have no minimum class size, because rare labels are normal there. Labels that are `inferred`
     from token labels may be absent.
     """
-    train, column = split == TRAIN, label_column(seen.rows.schema)
+    train, column = split == TRAIN, label_column(scan.rows.schema)
     if not train.any():
-        return faults.stated("split", ["train"], faults.NO_TRAIN)
-    if seen.index.token_labels is not None:
-        tokens = list(seen.index.token_labels.counts(train))
+        return violations.corpus_violations("split", ["train"], violations.NO_TRAIN)
+    if scan.index.token_labels is not None:
+        tokens = list(scan.index.token_labels.counts(train))
         if len(tokens) < 2:
-            return faults.stated("token_labels", tokens or [None], faults.ONE_CLASS)
+            return violations.corpus_violations("token_labels", tokens or [None], violations.ONE_CLASS)
     if inferred:
-        return faults.stated("label", [], faults.FEW)
-    rows = dict.fromkeys(labels, 0) | seen.index.labels.counts(train)
+        return violations.corpus_violations("label", [], violations.TOO_FEW_ROWS)
+    rows = dict.fromkeys(labels, 0) | scan.index.labels.counts(train)
     present = [label for label, number in rows.items() if number]
     if len(present) < 2:
-        return faults.stated(column, present or [None], faults.ONE_CLASS)
-    needed = 0 if column == "labels" else min_per_class
-    small = [f"{label}: {number:,} of {needed:,} rows" for label, number in rows.items() if number < needed]
-    return faults.stated(column, small, faults.FEW)
+        return violations.corpus_violations(column, present or [None], violations.ONE_CLASS)
+    required = 0 if column == "labels" else min_per_class
+    small = [f"{label}: {number:,} of {required:,} rows" for label, number in rows.items() if number < required]
+    return violations.corpus_violations(column, small, violations.TOO_FEW_ROWS)
 
 
-def unseen_labels(seen: Survey, split: Split, *, inferred: bool = False) -> pl.DataFrame:
+def find_unseen_labels(scan: RowScan, split: SplitCodes, *, inferred: bool = False) -> pl.DataFrame:
     """Return the labels and token labels of dev or test that train lacks, each at its first row.
 
     Text labels that are `inferred` from token labels may be absent.
     """
-    places = ("row", "file", "line", "split")
-    found = [pl.DataFrame(schema=faults.COLUMNS)]
+    columns = ("row", "file", "line", "split")
+    unseen = [pl.DataFrame(schema=violations.COLUMNS)]
     if not inferred:
-        carriers, train = _carriers(seen.rows, seen.index.labels, split)
-        found.append(_unseen(each_label(carriers, *places), train, faults.UNSEEN_LABEL))
-    if seen.index.token_labels is not None:
-        carriers, train = _carriers(seen.rows, seen.index.token_labels, split)
-        found.append(_unseen(each_token_label(carriers, *places), train, faults.UNSEEN_TOKEN_LABEL))
-    return pl.concat(found)
+        rows, train = _rows_with_unseen_labels(scan.rows, scan.index.labels, split)
+        unseen.append(_unseen_violations(explode_labels(rows, *columns), train, violations.UNSEEN_LABEL))
+    if scan.index.token_labels is not None:
+        rows, train = _rows_with_unseen_labels(scan.rows, scan.index.token_labels, split)
+        unseen.append(_unseen_violations(explode_token_labels(rows, *columns), train, violations.UNSEEN_TOKEN_LABEL))
+    return pl.concat(unseen)
 
 
-def _carriers(rows: Rows, values: Values, split: Split) -> tuple[pl.DataFrame, list[str]]:
+def _rows_with_unseen_labels(rows: Rows, values: LabelCodes, split: SplitCodes) -> tuple[pl.DataFrame, list[str]]:
     """Return the first rows of dev and test with labels that train lacks, and the labels that train has."""
     train = values.counts(split == TRAIN)
-    held_out = np.flatnonzero((split != TRAIN) & (split != OUT))
+    held_out = np.flatnonzero((split != TRAIN) & (split != NO_SPLIT))
     first = values.first(held_out)
-    strange = [
-        place
-        for names, place in zip(values.lists, first.tolist(), strict=True)
-        if place < len(held_out) and not train.keys() >= set(names)
+    unseen = [
+        position
+        for names, position in zip(values.lists, first.tolist(), strict=True)
+        if position < len(held_out) and not train.keys() >= set(names)
     ]
-    chosen = np.zeros(len(split), np.bool_)
-    chosen[held_out[strange]] = True
-    return rows.where(chosen), list(train)
+    mask = np.zeros(len(split), np.bool_)
+    mask[held_out[unseen]] = True
+    return rows.collect(mask), list(train)
 
 
-def _unseen(lines: pl.DataFrame, train: list[str], rule: str) -> pl.DataFrame:
+def _unseen_violations(lines: pl.DataFrame, train: list[str], rule: str) -> pl.DataFrame:
     unseen = lines.filter(~pl.col("label").is_in(train))
-    return faults.located(unseen.unique("label", keep="first", maintain_order=True), "label", rule)
+    return violations.row_violations(unseen.unique("label", keep="first", maintain_order=True), "label", rule)
 
 
 def absent_labels(classes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -110,27 +112,29 @@ def absent_labels(classes: Mapping[str, Mapping[str, int]]) -> dict[str, list[st
     return {split: [label for label, rows in classes[split].items() if not rows] for split in SPLITS[1:]}
 
 
-def judge(
-    seen: Survey, labels: Sequence[str], min_per_class: int, actions: Mapping[str, Action], *, inferred: bool = False
-) -> Verdict:
+def apply_rules(
+    scan: RowScan, labels: Sequence[str], min_per_class: int, actions: Mapping[str, Action], *, inferred: bool = False
+) -> RuleResults:
     """Apply the rules across rows, and drop the rows that violate a rule with the action drop.
 
     `inferred`: the text labels are inferred from token labels. Raises DataError, after all rules are checked, if a
     rule is violated whose action is fail or that has no action.
     """
-    broken = seen.faults.filter(pl.col("rule") != faults.REPLACEMENT)["row"]
-    comparable = seen.index.repeated.filter(~pl.col("row").is_in(broken.implode()))
-    found = pl.concat([seen.faults, duplicates(comparable), conflicts(comparable), leak_faults(comparable)])
-    doomed = found.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
-    kept = _without(seen.index.split, doomed)
-    labelled = _without(kept, found.filter(pl.col("rule").is_in(LABEL_RULES)))
-    classes = class_faults(seen, labelled, labels, min_per_class, inferred=inferred)
-    found = pl.concat([found, classes, unseen_labels(seen, labelled, inferred=inferred)])
-    faults.refuse(found, actions, labels)
-    return Verdict(kept, found, faults.counts(doomed))
+    invalid = scan.violations.filter(pl.col("rule") != violations.REPLACEMENT)["row"]
+    comparable = scan.index.repeated.filter(~pl.col("row").is_in(invalid.implode()))
+    found = pl.concat(
+        [scan.violations, find_duplicates(comparable), find_conflicts(comparable), find_leaks(comparable)]
+    )
+    to_drop = found.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
+    kept = _drop_rows(scan.index.split, to_drop)
+    labelled = _drop_rows(kept, found.filter(pl.col("rule").is_in(LABEL_RULES)))
+    classes = check_classes(scan, labelled, labels, min_per_class, inferred=inferred)
+    found = pl.concat([found, classes, find_unseen_labels(scan, labelled, inferred=inferred)])
+    violations.raise_violations(found, actions, labels)
+    return RuleResults(kept, found, violations.count_by_rule(to_drop))
 
 
-def _without(split: Split, found: pl.DataFrame) -> Split:
-    left = split.copy()
-    left[found["row"].drop_nulls().to_numpy()] = OUT
-    return left
+def _drop_rows(split: SplitCodes, found: pl.DataFrame) -> SplitCodes:
+    remaining = split.copy()
+    remaining[found["row"].drop_nulls().to_numpy()] = NO_SPLIT
+    return remaining

@@ -13,7 +13,7 @@ HEIGHT, STEP, GAP = 120, 26, 2  # of the bars of a histogram, in SVG units
 FILL = "var(--accent, #4a7fb5)"
 
 
-def page(report: Report) -> str:
+def render_page(report: Report) -> str:
     """Return the HTML fragment for one validated corpus; `report` is the content of report.json."""
     sections = [
         f"<h2>Data: {escape(report['name'])}</h2>",
@@ -21,16 +21,16 @@ def page(report: Report) -> str:
         "".join(f'<p class="note">{escape(note)}</p>' for note in report["notes"]),
         "<h3>Classes</h3>" + _classes(report["classes"], report["rows"]),
         _token_classes(report["token_classes"]),
-        "<h3>Length</h3>" + _lengths(report),
+        "<h3>Text length</h3>" + _lengths(report),
         "<h3>Vocabulary</h3>" + _vocabulary(report["vocabulary"]),
-        "<h3>The same text in two splits</h3>" + _leaks(report["leaks"]),
-        "<h3>Rules</h3>" + _rules(report["rules"]),
+        "<h3>Texts in more than one split (leakage)</h3>" + _leaks(report["leaks"]),
+        "<h3>Validation rules</h3>" + _rules(report["rules"]),
         _conflicts(report["conflicts"]),
     ]
     return '<section class="data">\n' + "\n".join(section for section in sections if section) + "\n</section>\n"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ' class="num"') -> str:
+def _render_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ' class="num"') -> str:
     """Return an HTML table; cells must already be escaped, and the first column is the row header."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = "".join(
@@ -39,7 +39,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ' cl
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _text(value: Cell) -> str:
+def _format_cell(value: Cell) -> str:
     if value is None:
         return "–"
     return escape(value if isinstance(value, str) else f"{value:,}")
@@ -54,21 +54,29 @@ def _bar(share: float) -> str:
 
 
 def _summary(report: Report) -> str:
-    lead = (
-        f"{'Chinese' if report['language'] == 'zh' else 'English'}, {len(report['labels'])} labels, "
-        f"{'one or more' if report['task'] == 'multi' else 'one'} for each text"
-        f"{_of_tokens(report['token_labels'])}."
+    summary = (
+        f"Language: {'Chinese' if report['language'] == 'zh' else 'English'}. {len(report['labels'])} labels, "
+        f"{'one or more' if report['task'] == 'multi' else 'one'} per text."
+        f"{_token_labels_sentence(report['token_labels'])}"
     )
     held_out = {"train": None, "dev": report["dev_in_train"], "test": report["test_in_train"]}
     rows = [
-        [name, _text(number), _text(report["repeats"][name]), _text(held_out[name]), _text(report["emoji_only"][name])]
+        [
+            name,
+            _format_cell(number),
+            _format_cell(report["repeats"][name]),
+            _format_cell(held_out[name]),
+            _format_cell(report["emoji_only"][name]),
+        ]
         for name, number in report["rows"].items()
     ]
-    return f"<p>{lead}</p>" + table(["split", "rows", "repeated texts", "also in train", "only emoji"], rows)
+    return f"<p>{summary}</p>" + _render_table(
+        ["split", "rows", "repeated texts", "texts also in train", "emoji-only texts"], rows
+    )
 
 
-def _of_tokens(token_labels: Sequence[str]) -> str:
-    return f", and {len(token_labels)} for tokens, {escape(token_labels[0])} by default" if token_labels else ""
+def _token_labels_sentence(token_labels: Sequence[str]) -> str:
+    return f" {len(token_labels)} token labels, default {escape(token_labels[0])}." if token_labels else ""
 
 
 def _classes(classes: Mapping[str, Mapping[str, int]], rows: Mapping[str, int]) -> str:
@@ -81,28 +89,28 @@ def _classes(classes: Mapping[str, Mapping[str, int]], rows: Mapping[str, int]) 
         ]
         for label, number in classes["train"].items()
     ]
-    return table(["label", *classes, "in train"], lines)
+    return _render_table(["label", *classes, "relative to largest class"], lines)
 
 
 def _token_classes(classes: Mapping[str, Mapping[str, int]]) -> str:
     if not classes:
         return ""
     tokens = {split: sum(counts.values()) for split, counts in classes.items()}
-    return "<h3>Labels of tokens</h3>" + _classes(classes, tokens)
+    return "<h3>Token labels</h3>" + _classes(classes, tokens)
 
 
 def _lengths(report: Report) -> str:
     longest, unit = report["longest"], report["vocabulary"]["unit"]
-    drawn = ["characters"] if unit == "character" else list(report["length"])
+    histogram_units = ["characters"] if unit == "character" else list(report["length"])
     rows = [
-        [name, *(_text(counts[key]) for key in ("mean", "p5", "p50", "p95", "p99", "max"))]
+        [name, *(_format_cell(counts[key]) for key in ("mean", "p5", "p50", "p95", "p99", "max"))]
         for name, counts in report["length"].items()
     ]
     return (
-        table(["in", "mean", "5%", "median", "95%", "99%", "longest"], rows)
-        + "".join(_histogram(name, report["length"][name]) for name in drawn)
-        + f'<p class="note">A token is a {escape(unit)} here. The longest text ({longest["characters"]:,} characters) '
-        f"is row {longest['row']:,}, in {longest['split']}: “{escape(longest['text'])}…”</p>"
+        _render_table(["unit", "mean", "5%", "median", "95%", "99%", "maximum"], rows)
+        + "".join(_histogram(name, report["length"][name]) for name in histogram_units)
+        + f'<p class="note">Each {escape(unit)} counts as one token. Longest text: row {longest["row"]:,} '
+        f"of {longest['split']}, {longest['characters']:,} characters: “{escape(longest['text'])}…”</p>"
     )
 
 
@@ -111,14 +119,14 @@ def _histogram(unit: str, counts: Report) -> str:
     sums = [sum(column) for column in zip(*counts["counts"].values(), strict=True)]
     edges, top = counts["edges"], max(sums) or 1
     bars = []
-    for place, (edge, number) in enumerate(zip(edges, sums, strict=True)):
-        last = place == len(edges) - 1
-        span = f"{edge:,} or more" if last else f"{edge:,} to {edges[place + 1] - 1:,}"
-        tall = HEIGHT * number / top
+    for index, (edge, number) in enumerate(zip(edges, sums, strict=True)):
+        is_last = index == len(edges) - 1
+        span = f"{edge:,} or more" if is_last else f"{edge:,} to {edges[index + 1] - 1:,}"
+        height = HEIGHT * number / top
         bars.append(
-            f'<rect x="{place * STEP}" y="{HEIGHT - tall:.1f}" width="{STEP - GAP}" height="{tall:.1f}" fill="{FILL}">'
-            f"<title>{span} {unit}: {number:,} texts</title></rect>"
-            f'<text x="{place * STEP}" y="{HEIGHT + 12}">{edge}{"+" if last else ""}</text>'
+            f'<rect x="{index * STEP}" y="{HEIGHT - height:.1f}" width="{STEP - GAP}" height="{height:.1f}" '
+            f'fill="{FILL}"><title>{span} {unit}: {number:,} texts</title></rect>'
+            f'<text x="{index * STEP}" y="{HEIGHT + 12}">{edge}{"+" if is_last else ""}</text>'
         )
     return (
         f'<figure><svg role="img" aria-label="Texts by length in {unit}" viewBox="0 0 {STEP * len(edges)} '
@@ -129,21 +137,27 @@ def _histogram(unit: str, counts: Report) -> str:
 
 def _vocabulary(vocabulary: Report) -> str:
     rows = [[name, _percent(share)] for name, share in vocabulary["unknown"].items()]
-    return f"<p>Train has {vocabulary['train']:,} different {escape(vocabulary['unit'])}s.</p>" + table(
-        ["split", f"{vocabulary['unit']}s unknown to train"], rows
+    return f"<p>Train has {vocabulary['train']:,} distinct {escape(vocabulary['unit'])}s.</p>" + _render_table(
+        ["split", f"{vocabulary['unit']}s not in train"], rows
     )
 
 
 def _leaks(leaks: Report) -> str:
-    found, left = leaks["found"], leaks["left"]
-    tables = [("as found", found)] if found == left else [("as found", found), ("as used", left)]
+    found, remaining = leaks["found"], leaks["left"]
+    tables = [("source", found)] if found == remaining else [("source", found), ("after validation", remaining)]
     rows = [
-        [f"{pair['rows_of']} in {pair['also_in']}, {state}", *(_text(pair[key]) for key in list(pair)[2:])]
+        [f"{pair['rows_of']} in {pair['also_in']} ({state})", *(_format_cell(pair[key]) for key in list(pair)[2:])]
         for state, pairs in tables
         for pair in pairs
     ]
-    header = ["rows of", "rows", "word for word", "with the same label", "but for case, width, punctuation, space"]
-    return table(header, rows)
+    header = [
+        "splits",
+        "rows",
+        "same text",
+        "same text and label",
+        "same text, ignoring case, width, punctuation and whitespace",
+    ]
+    return _render_table(header, rows)
 
 
 def _rules(rules: Sequence[Report]) -> str:
@@ -151,13 +165,13 @@ def _rules(rules: Sequence[Report]) -> str:
         [
             escape(rule["rule"]),
             escape(rule["action"]),
-            _text(rule["rows"]),
-            _text(rule["dropped"]),
+            _format_cell(rule["rows"]),
+            _format_cell(rule["dropped"]),
             "<br/>".join(_example(example) for example in rule["examples"][:3]) or "–",
         ]
         for rule in rules
     ]
-    return table(["rule", "action", "rows", "dropped", "first of them"], rows, kind="")
+    return _render_table(["rule", "action", "rows", "dropped", "examples"], rows, kind="")
 
 
 def _example(example: Report) -> str:
@@ -176,4 +190,6 @@ def _conflicts(conflicts: Report) -> str:
         ]
         for one in conflicts["examples"]
     ]
-    return "<h3>One text, two labels</h3>" + table(["text", "split", "labels", "where"], rows, kind="")
+    return "<h3>Texts with conflicting labels</h3>" + _render_table(
+        ["text", "split", "labels", "location"], rows, kind=""
+    )

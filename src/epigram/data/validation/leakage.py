@@ -12,14 +12,14 @@ from epigram.data.validation.text_matching import LOOSE, exact_text, label_key
 PAIRS = (("test", "train"), ("dev", "train"), ("test", "dev"))
 
 
-def leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> list[dict[str, object]]:
+def count_leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> list[dict[str, object]]:
     """Count, for each pair of splits, the rows of the first split whose text also occurs in the second.
 
     `parts` (with a column `#loose`) may omit rows whose text no other row has; `rows` is the full size of each split.
     `exact` ignores leading and trailing whitespace. `same_label` also requires the same label. `normalised` ignores
     case, width, punctuation and whitespace.
     """
-    keyed = {name: _keys(part) for name, part in parts.items()}
+    keyed = {name: _comparison_keys(part) for name, part in parts.items()}
     return [
         {"rows_of": one, "also_in": other, "rows": rows[one]}
         | {key: int(keyed[one][key].is_in(keyed[other][key].unique().implode()).sum()) for key in keyed[one].columns}
@@ -28,7 +28,7 @@ def leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> list[di
     ]
 
 
-def _keys(part: pl.DataFrame) -> pl.DataFrame:
+def _comparison_keys(part: pl.DataFrame) -> pl.DataFrame:
     return part.select(exact=exact_text(), same_label=pl.struct(exact_text(), label_key(part)), normalised=LOOSE)
 
 
@@ -38,13 +38,13 @@ def in_train(part: pl.DataFrame, train: pl.DataFrame) -> pl.Series:
     return part.select(in_train=exact_text().is_in(seen.implode())).to_series()
 
 
-def repeats(part: pl.DataFrame) -> int:
+def count_repeats(part: pl.DataFrame) -> int:
     """Count the rows whose text an earlier row has, ignoring leading and trailing whitespace."""
     return part.height - int(part.select(exact_text().n_unique()).item())
 
 
-def leak_faults(frame: pl.DataFrame) -> pl.DataFrame:
+def find_leaks(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the training rows whose text also occurs in dev or test."""
     held_out = frame.filter(pl.col("split") != "train").select(exact_text().unique()).to_series()
     leaking = frame.filter((pl.col("split") == "train") & exact_text().is_in(held_out.implode()))
-    return violations.located(leaking, "text", violations.LEAK)
+    return violations.row_violations(leaking, "text", violations.LEAK)

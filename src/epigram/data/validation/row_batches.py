@@ -35,29 +35,29 @@ class Rows:
 
     def batches(self) -> Iterator[pl.DataFrame]:
         """Yield all rows in order, in batches, with their number in the column `row`."""
-        return (self.between(start, start + BATCH) for start in range(0, self.count, BATCH))
+        return (self.read(start, start + BATCH) for start in range(0, self.count, BATCH))
 
-    def between(self, start: int, stop: int) -> pl.DataFrame:
+    def read(self, start: int, stop: int) -> pl.DataFrame:
         """Return the rows start, …, stop − 1."""
         rows = self._frame.slice(start, stop - start).collect()
         return rows.with_columns(row=pl.int_range(start, start + pl.len(), dtype=pl.Int64))
 
-    def chosen(self, which: NDArray[np.bool_]) -> Iterator[pl.DataFrame]:
-        """Yield the rows with `which` (N,) true, in batches."""
+    def select(self, mask: NDArray[np.bool_]) -> Iterator[pl.DataFrame]:
+        """Yield the rows with `mask` (N,) true, in batches."""
         for start in range(0, self.count, BATCH):
-            here = which[start : start + BATCH]
+            here = mask[start : start + BATCH]
             if here.any():  # select by index: a filter would keep the texts of all rows in memory
-                yield self.between(start, start + BATCH)[np.flatnonzero(here)]
+                yield self.read(start, start + BATCH)[np.flatnonzero(here)]
 
-    def where(self, which: NDArray[np.bool_]) -> pl.DataFrame:
-        """Return the rows with `which` (N,) true, without the source's additional columns."""
-        none = self.between(0, 0)
-        roles = [name for name in none.columns if name in {*ROLES, "row"}]
-        batches = (batch.select(roles) for batch in self.chosen(which))
-        return pl.concat([none.select(roles), *map(detached, batches)])
+    def collect(self, mask: NDArray[np.bool_]) -> pl.DataFrame:
+        """Return the rows with `mask` (N,) true, without the source's additional columns."""
+        empty = self.read(0, 0)
+        roles = [name for name in empty.columns if name in {*ROLES, "row"}]
+        batches = (batch.select(roles) for batch in self.select(mask))
+        return pl.concat([empty.select(roles), *map(copy_frame, batches)])
 
 
-def detached(frame: pl.DataFrame) -> pl.DataFrame:
+def copy_frame(frame: pl.DataFrame) -> pl.DataFrame:
     """Copy a frame, because filtered or sliced strings keep all the texts of the original frame in memory."""
     return pl.DataFrame(frame.to_dict(as_series=False), schema=frame.schema)
 
@@ -65,13 +65,13 @@ def detached(frame: pl.DataFrame) -> pl.DataFrame:
 class Part:
     """Rows of one split, as later stages read them."""
 
-    def __init__(self, rows: Rows, chosen: NDArray[np.bool_], finish: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-        self.height = int(chosen.sum())
-        self._rows, self._chosen, self._finish = rows, chosen, finish
+    def __init__(self, rows: Rows, mask: NDArray[np.bool_], finish: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        self.height = int(mask.sum())
+        self._rows, self._mask, self._finish = rows, mask, finish
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield the rows in batches."""
-        return map(self._finish, self._rows.chosen(self._chosen))
+        return map(self._finish, self._rows.select(self._mask))
 
     def collect(self) -> pl.DataFrame:
         """Return all rows in memory."""
@@ -88,4 +88,4 @@ class Part:
         register_io_source(batches, schema=self._empty().schema).sink_parquet(path, row_group_size=ROW_GROUP)
 
     def _empty(self) -> pl.DataFrame:
-        return self._finish(self._rows.between(0, 0))
+        return self._finish(self._rows.read(0, 0))

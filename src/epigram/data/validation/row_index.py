@@ -16,13 +16,13 @@ from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.text_matching import LOOSE, SPLITS, loose_text
 
 TRAIN, DEV, TEST = range(3)  # positions in SPLITS
-OUT = 3  # code of a row in no split
-STEP = 1 << 20  # rows processed at once
+NO_SPLIT = 3  # code of a row in no split
+ROWS_PER_STEP = 1 << 20  # rows processed at once
 
-Split = NDArray[np.uint8]  # (N,), the code of each row's split
+SplitCodes = NDArray[np.uint8]  # (N,), the code of each row's split
 
 
-class Values:
+class LabelCodes:
     """Integer code of each row's label or list of labels, numbered in the order of first appearance."""
 
     def __init__(self, rows: int) -> None:
@@ -44,11 +44,11 @@ class Values:
             self.lists.append(labels)
         return self._known[labels]
 
-    def counts(self, chosen: NDArray[np.bool_]) -> dict[str, int]:
-        """Return the number of rows of each label among the rows with `chosen` (N,) true."""
+    def counts(self, mask: NDArray[np.bool_]) -> dict[str, int]:
+        """Return the number of rows of each label among the rows with `mask` (N,) true."""
         rows = np.zeros(len(self.lists), np.int64)
-        for here in _steps(len(chosen)):
-            rows += np.bincount(self.codes[here][chosen[here]], minlength=len(rows))
+        for here in _slices(len(mask)):
+            rows += np.bincount(self.codes[here][mask[here]], minlength=len(rows))
         found: dict[str, int] = {}
         for labels, number in zip(self.lists, rows.tolist(), strict=True):
             for label in labels if number else ():
@@ -58,44 +58,44 @@ class Values:
     def first(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the position in `rows` of the first row of each code, or len(rows) if there is none."""
         first = np.full(len(self.lists), len(rows), np.int64)
-        for here in reversed(list(_steps(len(rows)))):
+        for here in reversed(list(_slices(len(rows)))):
             codes = self.codes[rows[here]]
             first[codes[::-1]] = np.arange(here.start, here.start + len(codes))[::-1]  # the last assignment wins
         return first
 
 
 @dataclass(frozen=True)
-class Index:
+class RowIndex:
     """Rows of a corpus without their texts."""
 
-    split: Split  # as read
-    labels: Values
-    token_labels: Values | None  # None if tokens have no labels
+    split: SplitCodes  # as read
+    labels: LabelCodes
+    token_labels: LabelCodes | None  # None if tokens have no labels
     repeated: pl.DataFrame  # rows whose loose text has the hash of another row's, with `#loose`
 
 
-def repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
+def find_repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
     """Return the rows whose hash occurs more than once, with the column `#loose`."""
     ordered = np.sort(hashes)
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     del ordered
-    chosen = np.zeros(len(hashes), np.bool_)
+    mask = np.zeros(len(hashes), np.bool_)
     if len(shared):
-        for here in _steps(len(hashes)):
-            place = np.searchsorted(shared, hashes[here])
-            chosen[here] = shared[np.minimum(place, len(shared) - 1)] == hashes[here]
-    return rows.where(chosen).with_columns(loose_text().alias(LOOSE))
+        for here in _slices(len(hashes)):
+            position = np.searchsorted(shared, hashes[here])
+            mask[here] = shared[np.minimum(position, len(shared) - 1)] == hashes[here]
+    return rows.collect(mask).with_columns(loose_text().alias(LOOSE))
 
 
-def split_codes(column: pl.Series) -> Split:
+def split_codes(column: pl.Series) -> SplitCodes:
     """Return the position of each name in SPLITS, or OUT for any other name."""
-    return column.replace_strict(SPLITS, range(len(SPLITS)), default=OUT, return_dtype=pl.UInt8).to_numpy()
+    return column.replace_strict(SPLITS, range(len(SPLITS)), default=NO_SPLIT, return_dtype=pl.UInt8).to_numpy()
 
 
-def names_of(split: Split) -> pl.Series:
+def split_names(split: SplitCodes) -> pl.Series:
     """Return the split name of each code, null for OUT."""
     return pl.Series("split", split).replace_strict(range(len(SPLITS)), SPLITS, default=None, return_dtype=pl.String)
 
 
-def _steps(rows: int) -> Iterator[slice]:
-    return (slice(start, min(start + STEP, rows)) for start in range(0, rows, STEP))
+def _slices(rows: int) -> Iterator[slice]:
+    return (slice(start, min(start + ROWS_PER_STEP, rows)) for start in range(0, rows, ROWS_PER_STEP))

@@ -21,7 +21,7 @@ STRINGS = pl.List(pl.String)
 NULL_RULES = {"text": violations.EMPTY, "label": violations.NO_LABEL, "labels": violations.NO_LABEL}
 
 
-def _rule(name: str, holds: pl.Expr) -> pa.Check:
+def _check(name: str, holds: pl.Expr) -> pa.Check:
     """Return a check named after its rule; `holds` is true for a valid row, null if the rule does not apply."""
 
     def check(data: PolarsData) -> pl.LazyFrame:
@@ -30,50 +30,59 @@ def _rule(name: str, holds: pl.Expr) -> pa.Check:
     return pa.Check(check, name=name)
 
 
-def _text() -> pa.Column:
+def _text_column() -> pa.Column:
     text = pl.col("text")
     return pa.Column(
         pl.String,
         [
-            _rule(violations.EMPTY, text.str.contains(VISIBLE)),
-            _rule(violations.NUL, ~text.str.contains("\0", literal=True)),
-            _rule(violations.REPLACEMENT, ~text.str.contains("\N{REPLACEMENT CHARACTER}", literal=True)),
+            _check(violations.EMPTY, text.str.contains(VISIBLE)),
+            _check(violations.NUL, ~text.str.contains("\0", literal=True)),
+            _check(violations.REPLACEMENT, ~text.str.contains("\N{REPLACEMENT CHARACTER}", literal=True)),
         ],
     )
 
 
-def _label(labels: Sequence[str]) -> pa.Column:
+def _label_column(labels: Sequence[str]) -> pa.Column:
     label = pl.col("label")
     blank = label.str.strip_chars() == ""
-    known = [_rule(violations.UNKNOWN_LABEL, label.is_in(labels) | blank)] if labels else []
-    plain = _rule(violations.CONTROL, ~label.str.contains(CONTROL))
-    return pa.Column(pl.String, [_rule(violations.NO_LABEL, ~blank), plain, *known])
+    known = [_check(violations.UNKNOWN_LABEL, label.is_in(labels) | blank)] if labels else []
+    plain = _check(violations.CONTROL_CHARACTER, ~label.str.contains(CONTROL))
+    return pa.Column(pl.String, [_check(violations.NO_LABEL, ~blank), plain, *known])
 
 
-def _labels(labels: Sequence[str]) -> pa.Column:
+def _labels_column(labels: Sequence[str]) -> pa.Column:
     known = pl.element().is_in(labels) if labels else pl.element().str.strip_chars() != ""
     every = pl.col("labels").list.eval(known.fill_null(False)).list.all()
-    checks = [_rule(violations.UNKNOWN_LABEL if labels else violations.NO_LABEL, every), _plain("labels")]
+    checks = [
+        _check(violations.UNKNOWN_LABEL if labels else violations.NO_LABEL, every),
+        _no_control_characters("labels"),
+    ]
     return pa.Column(STRINGS, checks)
 
 
-def _plain(column: str) -> pa.Check:
+def _no_control_characters(column: str) -> pa.Check:
     """Return the rule that no label of a list has a control character."""
     plain = ~pl.element().str.contains(CONTROL).fill_null(False)
-    return _rule(violations.CONTROL, pl.col(column).list.eval(plain).list.all())
+    return _check(violations.CONTROL_CHARACTER, pl.col(column).list.eval(plain).list.all())
 
 
 def _token_columns() -> dict[str, pa.Column]:
     labels = pl.col("token_labels")
-    paired = pl.col("tokens").list.len().fill_null(0) == labels.list.len().fill_null(0)
+    same_count = pl.col("tokens").list.len().fill_null(0) == labels.list.len().fill_null(0)
     named = labels.list.eval((pl.element().str.strip_chars() != "").fill_null(False)).list.all()
-    there = pl.col("tokens").list.eval(pl.element().is_not_null()).list.all()
-    inked = pl.col("tokens").list.join("").str.replace_all(r"\s", "")
-    spelled = pl.col("tokens").list.len().fill_null(0).eq(0) | (inked == pl.col("text").str.replace_all(r"\s", ""))
-    checks = [_rule(violations.TOKENS, paired), _rule(violations.NO_TOKEN_LABEL, named), _plain("token_labels")]
+    present = pl.col("tokens").list.eval(pl.element().is_not_null()).list.all()
+    joined = pl.col("tokens").list.join("").str.replace_all(r"\s", "")
+    matching = pl.col("tokens").list.len().fill_null(0).eq(0) | (joined == pl.col("text").str.replace_all(r"\s", ""))
+    checks = [
+        _check(violations.TOKEN_COUNT, same_count),
+        _check(violations.NO_TOKEN_LABEL, named),
+        _no_control_characters("token_labels"),
+    ]
     return {
         "tokens": pa.Column(
-            STRINGS, [_rule(violations.NO_TOKEN, there), _rule(violations.MISSPELLED, spelled)], nullable=True
+            STRINGS,
+            [_check(violations.NO_TOKEN, present), _check(violations.TOKEN_MISMATCH, matching)],
+            nullable=True,
         ),
         "token_labels": pa.Column(STRINGS, checks, nullable=True),
     }
@@ -84,12 +93,14 @@ def corpus_schema(task: str, labels: Sequence[str], *, tokens: bool = False) -> 
 
     `labels` are the allowed labels; an empty list allows any. `tokens`: the corpus has token labels.
     """
-    target = {"labels": _labels(labels)} if task == "multi" else {"label": _label(labels)}
-    split = pa.Column(pl.String, _rule(violations.UNKNOWN_SPLIT, pl.col("split").is_in(SPLITS)), nullable=True)
-    return pa.DataFrameSchema({"text": _text(), **target, "split": split, **(_token_columns() if tokens else {})})
+    target = {"labels": _labels_column(labels)} if task == "multi" else {"label": _label_column(labels)}
+    split = pa.Column(pl.String, _check(violations.UNKNOWN_SPLIT, pl.col("split").is_in(SPLITS)), nullable=True)
+    return pa.DataFrameSchema(
+        {"text": _text_column(), **target, "split": split, **(_token_columns() if tokens else {})}
+    )
 
 
-def row_faults(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
+def check_rows(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
     """Return every value of `frame` (with `row`, `file`, `line`) that violates a rule of `schema`.
 
     Raises DataError immediately if a column is missing or has the wrong type, because no other rule can be checked.
@@ -100,31 +111,34 @@ def row_faults(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
         found = errors.failure_cases
     else:
         return pl.DataFrame(schema=violations.COLUMNS)
-    _refuse_structure(frame, found)
+    _check_structure(frame, found)
     tables = [
-        _located(frame[cases["index"].to_list()], str(column), _rule_name(str(column), str(check)))
+        _violations_of(frame[cases["index"].to_list()], str(column), _rule_name(str(column), str(check)))
         for (column, check), cases in found.group_by("column", "check", maintain_order=True)
     ]
     return pl.concat(tables).sort("row", maintain_order=True)
 
 
-def _located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
-    if rule == violations.TOKENS:
+def _violations_of(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
+    if rule == violations.TOKEN_COUNT:
         sizes = [pl.col(name).list.len().fill_null(0) for name in ("tokens", "token_labels")]
         rows = rows.with_columns(pl.format("{} tokens and {} token labels", *sizes).alias(column))
-    return violations.located(rows, column, rule)
+    return violations.row_violations(rows, column, rule)
 
 
 def _rule_name(column: str, check: str) -> str:
     return NULL_RULES[column] if check == "not_nullable" else check
 
 
-def _refuse_structure(frame: pl.DataFrame, found: pl.DataFrame) -> None:
+def _check_structure(frame: pl.DataFrame, found: pl.DataFrame) -> None:
     missing = found.filter(pl.col("check") == "column_in_dataframe")["failure_case"].to_list()
     mistyped = found.filter(pl.col("check").str.starts_with("dtype("))["column"].to_list()
-    places = [
-        *(violations.stated(column, [None], violations.MISSING_COLUMN) for column in missing),
-        *(violations.stated(column, [str(frame.schema[column])], violations.WRONG_TYPE) for column in mistyped),
+    violated = [
+        *(violations.corpus_violations(column, [None], violations.MISSING_COLUMN) for column in missing),
+        *(
+            violations.corpus_violations(column, [str(frame.schema[column])], violations.WRONG_TYPE)
+            for column in mistyped
+        ),
     ]
-    if places:
-        violations.refuse(pl.concat(places), {}, [])
+    if violated:
+        violations.raise_violations(pl.concat(violated), {}, [])

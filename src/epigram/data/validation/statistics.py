@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.data.validation.violations import WIDTH
+from epigram.data.validation.violations import MAX_VALUE_LENGTH
 from epigram.text.characters import count_characters
 
 Part = Iterable[pl.DataFrame]  # the rows of a split in batches
@@ -25,7 +25,7 @@ CHUNK = 10_000_000  # characters that are tokenized at once
 
 
 @dataclass
-class Measures:
+class SplitStatistics:
     """Statistics of one split."""
 
     characters: NDArray[np.int64]  # number of texts of each length in characters
@@ -35,7 +35,7 @@ class Measures:
     vocabulary: pl.DataFrame  # token, count
 
 
-def profile(
+def corpus_statistics(
     parts: Mapping[str, Part], classes: Mapping[str, Mapping[str, int]], repeats: Mapping[str, int], language: str
 ) -> dict[str, Any]:
     """Return the statistics of the corpus as plain values for JSON; lengths are in characters and in naive tokens.
@@ -43,7 +43,7 @@ def profile(
     `parts` are train, dev and test. `classes` counts the rows of each label per split, `repeats` the repeated texts
     per split.
     """
-    seen = {name: measure(part, language) for name, part in parts.items()}
+    seen = {name: split_statistics(part, language) for name, part in parts.items()}
     return {
         "rows": {name: int(part.characters.sum()) for name, part in seen.items()},
         "classes": dict(classes),
@@ -54,29 +54,31 @@ def profile(
             "characters": histogram({name: part.characters for name, part in seen.items()}),
             "tokens": histogram({name: part.tokens for name, part in seen.items()}),
         },
-        "longest": longest(seen),
+        "longest": longest_text(seen),
         "vocabulary": vocabulary({name: part.vocabulary for name, part in seen.items()}, language),
     }
 
 
-def measure(part: Part, language: str) -> Measures:
+def split_statistics(part: Part, language: str) -> SplitStatistics:
     """Compute the statistics of a split in one pass over its rows."""
     nothing = np.zeros(0, np.int64)
-    seen = Measures(nothing, nothing, 0, (-1, 0, ""), pl.DataFrame(schema={"token": pl.String, "count": pl.Int64}))
+    seen = SplitStatistics(
+        nothing, nothing, 0, (-1, 0, ""), pl.DataFrame(schema={"token": pl.String, "count": pl.Int64})
+    )
     for batch in part:
         text = batch["text"]
         characters = text.str.len_chars()
-        seen.characters = _added(seen.characters, characters)
-        seen.tokens = _added(seen.tokens, text.str.count_matches(TOKEN[language]))
+        seen.characters = _add_lengths(seen.characters, characters)
+        seen.tokens = _add_lengths(seen.tokens, text.str.count_matches(TOKEN[language]))
         seen.emoji_only += int(text.str.contains(EMOJI_ONLY).sum())
         top = int(characters.arg_max() or 0)
-        seen.longest = max(seen.longest, (characters[top], -batch["row"][top], text[top][:WIDTH]))
+        seen.longest = max(seen.longest, (characters[top], -batch["row"][top], text[top][:MAX_VALUE_LENGTH]))
         counts = pl.concat([seen.vocabulary, token_counts(text, language)])
         seen.vocabulary = counts.group_by("token").sum()
     return seen
 
 
-def _added(counts: NDArray[np.int64], lengths: pl.Series) -> NDArray[np.int64]:
+def _add_lengths(counts: NDArray[np.int64], lengths: pl.Series) -> NDArray[np.int64]:
     """Add the number of texts of each length in `lengths` to `counts`."""
     more = np.bincount(lengths.to_numpy(), minlength=len(counts))
     more[: len(counts)] += counts
@@ -115,9 +117,9 @@ def histogram(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
 
 def _quantile(counts: NDArray[np.int64], share: float) -> float:
     """Return `np.quantile` of the values 0, 1, …, where value i occurs counts[i] times."""
-    place = share * (int(counts.sum()) - 1)
-    around = np.searchsorted(counts.cumsum(), [int(place), int(np.ceil(place))], side="right")
-    return float(np.quantile(around, place - int(place)))
+    position = share * (int(counts.sum()) - 1)
+    around = np.searchsorted(counts.cumsum(), [int(position), int(np.ceil(position))], side="right")
+    return float(np.quantile(around, position - int(position)))
 
 
 def _step(width: float) -> int:
@@ -126,7 +128,7 @@ def _step(width: float) -> int:
     return int(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= width))
 
 
-def longest(seen: Mapping[str, Measures]) -> dict[str, Any]:
+def longest_text(seen: Mapping[str, SplitStatistics]) -> dict[str, Any]:
     """Return the row, first characters, split and length of the longest text."""
     split = max(seen, key=lambda name: seen[name].longest)
     characters, row, text = seen[split].longest

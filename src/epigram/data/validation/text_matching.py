@@ -37,7 +37,7 @@ def label_key(frame: pl.DataFrame) -> pl.Expr:
     return column.list.sort().list.join("\x1f") if "labels" in frame.columns else column
 
 
-def each_label(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def explode_labels(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Return one line per row and label, with `label` and the requested `columns`."""
     lines = frame.select(*columns, pl.col(label_column(frame.columns)).alias("label"))
     return lines.explode("label").drop_nulls("label") if "labels" in frame.columns else lines

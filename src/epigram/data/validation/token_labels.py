@@ -16,7 +16,7 @@ def labels_tokens(columns: Iterable[str]) -> bool:
     return not {"tokens", "token_labels"}.isdisjoint(columns)
 
 
-def each_token_label(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def explode_token_labels(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Return one line per token, with `label` and the requested `columns`; none if tokens have no labels."""
     if "token_labels" not in frame.columns:
         return pl.DataFrame(schema={**{name: frame.schema[name] for name in columns}, "label": pl.String})
@@ -28,7 +28,7 @@ def token_label_names(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
     The default is `O`, or the most frequent label of train if no token has `O`.
     """
-    everything = _sums(counts.values())
+    everything = _sum_counts(counts.values())
     if not everything:
         return []
     frequent = counts.get("train") or everything
@@ -38,7 +38,7 @@ def token_label_names(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def token_label_counts(batches: Iterable[pl.DataFrame]) -> dict[str, int]:
     """Return the number of tokens of each label that occurs."""
-    return _sums(dict(each_token_label(batch).group_by("label").len().iter_rows()) for batch in batches)
+    return _sum_counts(dict(explode_token_labels(batch).group_by("label").len().iter_rows()) for batch in batches)
 
 
 def split_token_labels(batches: Iterable[pl.DataFrame]) -> dict[str, dict[str, int]]:
@@ -46,11 +46,11 @@ def split_token_labels(batches: Iterable[pl.DataFrame]) -> dict[str, dict[str, i
     counts: dict[str, dict[str, int]] = {}
     for batch in batches:
         for (split,), part in batch.group_by("split"):
-            counts[str(split)] = _sums([counts.get(str(split), {}), token_label_counts([part])])
+            counts[str(split)] = _sum_counts([counts.get(str(split), {}), token_label_counts([part])])
     return counts
 
 
-def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for each in counts:
         total.update(each)

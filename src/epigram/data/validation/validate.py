@@ -12,14 +12,14 @@ import polars as pl
 from epigram.core.config_types import number_of
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation import report_notes, violations
-from epigram.data.validation.cross_row_rules import Verdict, absent_labels, judge
-from epigram.data.validation.leakage import in_train, leaks, repeats
+from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
+from epigram.data.validation.leakage import count_leaks, count_repeats, in_train
 from epigram.data.validation.row_batches import Part, Rows
-from epigram.data.validation.row_index import OUT, TRAIN, Split, Values, names_of
-from epigram.data.validation.row_scan import Survey, survey
+from epigram.data.validation.row_index import LabelCodes, NO_SPLIT, SplitCodes, TRAIN, split_names
+from epigram.data.validation.row_scan import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
-from epigram.data.validation.splits import cap, cut
-from epigram.data.validation.statistics import profile
+from epigram.data.validation.splits import create_splits, limit_train
+from epigram.data.validation.statistics import corpus_statistics
 from epigram.data.validation.text_matching import SPLITS, exact_text, label_column
 from epigram.data.validation.token_labels import (
     INFERRED,
@@ -52,91 +52,102 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     read, and they keep that order. Rows are read in batches; memory holds only texts that several rows share.
     Raises DataError with all violations at once, ParameterError if a split cannot be cut with the given settings.
     """
-    rows, tokens_only = _readable(frame, source), source.task == "tokens"
+    rows, tokens_only = _prepare_rows(frame, source), source.task == "tokens"
     declared = INFERRED if tokens_only else source.labels
-    seen = survey(rows, source.task, declared, tokens=labels_tokens(rows.schema))
-    labels = list(declared) or _sorted_labels(seen.index.labels)
+    scan = scan_rows(rows, source.task, declared, tokens=labels_tokens(rows.schema))
+    labels = list(declared) or _sorted_labels(scan.index.labels)
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
-    verdict = judge(seen, labels, settings.min_per_class, actions, inferred=tokens_only)
-    same, numbers = seen.index.repeated, seen.index.labels
-    divided, cuts = cut(verdict.kept, numbers, same, dev=settings.dev, test=settings.test, seed=settings.split_seed)
-    split, capped = _capped(divided, numbers, settings)
-    classes = {name: dict.fromkeys(labels, 0) | numbers.counts(split == code) for code, name in enumerate(SPLITS)}
-    before, after = _parts(same, seen.index.split), _parts(same, split)
-    leaking = {"found": leaks(before, _heights(seen.index.split)), "left": leaks(after, _heights(split))}
-    token_labels = _token_labels(rows, divided)
-    said = [
-        *report_notes.inferred(token_labels if tokens_only else []),
-        *report_notes.merged(source.distinct),
-        *report_notes.unassigned(rows.unassigned % rows.count),
-        *report_notes.judged(verdict, actions),
-        *report_notes.leaked(leaking["left"], leaking["found"]),
-        *cuts,
-        *capped,
-        *report_notes.absent(absent_labels(classes)),
+    results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
+    repeated, label_codes = scan.index.repeated, scan.index.labels
+    with_splits, split_notes = create_splits(
+        results.kept, label_codes, repeated, dev=settings.dev, test=settings.test, seed=settings.split_seed
+    )
+    split, sample_notes = _limit_train(with_splits, label_codes, settings)
+    classes = {name: dict.fromkeys(labels, 0) | label_codes.counts(split == code) for code, name in enumerate(SPLITS)}
+    before, after = _rows_by_split(repeated, scan.index.split), _rows_by_split(repeated, split)
+    leaking = {
+        "found": count_leaks(before, _split_sizes(scan.index.split)),
+        "left": count_leaks(after, _split_sizes(split)),
+    }
+    token_labels = _token_labels(rows, with_splits)
+    notes = [
+        *report_notes.inferred_labels(token_labels if tokens_only else []),
+        *report_notes.dropped_repeats(source.distinct),
+        *report_notes.rows_without_split(rows.unassigned % rows.count),
+        *report_notes.rule_violations(results, actions),
+        *report_notes.leaked_texts(leaking["left"], leaking["found"]),
+        *split_notes,
+        *sample_notes,
+        *report_notes.absent_labels(absent_labels(classes)),
     ]
-    parts, flagged = _written(rows, split, after)
-    corpus = _description(source, labels, token_labels, parts, flagged, said)
-    measured = profile(parts, classes, {name: repeats(part) for name, part in after.items()}, source.language)
+    parts, flagged = _output_parts(rows, split, after)
+    corpus = _describe_corpus(source, labels, token_labels, parts, flagged, notes)
+    measured = corpus_statistics(
+        parts, classes, {name: count_repeats(part) for name, part in after.items()}, source.language
+    )
     found = {
         "token_classes": _token_classes(parts, token_labels),
         "leaks": leaking,
-        "rules": _rules(verdict, actions),
-        "conflicts": _conflicts(seen, verdict.faults),
+        "rules": _describe_rules(results, actions),
+        "conflicts": _describe_conflicts(scan, results.violations),
     }
     return Validated(parts, corpus, corpus | measured | found)
 
 
-def _readable(frame: pl.LazyFrame, source: Source) -> Rows:
+def _prepare_rows(frame: pl.LazyFrame, source: Source) -> Rows:
     """Return the rows; if only tokens have labels, infer the text labels from them."""
     rows = Rows(frame)
-    _refuse_unfit(rows, source)
+    _check_source(rows, source)
     if source.task == "tokens":
         rows.derive(inferred_label(token_label_names(split_token_labels(rows.batches()))))
     return rows
 
 
-def _refuse_unfit(rows: Rows, source: Source) -> None:
+def _check_source(rows: Rows, source: Source) -> None:
     if source.task == "files":
-        raise ParameterError(f"params.yaml: dataset was {source.name!r}: it labels no texts (task: {source.task})")
+        raise ParameterError(
+            f"params.yaml: dataset is {source.name!r}, which has no labelled texts (task: {source.task})"
+        )
     if source.task == "tokens" and not {"tokens", "token_labels"} <= rows.schema.keys():
         raise ParameterError(
-            f"data/sources/{source.name}.yaml: task was 'tokens', and its reader gives no tokens with labels: name "
-            "their columns (tokens, token_labels), give spans, or use conll or m2"
+            f"data/sources/{source.name}.yaml: task is 'tokens', but the reader returns no token labels; set the "
+            "columns tokens and token_labels, set spans, or use the reader conll or m2"
         )
     if not rows.count:
         files = ", ".join(file.path for file in source.files)
-        raise DataError(f"{source.name} has no rows: there is nothing in {files}")
+        raise DataError(f"{source.name} has no rows: no data in {files}")
 
 
-def _sorted_labels(labels: Values) -> list[str]:
+def _sorted_labels(labels: LabelCodes) -> list[str]:
     """Return all labels, numbers sorted by value and after other labels."""
     names = {name for names in labels.lists for name in names if name.strip()}
     return sorted(names, key=lambda name: (-1 if (number := number_of(name)) is None else number, name))
 
 
-def _parts(frame: pl.DataFrame, split: Split) -> dict[str, pl.DataFrame]:
+def _rows_by_split(frame: pl.DataFrame, split: SplitCodes) -> dict[str, pl.DataFrame]:
     """Return the rows of `frame` in each split; `split` is (N,) for all rows of the corpus."""
     codes = split[frame["row"].to_numpy()]
     return {name: frame.filter(pl.Series(codes == code)) for code, name in enumerate(SPLITS)}
 
 
-def _heights(split: Split) -> dict[str, int]:
+def _split_sizes(split: SplitCodes) -> dict[str, int]:
     return {name: int((split == code).sum()) for code, name in enumerate(SPLITS)}
 
 
-def _capped(split: Split, labels: Values, settings: ValidateSettings) -> tuple[Split, list[str]]:
+def _limit_train(split: SplitCodes, labels: LabelCodes, settings: ValidateSettings) -> tuple[SplitCodes, list[str]]:
     train, rows = int((split == TRAIN).sum()), settings.max_train_rows
     if rows is None or rows >= train:
         return split, []
-    sample = cap(split, labels, rows, settings.split_seed)
-    return sample, [report_notes.capped(rows, train, settings.split_seed)]
+    sample = limit_train(split, labels, rows, settings.split_seed)
+    return sample, [report_notes.sampled_train(rows, train, settings.split_seed)]
 
 
-def _token_labels(rows: Rows, split: Split) -> list[str]:
+def _token_labels(rows: Rows, split: SplitCodes) -> list[str]:
     if not labels_tokens(rows.schema):
         return []
-    kept = Part(rows, split != OUT, lambda batch: batch.with_columns(split=names_of(split[batch["row"].to_numpy()])))
+    kept = Part(
+        rows, split != NO_SPLIT, lambda batch: batch.with_columns(split=split_names(split[batch["row"].to_numpy()]))
+    )
     return token_label_names(split_token_labels(kept))
 
 
@@ -145,30 +156,32 @@ def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dic
     return {split: dict.fromkeys(names, 0) | token_label_counts(part) for split, part in parts.items() if names}
 
 
-def _written(rows: Rows, split: Split, shared: Mapping[str, pl.DataFrame]) -> tuple[dict[str, Part], dict[str, int]]:
+def _output_parts(
+    rows: Rows, split: SplitCodes, shared: Mapping[str, pl.DataFrame]
+) -> tuple[dict[str, Part], dict[str, int]]:
     """Return the splits for later stages; dev and test flag rows whose text train has, and these are counted."""
-    seen, flagged = np.zeros(rows.count, np.bool_), {}
+    is_leaked, flagged = np.zeros(rows.count, np.bool_), {}
     for name in SPLITS[1:]:
         leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
-        seen[leaking], flagged[name] = True, len(leaking)
+        is_leaked[leaking], flagged[name] = True, len(leaking)
 
     def columns(batch: pl.DataFrame) -> pl.DataFrame:
         return batch.select("row", pl.exclude("row", "file", "line", "split"))
 
     def with_leaks(batch: pl.DataFrame) -> pl.DataFrame:
-        return columns(batch).with_columns(in_train=pl.Series(seen[batch["row"].to_numpy()], dtype=pl.Boolean))
+        return columns(batch).with_columns(in_train=pl.Series(is_leaked[batch["row"].to_numpy()], dtype=pl.Boolean))
 
     finish = {name: columns if name == "train" else with_leaks for name in SPLITS}
     return {name: Part(rows, split == code, finish[name]) for code, name in enumerate(SPLITS)}, flagged
 
 
-def _description(
+def _describe_corpus(
     source: Source,
     labels: list[str],
     token_labels: list[str],
     parts: Mapping[str, Part],
     flagged: Mapping[str, int],
-    said: list[str],
+    notes: list[str],
 ) -> dict[str, Any]:
     return {
         "name": source.name,
@@ -178,39 +191,39 @@ def _description(
         "token_labels": token_labels,
         "tokens_only": source.task == "tokens",
         "rows": {name: part.height for name, part in parts.items()},
-        "notes": said,
+        "notes": notes,
         "dev_in_train": flagged["dev"],
         "test_in_train": flagged["test"],
     }
 
 
-def _rules(verdict: Verdict, actions: Mapping[str, Action]) -> list[dict[str, Any]]:
+def _describe_rules(results: RuleResults, actions: Mapping[str, Action]) -> list[dict[str, Any]]:
     """Describe every rule with a setting: rows that violate it, rows dropped, the first examples."""
-    found = violations.counts(verdict.faults)
+    found = violations.count_by_rule(results.violations)
     return [
         {
             "rule": rule,
             "setting": violations.SETTINGS[rule],
             "action": action,
             "rows": found.get(rule, 0),
-            "dropped": verdict.dropped.get(rule, 0),
-            "examples": verdict.faults.filter(pl.col("rule") == rule).drop("rule").head(EXAMPLES).to_dicts(),
+            "dropped": results.dropped.get(rule, 0),
+            "examples": results.violations.filter(pl.col("rule") == rule).drop("rule").head(EXAMPLES).to_dicts(),
         }
         for rule, action in actions.items()
     ]
 
 
-def _conflicts(seen: Survey, found: pl.DataFrame) -> dict[str, Any]:
+def _describe_conflicts(scan: RowScan, found: pl.DataFrame) -> dict[str, Any]:
     """Return texts with several labels in one split: their number per split, and examples with labels and places."""
-    torn = found.filter(pl.col("rule") == violations.CONFLICT)["row"]
-    rows = seen.index.repeated.filter(pl.col("row").is_in(torn.implode())).with_columns(exact=exact_text())
+    conflicting = found.filter(pl.col("rule") == violations.CONFLICT)["row"]
+    rows = scan.index.repeated.filter(pl.col("row").is_in(conflicting.implode())).with_columns(exact=exact_text())
     texts = rows.group_by("split", "exact", maintain_order=True).agg(
         pl.col(label_column(rows.columns)).alias("labels"), places=pl.format("{}:{}", "file", "line")
     )
     return {
         "texts": dict(texts.group_by("split", maintain_order=True).len().iter_rows()),
         "examples": texts.head(EXAMPLES)
-        .with_columns(text=pl.col("exact").str.slice(0, violations.WIDTH))
+        .with_columns(text=pl.col("exact").str.slice(0, violations.MAX_VALUE_LENGTH))
         .drop("exact")
         .to_dicts(),
     }

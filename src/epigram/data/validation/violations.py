@@ -15,11 +15,11 @@ NUL = "NUL byte"
 REPLACEMENT = "replacement character U+FFFD"
 NO_LABEL = "no label"
 UNKNOWN_LABEL = "unknown label"
-CONTROL = "control character in a label"
+CONTROL_CHARACTER = "control character in a label"
 UNKNOWN_SPLIT = "unknown split"
-TOKENS = "tokens and token labels differ in number"
+TOKEN_COUNT = "different numbers of tokens and token labels"
 NO_TOKEN = "missing token"
-MISSPELLED = "tokens that do not spell the text"
+TOKEN_MISMATCH = "tokens that do not match the text"
 NO_TOKEN_LABEL = "token without a label"
 MISSING_COLUMN = "missing column"
 WRONG_TYPE = "wrong type"
@@ -27,10 +27,10 @@ DUPLICATE = "duplicate"
 CONFLICT = "conflicting labels"
 LEAK = "also in dev or test"
 NO_TRAIN = "no training rows"
-ONE_CLASS = "one class only"
-FEW = "too few rows of a class"
-UNSEEN_LABEL = "label that train lacks"
-UNSEEN_TOKEN_LABEL = "token label that train lacks"
+ONE_CLASS = "only one class"
+TOO_FEW_ROWS = "too few rows of a class"
+UNSEEN_LABEL = "label missing from train"
+UNSEEN_TOKEN_LABEL = "token label missing from train"
 
 SETTINGS = {
     EMPTY: "on_empty",
@@ -48,11 +48,11 @@ COLUMNS = {
     "value": pl.String,
     "rule": pl.String,
 }
-SHOWN = 20  # violations listed in a message
-WIDTH = 60  # characters of a value that are shown
+MAX_LISTED = 20  # violations listed in a message
+MAX_VALUE_LENGTH = 60  # characters of a value that are shown
 
 
-def located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
+def row_violations(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
     """Return one violation for each of `rows`, with the value of `column`."""
     value = pl.col(column)
     if isinstance(rows.schema[column], pl.List):
@@ -62,56 +62,56 @@ def located(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
         "file",
         pl.col("line").cast(pl.Int64),
         column=pl.lit(column),
-        value=value.cast(pl.String).str.slice(0, WIDTH),
+        value=value.cast(pl.String).str.slice(0, MAX_VALUE_LENGTH),
         rule=pl.lit(rule),
     )
 
 
-def stated(column: str, values: Sequence[str | None], rule: str) -> pl.DataFrame:
+def corpus_violations(column: str, values: Sequence[str | None], rule: str) -> pl.DataFrame:
     """Return one violation for each of `values`; it belongs to the corpus, not to a row."""
     return pl.DataFrame([{"column": column, "value": value, "rule": rule} for value in values], schema=COLUMNS)
 
 
-def counts(faults: pl.DataFrame) -> dict[str, int]:
+def count_by_rule(found: pl.DataFrame) -> dict[str, int]:
     """Return the number of violations of each rule, in the order of first appearance."""
-    return dict(faults.group_by("rule", maintain_order=True).len().iter_rows())
+    return dict(found.group_by("rule", maintain_order=True).len().iter_rows())
 
 
-def refuse(faults: pl.DataFrame, actions: Mapping[str, Action], labels: Sequence[str]) -> None:
+def raise_violations(found: pl.DataFrame, actions: Mapping[str, Action], labels: Sequence[str]) -> None:
     """Raise DataError if a rule is violated whose action is neither drop nor report.
 
     The message names every such rule and lists up to 20 violations.
     """
-    fatal = faults.filter(~pl.col("rule").is_in([rule for rule, action in actions.items() if action != "fail"]))
+    fatal = found.filter(~pl.col("rule").is_in([rule for rule, action in actions.items() if action != "fail"]))
     if fatal.is_empty():
         return
-    lines = [_headline(fatal), *_details(fatal)]
-    if fatal.height > SHOWN:
-        lines.append(f"and {fatal.height - SHOWN:,} more")
-    if UNKNOWN_LABEL in counts(fatal):
-        lines.append(f"known labels: {', '.join(labels[:SHOWN])}{', …' if len(labels) > SHOWN else ''}")
+    lines = [_summary_line(fatal), *_describe_violations(fatal)]
+    if fatal.height > MAX_LISTED:
+        lines.append(f"and {fatal.height - MAX_LISTED:,} more")
+    if UNKNOWN_LABEL in count_by_rule(fatal):
+        lines.append(f"known labels: {', '.join(labels[:MAX_LISTED])}{', …' if len(labels) > MAX_LISTED else ''}")
     raise DataError("\n".join(lines))
 
 
-def _headline(fatal: pl.DataFrame) -> str:
+def _summary_line(fatal: pl.DataFrame) -> str:
     files = fatal["file"].drop_nulls().unique(maintain_order=True).to_list()
-    place = (
+    where = (
         "the corpus" if not files else files[0] if len(files) == 1 else f"{len(files)} files ({', '.join(files[:3])}…)"
     )
-    broken = ", ".join(f"{number:,} × {rule}" for rule, number in counts(fatal).items())
-    choices = [f"validate.{SETTINGS[rule]}" for rule in counts(fatal) if rule in SETTINGS]
+    violated = ", ".join(f"{number:,} × {rule}" for rule, number in count_by_rule(fatal).items())
+    choices = [f"validate.{SETTINGS[rule]}" for rule in count_by_rule(fatal) if rule in SETTINGS]
     remedy = f", or set {', '.join(choices)} to drop or report" if choices else ""
-    return f"{fatal.height:,} fault{'s' * (fatal.height > 1)} in {place}: {broken}; correct the data{remedy}"
+    return f"{fatal.height:,} violation{'s' * (fatal.height > 1)} in {where}: {violated}; fix the data{remedy}"
 
 
-def _details(fatal: pl.DataFrame) -> list[str]:
+def _describe_violations(fatal: pl.DataFrame) -> list[str]:
     """Describe up to 20 violations, with every rule represented, in the order of the rows."""
     turn = fatal.with_columns(turn=pl.int_range(pl.len()).over("rule"))
-    shown = turn.sort("turn", maintain_order=True).head(SHOWN).sort("row", nulls_last=True, maintain_order=True)
-    return [_detail(fault) for fault in shown.iter_rows(named=True)]
+    shown = turn.sort("turn", maintain_order=True).head(MAX_LISTED).sort("row", nulls_last=True, maintain_order=True)
+    return [_describe_violation(violation) for violation in shown.iter_rows(named=True)]
 
 
-def _detail(fault: Mapping[str, object]) -> str:
-    place = "" if fault["file"] is None else f"{fault['file']}:{fault['line']} "
-    value = "" if fault["value"] is None else f"={json.dumps(fault['value'], ensure_ascii=False)}"
-    return f"{place}{fault['column']}{value} {fault['rule']}"
+def _describe_violation(violation: Mapping[str, object]) -> str:
+    location = "" if violation["file"] is None else f"{violation['file']}:{violation['line']} "
+    value = "" if violation["value"] is None else f"={json.dumps(violation['value'], ensure_ascii=False)}"
+    return f"{location}{violation['column']}{value} {violation['rule']}"

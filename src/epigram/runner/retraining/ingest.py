@@ -68,7 +68,7 @@ def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
         ingestion = Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
         archived = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
     changed = (_changed_message(file) for file in files if file in new.digests and file not in archived)
-    skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.left, *changed)))
+    skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.skipped, *changed)))
     return replace(ingestion, files=tuple(file.name for file in archived), skipped=skipped)
 
 
@@ -112,7 +112,7 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
         )
     if description_file.exists():
         return
-    from epigram.data.growing_dataset import base_rows, description
+    from epigram.data.growing_dataset import base_rows, describe
     from epigram.data.sources.source import load_source
 
     source = load_source(base, root / "data" / "sources")
@@ -122,7 +122,7 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
         validated = _validated(root, source, settings, Path(scratch))
         if not rows.exists():
             _write(rows, base_rows(validated, source.keep))
-    write_text(description_file, _description_yaml(description(source, validated.corpus["labels"], rows.stem)))
+    write_text(description_file, _description_yaml(describe(source, validated.corpus["labels"], rows.stem)))
 
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
@@ -152,10 +152,10 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
 def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Ingestion:
     import polars as pl
 
-    from epigram.data.growing_dataset import grown
+    from epigram.data.growing_dataset import append_rows
 
     live = pl.read_parquet(rows)
-    after = grown(live, new, settings.dev)
+    after = append_rows(live, new, settings.dev)
     added = after[live.height :]
     if added.height:
         _write(rows, after)
