@@ -129,8 +129,8 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
         return result
     if _is_unauthorized(result):
         raise ParameterError(
-            f"the Prefect server at {redact_address(api.url)} requires authentication; set PREFECT_API_AUTH_STRING "
-            "to the value of its PREFECT_SERVER_API_AUTH_STRING"
+            f"the Prefect server at {redact_address(api.url)} requires authentication; set "
+            "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
     if _is_unreachable(result):
         where = redact_address(api.url)

@@ -115,7 +115,7 @@ def test_marked_pieces_label_the_tokens_that_they_overlap(
     try:
         found = label_tokens(frame, language, "x")
     except DataError as error:
-        assert str(error).startswith("x row 1 marks ")
+        assert str(error).startswith("x row 1: span ")
         assert str(error).isprintable()
     else:
         for (text, spans), tokens, labels in zip(rows, found["tokens"], found["token_labels"], strict=True):

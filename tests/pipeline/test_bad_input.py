@@ -38,7 +38,7 @@ def system(name: str = "mlp", **changes: Any) -> dict[str, Any]:
         ("", {}, ["reviews.csv is empty"]),
         (csv([]), {}, ["reviews has no rows", "reviews.csv"]),
         (csv(ROWS, header="txt,label"), {}, ["reviews.csv has no column 'text'", "did you mean 'txt'?"]),
-        (csv([(text, "good") for text, _ in ROWS]), {}, ["one class only", "correct the data"]),
+        (csv([(text, "good") for text, _ in ROWS]), {}, ["only one class", "fix the data"]),
         (csv([*ROWS, ("少见", "rare")]), {}, ["too few rows of a class"]),
         (csv([*ROWS, ("手滑", "godo")]), {"labels": ["good", "bad"]}, ["1 × unknown label", "reviews.csv"]),
         (csv([*ROWS, ("", "good")]), {}, ["1 × empty text", "validate.on_empty"]),
@@ -48,7 +48,7 @@ def system(name: str = "mlp", **changes: Any) -> dict[str, Any]:
         (csv(ROWS[1:3]), {}, ["too few rows of a class"]),
         (GBK, {}, ["reviews.csv is not UTF-8 at byte 11", "looks like gbk", "set read.encoding: gbk"]),
         (csv(ROWS).encode("utf-16"), {}, ["reviews.csv is not UTF-8", "set read.encoding: utf-16"]),
-        (csv(ROWS), {"rows": {"all": 61}}, ["reviews has 60 rows", "61 were expected"]),
+        (csv(ROWS), {"rows": {"all": 61}}, ["reviews has 60 rows", "expected 61"]),
         (csv(ROWS), {"suffix": "jsonl"}, ["reviews.jsonl line 1 is not a JSON object"]),
         (csv(ROWS), {"suffix": "parquet"}, ["reviews.parquet cannot be read"]),
     ],
@@ -66,7 +66,7 @@ def test_data_that_a_setting_refuses(shop: Workshop) -> None:
     shop.validated(torn).refused(65, "2 × conflicting labels", "set validate.on_conflict to drop or report")
     shop.params()
     assert shop.validated(torn).code == 0
-    said = "Rows that share their text with a row of another label in their split: 2, kept"
+    said = "Rows with the text but not the label of another row of their split: 2 kept"
     assert any(note.startswith(said) for note in shop.corpus()["notes"])
 
 
@@ -79,7 +79,7 @@ def test_a_named_encoding_is_read(shop: Workshop) -> None:
 
 def test_a_missing_dev_split_is_cut_and_said(shop: Workshop) -> None:
     ended = shop.validated(csv(ROWS))
-    assert "The source has no dev split: 6 of 60 training rows were cut off for it, stratified by label" in ended.out
+    assert "The source has no dev split: 6 of 60 training rows were moved to it, stratified by label" in ended.out
     assert shop.corpus()["rows"]["dev"] == 6
 
 
@@ -166,18 +166,18 @@ def test_a_source_that_is_not_there(shop: Workshop) -> None:
     path = shop.source(csv(ROWS))
     shop.stage("download", "data/sources/rewiews.yaml", shop.out).refused(66, "did you mean 'reviews'?")
     (shop.root / "data/local/reviews.csv").unlink()
-    shop.stage("download", path, shop.out).refused(66, "data/local/reviews.csv is missing: put the file there")
+    shop.stage("download", path, shop.out).refused(66, "data/local/reviews.csv is missing; put the file there")
     assert shop.left() == []
 
 
 def test_a_source_that_cannot_be_fetched(shop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = {"path": "a.csv", "url": "http://127.0.0.1:9/a.csv", "mirror": "a.csv"}
     ended = shop.stage("download", shop.source("", files=[file]), shop.out)
-    ended.refused(69, "http://127.0.0.1:9/a.csv cannot be reached", "look at the network, or set EPIGRAM_MIRROR")
+    ended.refused(69, "http://127.0.0.1:9/a.csv cannot be downloaded", "check the network, or set EPIGRAM_MIRROR")
     slip = shop.source("", files=[file | {"url": "ftp://host/a.csv"}])
-    shop.stage("download", slip, shop.out).refused(64, "files.0.url was 'ftp://host/a.csv'", "https://")
+    shop.stage("download", slip, shop.out).refused(64, "files.0.url is 'ftp://host/a.csv'", "https://")
     monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path / "nowhere"))
-    shop.stage("download", shop.source("", files=[file]), shop.out).refused(64, "EPIGRAM_MIRROR was", "nowhere")
+    shop.stage("download", shop.source("", files=[file]), shop.out).refused(64, "EPIGRAM_MIRROR is", "nowhere")
     assert shop.left() == []
 
 
@@ -185,7 +185,7 @@ def test_a_changed_file_does_not_take_the_place_of_the_last_one(shop: Workshop) 
     shop.stage("download", shop.source(csv(ROWS)), shop.out)
     file = {"path": "reviews.csv", "local": "data/local/reviews.csv", "sha256": "0" * 64}
     ended = shop.stage("download", shop.source("text,label\n", files=[file]), shop.out)
-    ended.refused(65, "reviews.csv from data/local/reviews.csv has the checksum", "000000000000… was expected")
+    ended.refused(65, "reviews.csv from data/local/reviews.csv has the checksum", "expected 000000000000…")
     assert (shop.out / "reviews.csv").read_text() == csv(ROWS)
     assert shop.left() == ["out"]
 
@@ -195,8 +195,8 @@ def test_a_changed_file_does_not_take_the_place_of_the_last_one(shop: Workshop) 
     [
         ("", 65, "mine.csv is empty"),
         (csv([]), 65, "mine.csv has 0 rows"),
-        (csv([(text, "good") for text, _ in ROWS]), 65, "the labels ['good'] in 'label': two labels are needed"),
-        (csv(ROWS, header="text,lable"), 65, "no column 'label': did you mean 'lable'?"),
+        (csv([(text, "good") for text, _ in ROWS]), 65, "the labels ['good'] in 'label'; expected at least two labels"),
+        (csv(ROWS, header="text,lable"), 65, "no column 'label'; did you mean 'lable'?"),
         (csv(ROWS).replace("很", "\0"), 65, "mine.csv has a NUL byte in line 2"),
         (None, 66, "mine.csv is missing"),
     ],
@@ -217,7 +217,7 @@ def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     (shop.root / "new" / "inches.csv").write_text('text,label\n5" long,good\n6 long,bad\n')
     ended = shop.epigram("add", "new/inches.csv")
     assert "ready (2 rows, 2 labels, en, quotation marks as plain characters)" in ended.out
-    shop.epigram("add", "new/mine.csv").refused(64, "there is a source of that name, data/sources/mine.yaml")
+    shop.epigram("add", "new/mine.csv").refused(64, "data/sources/mine.yaml already exists")
 
 
 @pytest.mark.parametrize(

@@ -378,5 +378,5 @@ def test_a_stage_as_a_process_ends_the_same(shop: Workshop) -> None:
         ended = subprocess.run(command, cwd=shop.root, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == code
         assert "Traceback" not in ended.stderr
-    assert ended.stderr.startswith("error: 1 fault in the corpus: 1 × one class only; correct the data\n")
+    assert ended.stderr.startswith("error: 1 violation in the corpus: 1 × only one class; fix the data\n")
     assert shop.left() == ["raw"]

@@ -96,7 +96,7 @@ def test_a_file_without_rows_is_left_and_others_are_taken(shop: Shop, name: str,
         file.write_bytes(content)
     ingestion = shop.take()
     assert (ingestion.rows, ingestion.files) == (10, ("a.csv", "b.csv"))
-    assert ingestion.skipped == (f"{file} has no rows: add some, or remove it",)
+    assert ingestion.skipped == (f"{file} has no rows; add rows or remove the file",)
     assert waiting(shop) == [name, "taken"]
     assert shop.take().skipped == ingestion.skipped
 
@@ -147,7 +147,7 @@ def test_a_file_that_changes_while_it_is_read_is_left_and_nothing_of_it_is_taken
         ingestion = shop.take()
     assert (ingestion.rows, ingestion.files) == (4, ("a.csv",))
     assert ingestion.skipped == (
-        f"{shop.incoming}/b.csv changed while it was read: the next retraining reads it again",
+        f"{shop.incoming}/b.csv changed while it was read; the next retraining reads it again",
     )
     assert (shop.take().rows, waiting(shop)) == (7, ["taken"])
 
@@ -174,11 +174,11 @@ def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
 def test_a_retraining_with_files_left_ends_with_65_after_its_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ingestion = Ingestion(dataset="shop_live", rows=3, skipped=("x.csv has no rows: add some, or remove it",))
+    ingestion = Ingestion(dataset="shop_live", rows=3, skipped=("x.csv has no rows; add rows or remove the file",))
     result = Retraining(promoted=True, reason="better", run="r", ingestion=ingestion, champion="champion 2")  # type: ignore[arg-type]
     monkeypatch.setattr(flows.retrain, "call_flow", lambda *_: result)
     with pytest.raises(SystemExit) as end:
         flows.retrain.main(dataset="", rollback=False, show=False)
     out, err = capsys.readouterr()
-    assert (end.value.code, err) == (65, "error: x.csv has no rows: add some, or remove it\n")
+    assert (end.value.code, err) == (65, "error: x.csv has no rows; add rows or remove the file\n")
     assert "promoted: better" in out and "champion 2" in out

@@ -147,7 +147,7 @@ def test_files_in_other_formats_are_read_by_the_columns_of_the_data_set(fresh: S
         ("bad.csv", "review,stars\n,good\n", "empty text"),
         ("bad.csv", "text,stars\nfine,good\n", "has no column 'review'"),
         ("bad.jsonl", "{broken\n", "is not a JSON object"),
-        ("bad.xlsx", "what", "is none of .csv"),
+        ("bad.xlsx", "what", "has an unsupported file type"),
     ],
 )
 def test_a_bad_file_is_named_and_nothing_changes(fresh: Shop, name: str, text: str, said: str) -> None:

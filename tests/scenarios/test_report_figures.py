@@ -272,7 +272,7 @@ def test_rows_that_are_in_train_too_are_counted_as_they_are_used(shop: Workshop)
     corpus = read(shop, "validated/corpus.json")
     assert (corpus["test_in_train"], corpus["rows"]["test"]) == USED
     note = (
-        f"{used} of {rows} test rows are also in train, word for word; {used} of them with the same label "
+        f"{used} of {rows} test rows have a text that is also in train; {used} of them with the same label "
         f"(in the source: {found} of {of})."
     )
     for place in ("report/report.html", "report/comparison.md"):
@@ -288,8 +288,8 @@ def test_rows_that_are_in_train_too_are_counted_as_they_are_used(shop: Workshop)
     data = cells(page[page.index('<section class="data">') :])
     splits = data[: next(place for place, row in enumerate(data) if row[0] == "label")]
     assert line_of(splits, "test")[1:4] == [str(rows), str(0), str(used)]
-    assert line_of(data, "test in train, as found")[1:3] == [str(of), str(found)]
-    assert line_of(data, "test in train, as used")[1:3] == [str(rows), str(used)]
+    assert line_of(data, "test in train (source)")[1:3] == [str(of), str(found)]
+    assert line_of(data, "test in train (after validation)")[1:3] == [str(rows), str(used)]
 
 
 def test_the_rows_of_a_split_are_the_same_everywhere(shop: Workshop) -> None:

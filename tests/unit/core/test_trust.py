@@ -324,7 +324,7 @@ def test_no_secret_is_in_what_a_run_leaves_or_says(
     judged = workshop.stage("validate", "new/raw", workshop.out)
     monkeypatch.setenv("EPIGRAM_MIRROR", f"ftp://user:{SECRET}@host")
     mirrored = workshop.stage("download", workshop.source("", files=[file | {"mirror": "x"}]), "new/other")
-    mirrored.refused(64, "EPIGRAM_MIRROR was 'ftp://***@host'")
+    mirrored.refused(64, "EPIGRAM_MIRROR is 'ftp://***@host'")
     said = "".join(part for ended in (wrong, right, judged, mirrored) for part in (ended.out, ended.err))
     assert SECRET not in said
     (workshop.root / source).unlink()  # where its owner wrote it

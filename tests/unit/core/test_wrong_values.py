@@ -128,11 +128,11 @@ def test_what_is_no_web_address_is_refused_everywhere(
     with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is not a valid URL"), webhook_relay.start_relay(text):
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
-    with pytest.raises(ParameterError, match="EPIGRAM_MIRROR was"):
+    with pytest.raises(ParameterError, match="EPIGRAM_MIRROR is"):
         list(_candidate_addresses(File(path="a.csv", mirror="a.csv")))
     source = {"name": "toy", "about": "", "language": "en", "task": "single", "licence": "", "read": {"reader": "csv"}}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump({**source, "files": [{"path": "a.csv", "url": text}]}))
-    with pytest.raises(ParameterError, match=r"toy\.yaml: files\.0\.url was") as raised:
+    with pytest.raises(ParameterError, match=r"toy\.yaml: files\.0\.url is") as raised:
         read_source(tmp_path / "toy.yaml")
     one_line(raised)
 

@@ -57,16 +57,16 @@ def test_one_member_or_the_list_of_names(tmp_path: Path) -> None:
     archives.write_names(path, tmp_path / "names.txt", ["labels/*.json"])
     assert (tmp_path / "train.csv").read_bytes() == b"a,b"
     assert (tmp_path / "names.txt").read_text() == "a.json\nb.json\n"
-    with pytest.raises(DataError, match="several members like"):
+    with pytest.raises(DataError, match="several members that match"):
         archives.unpack_one(path, tmp_path / "one", ["labels/*.json"])
-    with pytest.raises(DataError, match=r"no member like dev\.csv"):
+    with pytest.raises(DataError, match=r"no member that matches dev\.csv"):
         archives.unpack_one(path, tmp_path / "one", ["dev.csv"])
 
 
 @pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt", "a\\..\\evil.txt", "C:/evil.txt"])
 def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     path = tar_gz(tmp_path / "x.tar.gz", {"good.txt": b"1", name: b"2"})
-    with pytest.raises(DataError, match="points out of its folder"):
+    with pytest.raises(DataError, match="path leaves the archive's folder"):
         archives.repack(path, tmp_path / "out.tar", ["*.txt"])
     assert not (tmp_path / "out.tar").exists()
 
@@ -74,7 +74,7 @@ def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     path = tar_gz(tmp_path / "x.tar.gz", {"good.txt": b"1"}, special("link.txt", kind, "/etc/passwd"))
-    with pytest.raises(DataError, match="no plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         list(archives.iter_members(path))
 
 
@@ -83,7 +83,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path: Path) -> None:
     item.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr(item, "/etc/passwd")
-    with pytest.raises(DataError, match="no plain file"):
+    with pytest.raises(DataError, match="not a regular file"):
         list(archives.iter_members(tmp_path / "x.zip"))
 
 
@@ -117,7 +117,7 @@ def test_bombs_are_refused_before_they_unpack(tmp_path: Path) -> None:
 def test_a_cut_archive_is_named(tmp_path: Path) -> None:
     path = tar_gz(tmp_path / "x.tar.gz", {"a.txt": bytes(range(256)) * 50})
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(DataError, match=r"x\.tar\.gz is not a whole archive"):
+    with pytest.raises(DataError, match=r"x\.tar\.gz is a corrupt archive"):
         archives.repack(path, tmp_path / "out", ["*.txt"])
 
 
@@ -128,7 +128,7 @@ def test_a_zip_whose_members_lie_before_its_start_is_named(tmp_path: Path) -> No
     data = bytearray(path.read_bytes())
     data[-6] += 10  # where the directory claims to begin
     path.write_bytes(data)
-    with pytest.raises(DataError, match=r"x\.zip is not a whole archive"):
+    with pytest.raises(DataError, match=r"x\.zip is a corrupt archive"):
         archives.repack(path, tmp_path / "out", ["*.txt"])
 
 

@@ -118,7 +118,7 @@ def test_sparse_members_are_refused_before_their_map_is_read(tmp_path: Path) -> 
     for content in (old, new):
         path = tmp_path / "x.tar.gz"
         path.write_bytes(gzip.compress(content + bytes(32 * MIB), 1))
-        with pytest.raises(DataError, match="no plain file"):
+        with pytest.raises(DataError, match="not a regular file"):
             list(archives.iter_members(path))
         assert peak(path) < 4 * MIB
 
@@ -146,7 +146,7 @@ def test_other_packings_are_refused_unopened(tmp_path: Path, checksum: str | Non
     """Asked whether the file is a tar, tarfile would unpack bzip2 and read the whole header."""
     content = bz2.compress(extended(tarfile.XHDTYPE, bytes(8 * MIB)), 1)
     tracemalloc.start()
-    with pytest.raises(DataError, match="packed is packed with bzip2, xz or zstd"):
+    with pytest.raises(DataError, match="packed is compressed with bzip2, xz or zstd"):
         fetch(tmp_path, content, sha256=checksum)
     assert tracemalloc.get_traced_memory()[1] < 2 * MIB
     tracemalloc.stop()
@@ -168,7 +168,7 @@ def test_a_mirrors_checksum_is_verified_before_the_file_is_opened(
     monkeypatch.setenv("EPIGRAM_MIRROR", str(tmp_path))
     (tmp_path / "x.txt.gz").write_bytes(b"no gzip at all")
     file = File(path="x.txt", mirror="x.txt.gz", mirror_sha256="0" * 64, sha256="1" * 64)
-    with pytest.raises(DataError, match=r"has the checksum .*000000000000… was expected"):
+    with pytest.raises(DataError, match=r"has the checksum .*expected 000000000000…"):
         Fetcher(tmp_path / "arrivals", DownloadSettings()).fetch(file, tmp_path / "raw")
 
 
@@ -185,14 +185,14 @@ def test_a_parquet_file_of_too_many_rows_is_refused_before_it_is_read(
     path = written(tmp_path / "x.parquet", rows)
     assert path.stat().st_size < 300_000
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", None)
-    with pytest.raises(DataError, match=r"x\.parquet unpacks to more than a file of its size may"):
+    with pytest.raises(DataError, match=r"x\.parquet unpacks to far more bytes than its size allows"):
         list(read(path, Parquet(text="text", label="label")))
 
 
 def test_a_parquet_file_of_one_long_text_many_times_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "x.parquet", pl.select(text=pl.repeat("a" * MIB, 65), label=pl.repeat("b", 65)))
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataError, match="unpacks to more than a file of its size may"):
+    with pytest.raises(DataError, match="unpacks to far more bytes than its size allows"):
         list(read(path, Parquet(text="text", label="label")))
     written(path, pl.select(text=pl.repeat("a" * MIB, 60), label=pl.repeat("b", 60)))
     assert sum(table.height for table in read(path, Parquet(text="text", label="label"))) == 60

@@ -117,7 +117,7 @@ def test_token_labels_must_pair_with_tokens() -> None:
 
 def test_a_missing_or_mistyped_column_is_named() -> None:
     frame = corpus(("x", "a", "train"))
-    with pytest.raises(DataError, match=r"2 faults.*\n(.*\n)?label missing column"):
+    with pytest.raises(DataError, match=r"2 violations.*\n(.*\n)?label missing column"):
         check_rows(frame.drop("label").with_columns(text=pl.lit(1)), corpus_schema("single", []))
     with pytest.raises(DataError, match='text="Int32" wrong type'):
         check_rows(frame.with_columns(text=pl.lit(1, pl.Int32)), corpus_schema("single", []))
@@ -192,13 +192,15 @@ def test_all_faults_stand_in_one_message() -> None:
     with pytest.raises(DataError) as error:
         apply_rules(looked(frame, ["a", "b"]), ["a", "b"], 1, REPORT | {violations.EMPTY: "fail"})
     first, *details = str(error.value).split("\n")
-    assert first.startswith("4 faults in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × one class only")
+    assert first.startswith(
+        "4 violations in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × only one class"
+    )
     assert "validate.on_empty" in first
     assert details == [
         'a.tsv:2 text="" empty text',
         'a.tsv:3 label="aa" unknown label',
         'a.tsv:4 text="y\\u0000" NUL byte',
-        'label="a" one class only',
+        'label="a" only one class',
         "known labels: a, b",
     ]
 
@@ -253,5 +255,5 @@ def test_a_text_with_a_replacement_character_is_compared_with_others() -> None:
 
 def test_a_class_emptied_by_a_drop_is_refused() -> None:
     frame = corpus(("x", "a", "train"), ("y", "b", "train"), ("z", "b", "train"), ("x", "a", "dev"))
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         apply_rules(looked(frame), ["a", "b"], 1, REPORT | {violations.LEAK: "drop"})

@@ -73,7 +73,7 @@ def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"dataset was 'thucnew', .* did you mean 'thucnews'\?"):
+    with pytest.raises(ParameterError, match=r"dataset 'thucnew' is not in .*; did you mean 'thucnews'\?"):
         load_source("thucnew", SOURCES)
     with pytest.raises(InputMissingError, match=r"toy\.yaml is missing"):
         read_source(tmp_path / "toy.yaml")
@@ -89,32 +89,35 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
         ({"lisence": "x"}, r"toy\.yaml: lisence is not a setting: did you mean 'licence'\?"),
         ({"language": "fr"}, r"toy\.yaml: language was 'fr'"),
         ({"splits": {"dve": ["train.csv"]}}, "splits"),
-        ({"name": "other"}, r"name was 'other': a source is named like its file, 'toy'"),
-        ({"labels": ["a", "a"]}, "labels names a twice"),
-        ({"splits": {"train": ["x"], "dev": ["x"]}}, "splits names x twice"),
-        ({"keep": ["line"]}, "keep names line, which"),
-        ({"files": [{"path": "../x", "url": "https://e.org"}]}, r"files\.0\.path was '\.\./x'"),
-        ({"files": [{"path": "source.json", "url": "https://e.org"}]}, r"files\.0\.path was 'source\.json'"),
-        ({"files": [{"path": "x", "mirror": "../../etc/passwd"}]}, r"files\.0\.mirror was '\.\./\.\./etc/passwd'"),
-        ({"files": [{"path": "x", "mirror": "/etc/passwd"}]}, r"files\.0\.mirror was '/etc/passwd'"),
-        ({"files": [{"path": "x", "mirror": "a/../../x"}]}, r"files\.0\.mirror was"),
+        ({"name": "other"}, r"name is 'other'; expected 'toy', the name of the file"),
+        ({"labels": ["a", "a"]}, "labels has duplicates: a"),
+        ({"splits": {"train": ["x"], "dev": ["x"]}}, "splits has duplicates: x"),
+        ({"keep": ["line"]}, "reserved column names: line"),
+        ({"files": [{"path": "../x", "url": "https://e.org"}]}, r"files\.0\.path is '\.\./x'"),
+        ({"files": [{"path": "source.json", "url": "https://e.org"}]}, r"files\.0\.path is 'source\.json'"),
+        ({"files": [{"path": "x", "mirror": "../../etc/passwd"}]}, r"files\.0\.mirror is '\.\./\.\./etc/passwd'"),
+        ({"files": [{"path": "x", "mirror": "/etc/passwd"}]}, r"files\.0\.mirror is '/etc/passwd'"),
+        ({"files": [{"path": "x", "mirror": "a/../../x"}]}, r"files\.0\.mirror is"),
         ({"files": [{"path": "x", "url": "https://e.org", "max_bytes": 0}]}, r"files\.0\.max_bytes was '?0"),
-        ({"files": [{"path": "x"}]}, r"files\.0 needs either a url"),
-        ({"files": [{"path": "x", "local": "x", "url": "https://e.org"}]}, r"files\.0 needs either a url"),
-        ({"files": [{"path": "x", "url": "https://e.org", "query": "SELECT 1"}]}, "belong together"),
-        ({"files": [{"path": "x", "url": "sqlite:///x.db"}]}, "belong together"),
-        ({"keep": ["row"]}, "keep names row, which"),
-        ({"keep": ["in_train", "spans"]}, "keep names in_train, spans, which"),
+        ({"files": [{"path": "x"}]}, r"files\.0: set either url"),
+        ({"files": [{"path": "x", "local": "x", "url": "https://e.org"}]}, r"files\.0: set either url"),
+        ({"files": [{"path": "x", "url": "https://e.org", "query": "SELECT 1"}]}, "a database address needs a query"),
+        ({"files": [{"path": "x", "url": "sqlite:///x.db"}]}, "a database address needs a query"),
+        ({"keep": ["row"]}, "reserved column names: row"),
+        ({"keep": ["in_train", "spans"]}, "reserved column names: in_train, spans"),
         (
             {"files": [{"path": "x", "local": "texts/x.csv"}]},
-            r"files\.0\.local was 'texts/x\.csv': put .* data/local/x",
+            r"files\.0\.local is 'texts/x\.csv'; put .* data/local/x",
         ),
         (
             {"files": [{"path": "x", "local": "data/local/../x"}]},
-            r"files\.0\.local was 'data/local/\.\./x': put the file",
+            r"files\.0\.local is 'data/local/\.\./x'; put the file",
         ),
-        ({"files": [{"path": "x", "local": "/etc/x"}]}, r"files\.0\.local was '/etc/x': put the file into data/local"),
-        ({"files": [{"path": "x", "url": "https://e.org"}] * 2}, r"files\.1\.path was 'x': another file is 'x'"),
+        ({"files": [{"path": "x", "local": "/etc/x"}]}, r"files\.0\.local is '/etc/x'; put the file into data/local"),
+        (
+            {"files": [{"path": "x", "url": "https://e.org"}] * 2},
+            r"files\.1\.path is 'x', which conflicts with the path 'x'",
+        ),
     ],
 )
 def test_a_wrong_source_is_explained(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
@@ -134,11 +137,11 @@ def test_what_is_no_source_at_all(tmp_path: Path, content: bytes) -> None:
 )
 def test_files_that_would_overwrite_each_other_are_refused(paths: tuple[str, str], tmp_path: Path) -> None:
     files = [{"path": path, "url": "https://e.org"} for path in paths]
-    with pytest.raises(ParameterError, match=r"files\.1\.path was .* both cannot be written"):
+    with pytest.raises(ParameterError, match=r"files\.1\.path is .* conflicts with the path"):
         read_source(write(tmp_path, files=files))
 
 
 @pytest.mark.parametrize("path", ["./source.json", "SOURCE.json", "a/" * 2000 + "b", "x" * 201])
 def test_names_of_files_that_cannot_be_written_are_refused(path: str, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"files\.0\.path was .*: a name below data/raw is needed"):
+    with pytest.raises(ParameterError, match=r"files\.0\.path is .*; expected a path below data/raw"):
         read_source(write(tmp_path, files=[{"path": path, "url": "https://e.org"}]))

@@ -63,7 +63,7 @@ def test_a_corpus_without_splits_is_cut_80_10_10_in_every_class() -> None:
     assert set(frame.group_by("split", "label").len().iter_rows()) == {
         (split, label, rows) for split, rows in (("train", 80), ("dev", 10), ("test", 10)) for label in "xy"
     }
-    assert notes[1].startswith("The source has no dev split: 20 of 200 training rows were cut off for it")
+    assert notes[1].startswith("The source has no dev split: 20 of 200 training rows were moved to it")
 
 
 def test_only_the_missing_split_is_cut() -> None:
@@ -98,12 +98,12 @@ def test_a_class_of_one_text_stays_in_train() -> None:
 
 
 def test_too_little_to_cut_is_said() -> None:
-    with pytest.raises(DataError, match="no test split can be cut"):
+    with pytest.raises(DataError, match="cannot create a test split"):
         cut(corpus([("a", "x"), ("b", "y")]), dev=0.1, test=0.1, seed=0)
 
 
 def test_shares_must_leave_rows_to_train() -> None:
-    with pytest.raises(ParameterError, match=r"validate.dev \+ validate.test was 1.1"):
+    with pytest.raises(ParameterError, match=r"validate.dev \+ validate.test is 1.1"):
         cut(numbered(50), dev=0.5, test=0.6, seed=0)
 
 
@@ -162,5 +162,5 @@ def test_a_capped_train_keeps_the_shares_of_its_classes_and_its_order() -> None:
 def test_a_capped_train_keeps_its_rare_labels() -> None:
     train = corpus([("rare", "y"), *((f"text {place}", "x") for place in range(500))])
     assert set(cap(train, 5, 0)["label"]) == {"x", "y"}
-    with pytest.raises(ParameterError, match="max_train_rows was 1: the 2 labels need a row each"):
+    with pytest.raises(ParameterError, match="max_train_rows is 1; expected at least 2, one row for each label"):
         cap(train, 1, 0)

@@ -85,7 +85,7 @@ def test_bad_rows_are_refused_together_and_nothing_is_written(
         run(raw, here / "out", monkeypatch)
     assert ended.value.code == 65
     first, *details = capsys.readouterr().err.strip().split("\n")
-    assert first.startswith("error: 3 faults in toy.jsonl: 1 × empty text, 1 × NUL byte, 1 × unknown label")
+    assert first.startswith("error: 3 violations in toy.jsonl: 1 × empty text, 1 × NUL byte, 1 × unknown label")
     assert [detail.split(" ")[-2:] for detail in details[:3]] == [
         ["empty", "text"],
         ["NUL", "byte"],
@@ -100,7 +100,7 @@ def test_the_module_runs_as_a_command(here: Path) -> None:
     command = [sys.executable, "-m", "epigram.stages.validate", "raw", "out"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 65
-    assert "one class only" in done.stderr
+    assert "only one class" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -129,7 +129,9 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
     assert result.parts["dev"].collect()["in_train"].to_list() == [True]
     assert result.parts["test"].collect()["in_train"].to_list() == [False, True]
     assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (1, 1)
-    assert "1 of 2 test rows are also in train, word for word; 0 of them with the same label." in result.corpus["notes"]
+    assert (
+        "1 of 2 test rows have a text that is also in train; 0 of them with the same label." in result.corpus["notes"]
+    )
     assert "dev has no row of 1 label: a." in result.corpus["notes"]
 
 
@@ -140,8 +142,8 @@ def test_dropping_leaks_takes_them_out_of_train() -> None:
     assert result.corpus["test_in_train"] == 0
     assert [pair["exact"] for pair in result.report["leaks"]["found"]] == [1, 1, 0]
     assert [pair["exact"] for pair in result.report["leaks"]["left"]] == [0, 0, 0]
-    assert any("2, dropped (validate.on_leak: drop)" in note for note in result.corpus["notes"])
-    assert "No test row is also in train (in the source: 1 of 2)." in result.corpus["notes"]
+    assert any("2 dropped (validate.on_leak: drop)" in note for note in result.corpus["notes"])
+    assert "No test row has a text that is also in train (in the source: 1 of 2)." in result.corpus["notes"]
 
 
 def test_failing_on_leaks_names_them() -> None:
@@ -188,7 +190,7 @@ def test_many_labels_a_row_and_further_columns_go_along() -> None:
 def test_what_cannot_be_classified_is_refused() -> None:
     with pytest.raises(DataError, match="toy has no rows"):
         validate(corpus(), source(), ValidateSettings())
-    with pytest.raises(ParameterError, match="labels no texts"):
+    with pytest.raises(ParameterError, match="has no labelled texts"):
         validate(corpus(*SPLIT), source(task="files"), ValidateSettings())
 
 

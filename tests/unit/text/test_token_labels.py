@@ -72,12 +72,12 @@ def test_texts_are_labelled_by_their_tokens_where_only_those_are_labelled() -> N
     assert (about["task"], about["tokens_only"], about["labels"]) == ("single", True, ["plain", "marked"])
     assert about["token_labels"] == ["B", "A", "C"], "the most frequent of train first, though C leads in all splits"
     assert result.parts["train"].collect()["label"].to_list() == ["marked", "plain", "marked"]
-    assert any("plain where every token has the label B" in note for note in about["notes"])
+    assert any("plain if all its tokens have the label B" in note for note in about["notes"])
 
 
 def test_the_default_label_is_o_wherever_it_stands() -> None:
     rows = [(["a", "b", "c"], ["Z", "Z", "O"], "train"), (["x"], ["A"], "dev"), (["y"], ["Z"], "test")]
-    with pytest.raises(DataError, match="1 × token label that train lacks"):
+    with pytest.raises(DataError, match="1 × token label missing from train"):
         judged(*rows)
     rows[1] = (["x"], ["O"], "dev")
     assert judged(*rows).corpus["token_labels"] == ["O", "Z"]
@@ -90,26 +90,26 @@ def test_texts_with_labels_of_their_own_keep_them() -> None:
     assert result.corpus["token_labels"] == ["B", "A", "C"]
     assert result.report["token_classes"]["train"] == {"B": 3, "A": 1, "C": 1}
     assert result.report["token_classes"]["test"] == {"B": 0, "A": 1, "C": 0}
-    assert "<h3>Labels of tokens</h3>" in render_page(result.report)
+    assert "<h3>Token labels</h3>" in render_page(result.report)
     assert '<th scope="row">B</th><td>3 (60.0%)</td><td>0 (0.0%)</td>' in render_page(result.report)
 
 
 def test_faults_of_token_labels_are_one_clear_line_each() -> None:
     torn = (["v", "w", "x", "y", "z"], ["A", "A", "A", "A"], "train")
-    with pytest.raises(DataError, match=r'a\.conll:7 token_labels="5 tokens and 4 token labels" tokens and token'):
+    with pytest.raises(DataError, match=r'a\.conll:7 token_labels="5 tokens and 4 token labels" different numbers'):
         judged(*SPLITS, torn)
     with pytest.raises(DataError, match=r"a\.conll:7 tokens.* missing token"):
         judged(*SPLITS, (["v", None], ["A", "A"], "train"))
     with pytest.raises(DataError, match=r"a\.conll:7 label no label"):
         judged(*SPLITS, (None, None, "train"))
-    with pytest.raises(DataError, match='token_labels="O" one class only'):
+    with pytest.raises(DataError, match='token_labels="O" only one class'):
         judged((["a"], ["O"], "train"), (["b"], ["O"], "dev"), (["c"], ["O"], "test"))
 
 
 def test_tokens_that_do_not_spell_their_text_are_refused(encoded: Any) -> None:
     rows = [(*row, label) for row, label in zip(SPLITS, "xyxyxy", strict=True)]
     assert judged(*rows, (["d", "e f"], ["A", "B"], "train", "x"), task="single").parts["train"].height == 4
-    with pytest.raises(DataError, match=r'do not spell the text; correct the data\na\.conll:7 tokens="no ``"'):
+    with pytest.raises(DataError, match=r'do not match the text; fix the data\na\.conll:7 tokens="no ``"'):
         judged(*rows, (["no", "``"], ["A", "A"], "train", "x"), task="single", text='no "')
     torn = {**LABELLED, "dev": [('a "film"', "pos", ["a", "``", "film", "''"], ["O"] * 4)]}
     with pytest.raises(DataError, match="the tokens of row 3 do not spell its text"):
@@ -133,7 +133,7 @@ def test_a_text_is_read_alike_with_and_without_labels_of_its_tokens(encoded: Any
 def test_a_source_of_token_labels_needs_a_reader_of_them() -> None:
     frame = pl.DataFrame({"text": ["a"], "split": ["train"], "file": ["x.csv"], "line": [1]})
     source = SimpleNamespace(name="toy", task="tokens", labels=[], distinct=None, files=[])
-    with pytest.raises(ParameterError, match=r"toy\.yaml: task was 'tokens', and its reader gives no tokens"):
+    with pytest.raises(ParameterError, match=r"toy\.yaml: task is 'tokens', but the reader returns no token labels"):
         validate(frame.lazy(), source, ValidateSettings())  # type: ignore[arg-type]
 
 
