@@ -46,7 +46,7 @@ def system(name: str = "mlp", **changes: Any) -> dict[str, Any]:
         (csv([*ROWS, ("坏\0的", "bad")]), {}, ["reviews.csv has a NUL byte in line 62"]),
         (csv([*ROWS, ("a", "b,c")]), {}, ["reviews.csv line 62 has 3 values for 2 columns"]),
         (csv(ROWS[1:3]), {}, ["too few rows of a class"]),
-        (GBK, {}, ["reviews.csv is not UTF-8 at byte 11", "looks like gbk", "set read.encoding: gbk"]),
+        (GBK, {}, ["reviews.csv is not UTF-8 at byte 11", "probably gbk", "set read.encoding: gbk"]),
         (csv(ROWS).encode("utf-16"), {}, ["reviews.csv is not UTF-8", "set read.encoding: utf-16"]),
         (csv(ROWS), {"rows": {"all": 61}}, ["reviews has 60 rows", "expected 61"]),
         (csv(ROWS), {"suffix": "jsonl"}, ["reviews.jsonl line 1 is not a JSON object"]),

@@ -54,7 +54,7 @@ def to_utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
 
 
 def open_text(source: Path | io.BytesIO) -> TextIO:
-    """Open the result of `utf8` as text, from its start."""
+    """Open the result of `to_utf8` as text, from its start."""
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     return io.TextIOWrapper(stream, "utf-8-sig", newline="")
 

@@ -127,7 +127,7 @@ def check_sqlite_file(address: str, full: str, root: Path) -> Path:
 
 
 def check_redirect(address: str, target: str) -> None:
-    """Reject a redirect to a host in a higher `zone` than `address`, for example from public to private.
+    """Reject a redirect to a host in a higher `network_zone` than `address`, for example from public to private.
 
     A host that cannot be resolved counts as public. Raises SourceUnavailableError.
     """

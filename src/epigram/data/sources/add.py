@@ -67,7 +67,7 @@ def add_source(
         "about": f"{file.name}, added with epigram add",
         "language": language or _guess_language(frame),
         "task": "multi" if frame.schema["label"] == pl.List(pl.String) else "single",
-        "licence": "its owner's",
+        "licence": "your own data",
         "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}],
         "read": read,
         "splits": {} if split is None else _find_splits(frame, file),

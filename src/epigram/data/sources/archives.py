@@ -193,7 +193,7 @@ def _matching_tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | 
 def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[Member]:
     """Yield the members whose last path parts match a pattern; their path is reduced to these parts.
 
-    Raises DataError as `members` does, and if no member matches or two members get the same path.
+    Raises DataError as `iter_members` does, and if no member matches or two members get the same path.
     """
     seen: set[PurePosixPath] = set()
     for member in iter_members(archive, limits):
@@ -212,7 +212,7 @@ def repack(archive: Path, target: Path, patterns: list[str], limits: Limits = LI
     """Write the matching members to the uncompressed tar `target`.
 
     Members are sorted and have no dates or owners, so the output is deterministic. Later stages read one tar faster
-    than a folder of thousands of small files. Raises DataError as `matching` does.
+    than a folder of thousands of small files. Raises DataError as `iter_matching` does.
     """
     contents: dict[str, bytes] = {}
     left = limits.taken

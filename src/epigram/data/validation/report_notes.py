@@ -48,7 +48,7 @@ def dropped_repeats(distinct: str | None) -> list[str]:
 
 
 def rule_violations(results: RuleResults, actions: Mapping[str, Action]) -> list[str]:
-    """Return notes on rows that violate a rule and are dropped or kept; `leaked` covers leaks that are kept."""
+    """Return notes on rows that violate a rule and are dropped or kept; `leaked_texts` covers leaks that are kept."""
     kept = {
         rule: number
         for rule, number in violations.count_by_rule(results.violations).items()

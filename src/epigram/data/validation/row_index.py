@@ -88,12 +88,12 @@ def find_repeated(rows: Rows, hashes: NDArray[np.uint64]) -> pl.DataFrame:
 
 
 def split_codes(column: pl.Series) -> SplitCodes:
-    """Return the position of each name in SPLITS, or OUT for any other name."""
+    """Return the position of each name in SPLITS, or NO_SPLIT for any other name."""
     return column.replace_strict(SPLITS, range(len(SPLITS)), default=NO_SPLIT, return_dtype=pl.UInt8).to_numpy()
 
 
 def split_names(split: SplitCodes) -> pl.Series:
-    """Return the split name of each code, null for OUT."""
+    """Return the split name of each code, null for NO_SPLIT."""
     return pl.Series("split", split).replace_strict(range(len(SPLITS)), SPLITS, default=None, return_dtype=pl.String)
 
 
