@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, EpigramError
 from epigram.data.sources import archives
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import splits
-from epigram.data.validation.row_index import LabelCodes, NO_SPLIT, TRAIN, split_codes, split_names
+from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, split_codes, split_names
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
 from epigram.data.validation.validate import validate

@@ -19,7 +19,7 @@ from epigram.data.readers import chunks, decoding, delimited, json_lines, read_c
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import row_batches as batches
 from epigram.data.validation import row_scan
-from epigram.data.validation.row_index import LabelCodes, ROWS_PER_STEP
+from epigram.data.validation.row_index import ROWS_PER_STEP, LabelCodes
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import loose_text
 from epigram.data.validation.validate import Validated, validate

@@ -11,7 +11,7 @@ import polars as pl
 from epigram.data.validation import violations
 from epigram.data.validation.leakage import find_leaks
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_index import LabelCodes, NO_SPLIT, SplitCodes, TRAIN
+from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes
 from epigram.data.validation.row_scan import RowScan
 from epigram.data.validation.settings import Action
 from epigram.data.validation.text_matching import SPLITS, exact_text, explode_labels, label_column, label_key
