@@ -18,7 +18,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, handle_errors, started
+from epigram.core.errors import InputMissingError, handle_errors, run_typer
 from epigram.core.files import write_json
 from epigram.monitoring.drift import MEASURES
 from epigram.runner.retraining import champion, drift
@@ -89,4 +89,4 @@ def main(
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epigram.core.config_types import parsed_yaml, shown
+from epigram.core.config_types import parse_yaml, shown
 from epigram.core.display import echo
-from epigram.core.errors import EpigramError, ParameterError, TryAgainError, handle_errors, started
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError, handle_errors, run_typer
 from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.runner.dvc import dvc_output
@@ -209,10 +209,10 @@ def parse_change(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ParameterError(f"invalid --set {text!r}: expected KEY=VALUE, for example --set seeds=[0,1]")
     try:
-        return key, parsed_yaml(value)
+        return key, parse_yaml(value)
     except ValueError as error:
         raise ParameterError(f"invalid --set {key}: {shown(repr(value))} is not a YAML value ({error})") from None
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

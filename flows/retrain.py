@@ -21,7 +21,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.core.display import echo, escape_markdown
-from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, handle_errors, started
+from epigram.core.errors import DataError, EpigramError, ParameterError, TryAgainError, handle_errors, run_typer
 from epigram.runner.dvc import graph
 from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.retraining import challenge, champion, drift, ingest
@@ -169,4 +169,4 @@ def _retrain(root: Path, dataset: str) -> None:
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

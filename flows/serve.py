@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from epigram.core.display import echo
-from epigram.core.errors import handle_errors, started
+from epigram.core.errors import handle_errors, run_typer
 from epigram.runner.prefect.ray_address import MAX_PORT
 from epigram.runner.service import process_manager, service_lock
 
@@ -58,4 +58,4 @@ def _announce(url: str, record_url: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

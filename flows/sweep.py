@@ -20,9 +20,9 @@ from prefect.futures import wait
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from epigram.core.config_types import parsed_yaml, shown
+from epigram.core.config_types import parse_yaml, shown
 from epigram.core.display import echo
-from epigram.core.errors import ParameterError, handle_errors, started
+from epigram.core.errors import ParameterError, handle_errors, run_typer
 from epigram.runner.prefect import markdown, ray_address, ray_cluster
 from epigram.runner.prefect.sweep import (
     CHILD_RUNS,
@@ -141,7 +141,7 @@ def _report(results: list[Result]) -> int:
 def _parse_dimension(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     try:
-        parsed = parsed_yaml(f"[{values}]")
+        parsed = parse_yaml(f"[{values}]")
     except ValueError as error:
         raise ParameterError(
             f"invalid --over {key}: {shown(repr(values))} contains an invalid YAML value ({error})"
@@ -152,4 +152,4 @@ def _parse_dimension(text: str) -> tuple[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
@@ -29,7 +29,7 @@ def test_the_recipe_builds() -> None:
 
 def test_the_combination_builds() -> None:
     (name, values), *_ = yaml.safe_load(blocks("yaml")[0])["systems"].items()
-    recipe = recipe_of(name, typed(System, values))
+    recipe = recipe_of(name, validate_as(System, values))
     import torch
 
     recipe.build(DataSpec(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))

@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES, recipe_of
@@ -40,7 +40,7 @@ def settings_of(block: str) -> Settings:
     values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     told = yaml.safe_load(block)
     views = values["views"] | {name: {**view, "checkpoint": None} for name, view in told.pop("views", {}).items()}
-    return typed(Settings, values | told | {"views": views})
+    return validate_as(Settings, values | told | {"views": views})
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.core.config_types import fits, nearest, parsed_json, parsed_yaml, shown, typed
+from epigram.core.config_types import has_type, nearest, parse_json, parse_yaml, shown, validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import check_names
 from epigram.data.sources.access import redact_address
@@ -63,7 +63,7 @@ def one_line(error: EpigramError, *named: str) -> None:
 def test_params_are_typed_or_refused_by_key(data: st.DataObject) -> None:
     values = changed(data, "params.yaml")
     try:
-        settings = typed(Settings, values)
+        settings = validate_as(Settings, values)
         check_names(values)
     except ParameterError as error:
         one_line(error, "params.yaml")
@@ -102,7 +102,7 @@ def test_a_params_file_is_read_or_refused(tmp_path: Path, data: st.DataObject) -
 @cases(600)
 @given(JSON)
 def test_json_is_read_as_it_was_written(value: Any) -> None:
-    again = parsed_json(json.dumps(value))
+    again = parse_json(json.dumps(value))
     assert repr(again) == repr(value)
 
 
@@ -130,7 +130,7 @@ def test_json_is_read_as_it_was_written(value: Any) -> None:
     ).map("".join)
 )
 def test_any_text_is_yaml_and_json_or_a_value_error(text: str) -> None:
-    for parse in (parsed_yaml, parsed_json):
+    for parse in (parse_yaml, parse_json):
         try:
             value = parse(text)
         except ValueError as error:
@@ -144,7 +144,7 @@ def test_any_text_is_yaml_and_json_or_a_value_error(text: str) -> None:
 )
 def test_yaml_that_is_not_what_it_says(text: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as caught:
-        parsed_yaml(text)
+        parse_yaml(text)
     assert "\n" not in str(caught.value)
 
 
@@ -153,9 +153,9 @@ def test_aliases_do_not_blow_up() -> None:
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
     )
     with pytest.raises(ValueError, match="holds more than"):
-        parsed_yaml(bomb)
+        parse_yaml(bomb)
     with pytest.raises(ValueError, match="alias of what it stands in"):
-        parsed_yaml("&a [*a]")
+        parse_yaml("&a [*a]")
 
 
 @cases(600)
@@ -174,9 +174,9 @@ def test_a_value_fits_its_own_kind(value: Any) -> None:
         wanted = (
             type(value) is kind or (hint is float and type(value) is int) or (hint == (None | int) and value is None)
         )
-        assert fits(value, hint) is wanted
-    assert fits([value], list[Any])
-    assert fits({"a": value}, dict[str, Any])
+        assert has_type(value, hint) is wanted
+    assert has_type([value], list[Any])
+    assert has_type({"a": value}, dict[str, Any])
 
 
 @cases(900)
@@ -232,7 +232,7 @@ def test_a_change_of_the_command_line_is_taken_or_refused(key: str, equals: str,
         params = json.loads(valid("params.yaml"))
         apply(params, Request(root=ROOT, changes={name: found}))
         check_names(params)
-        typed(Settings, params)
+        validate_as(Settings, params)
     except ParameterError as error:
         one_line(error, "params.yaml", "--set")
 

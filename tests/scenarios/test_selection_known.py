@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
@@ -35,7 +35,7 @@ def judged(name: str, target: Target, dev: Split, test: Split, said: tuple[Float
 
 
 def compared(*evaluations: Evaluation) -> Summary:
-    return compare(typed(Corpus, corpus()), evaluations, 0.05)
+    return compare(validate_as(Corpus, corpus()), evaluations, 0.05)
 
 
 def four_fifths_sure(right: int, of: int) -> Floats:

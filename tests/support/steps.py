@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from epigram.core.files import stands_in
+from epigram.core.files import is_inside
 
 NOT_REACHED = 3  # exit code: the change has fewer steps
 CHANGING = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"}  # audit events
@@ -51,10 +51,10 @@ def take() -> None:
 
 def promote() -> None:
     """Promote the champion of entry.json."""
-    from epigram.core.config_types import typed
+    from epigram.core.config_types import validate_as
     from epigram.runner.retraining import champion
 
-    entry = typed(champion.Champion, json.loads(ENTRY.read_text()))
+    entry = validate_as(champion.Champion, json.loads(ENTRY.read_text()))
     champion.promote(Path.cwd(), Path.cwd(), entry, '{"known": 4}\n')
 
 
@@ -127,7 +127,7 @@ class Steps:
         if not isinstance(path, str | bytes | os.PathLike):
             return False
         file = Path(os.fsdecode(path)).absolute()
-        return stands_in(file, self.root) and not any(
+        return is_inside(file, self.root) and not any(
             part.startswith(".") for part in file.relative_to(self.root).parts[:-1]
         )
 

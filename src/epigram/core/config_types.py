@@ -22,12 +22,12 @@ from epigram.core.errors import ParameterError
 T = TypeVar("T")
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which JSON can express and UTF-8 cannot
-NAMED, WIDTH = 60, 80  # maximum number of names in a message, and of characters per name
-BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # pydantic's names for branches of a union
-NAME = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
+MAX_NAMES, WIDTH = 60, 80  # maximum number of names in a message, and of characters per name
+UNION_BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # pydantic's names for branches of a union
+NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
 NAME_BYTES = 200  # in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
 NAME_RULE = f"letters, digits, _, - and . are allowed, 100 characters at most ({NAME_BYTES} bytes)"
-MISSING = {"missing", "missing_argument"}  # pydantic error types; reported last, since misspelled keys cause them
+MISSING_KEY_TYPES = {"missing", "missing_argument"}  # pydantic error types; reported last, since misspelled keys cause them
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def is_inner_path(path: str) -> bool:
 
 def is_name(text: str) -> bool:
     """Return whether `text` can be used in a path and a shell command without quoting."""
-    return bool(NAME.fullmatch(text)) and len(text.encode()) <= NAME_BYTES
+    return bool(NAME_PATTERN.fullmatch(text)) and len(text.encode()) <= NAME_BYTES
 
 
 Name = Annotated[str, Checked(is_name, NAME_RULE)]  # name of a data set, view or system; never a path
@@ -96,13 +96,13 @@ def nearest(name: str, allowed: list[str]) -> str:
     close = difflib.get_close_matches(name, allowed, n=1)
     if close:
         return f"did you mean '{shown(close[0])}'?"
-    more = ", …" if len(allowed) > NAMED else ""
+    more = ", …" if len(allowed) > MAX_NAMES else ""
     return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
 
 
 def shown(name: str) -> str:
     """Return a name from outside for use in a message: printable, on one line, truncated to WIDTH characters."""
-    short = name if len(name) <= WIDTH else f"{name[:WIDTH]}…"
+    short = name if len(name) <= MAX_NAME_LENGTH else f"{name[:WIDTH]}…"
     return short if short.isprintable() else repr(short)[1:-1]
 
 
@@ -112,7 +112,7 @@ def check_name(where: str, name: object) -> None:
         raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
 
 
-def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
+def validate_as(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
     """Validate `values` as an instance of the dataclass (or type) `kind`; `path` is their location in `file`.
 
     Raises ParameterError with one line per error: the key, its value, and what is allowed.
@@ -120,33 +120,33 @@ def typed(kind: type[T], values: Any, path: str = "", *, file: str = "params.yam
     from pydantic import ValidationError
 
     try:
-        return cast(T, _adapter(cast(Any, kind)).validate_python(values))
+        return cast(T, _type_adapter(cast(Any, kind)).validate_python(values))
     except ValidationError as error:
-        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING)
+        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING_KEY_TYPES)
         raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
 
 
 @cache
-def _adapter(kind: Any) -> Any:
+def _type_adapter(kind: Any) -> Any:
     """Return the cached validator of a type, which takes 10 ms to build."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
-def _fault(kind: type[Any], fault: dict[str, Any], path: str) -> str:
-    parts = [str(part) for part in fault["loc"] if not BRANCH.fullmatch(str(part))]
+def _error_line(kind: type[Any], fault: dict[str, Any], path: str) -> str:
+    parts = [str(part) for part in fault["loc"] if not UNION_BRANCH.fullmatch(str(part))]
     where = ".".join(map(shown, [path, *parts] if path else parts))
     if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
-    if fault["type"] in MISSING:
+    if fault["type"] in MISSING_KEY_TYPES:
         return f"{where} is missing"
     was = repr(fault["input"])
     told = "a value with an address, which is not shown" if "://" in was else shown(was)  # may contain a password
     return f"{where} was {told}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
 
 
-def _names_at(kind: Any, parts: list[str]) -> list[str]:
+def _field_names(kind: Any, parts: list[str]) -> list[str]:
     """Return the field names of the dataclass at the path `parts` below `kind`."""
     from typing import get_args, get_type_hints
 
@@ -156,12 +156,12 @@ def _names_at(kind: Any, parts: list[str]) -> list[str]:
     return list(getattr(kind, "__dataclass_fields__", {}))
 
 
-def number_of(name: str) -> int | None:
+def parse_integer(name: str) -> int | None:
     """Return the integer that a name such as a label spells; None for other names and for more than 1,000 digits."""
     return int(name) if name.isdecimal() and len(name) <= 1_000 else None  # Python's own limit is 4,300 digits
 
 
-def is_web_address(text: str) -> bool:
+def is_http_url(text: str) -> bool:
     """Return whether `text` is an http or https URL with a host and, if it has a port, a valid one."""
     from urllib.parse import urlsplit
 
@@ -172,7 +172,7 @@ def is_web_address(text: str) -> bool:
         return False
 
 
-def parsed_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return the value of a JSON text. Raises ValueError, also for too deep nesting and for unpaired surrogates."""
     try:
         value = json.loads(text)
@@ -183,18 +183,18 @@ def parsed_json(text: str) -> Any:
     return value
 
 
-def fits(value: Any, hint: Any) -> bool:
+def has_type(value: Any, hint: Any) -> bool:
     """Return whether a value read from JSON has the type `hint`: str, int, float, list, dict, None or a union of them.
 
     It checks records in code that runs without pydantic.
     """
     kind, inner = get_origin(hint), get_args(hint)
     if kind in {Union, UnionType}:
-        return any(fits(value, each) for each in inner)
+        return any(has_type(value, each) for each in inner)
     if kind is list:
-        return isinstance(value, list) and all(fits(each, inner[0]) for each in value)
+        return isinstance(value, list) and all(has_type(each, inner[0]) for each in value)
     if kind is dict:
-        return isinstance(value, dict) and all(fits(each, inner[1]) for each in value.values())
+        return isinstance(value, dict) and all(has_type(each, inner[1]) for each in value.values())
     if hint is float:
         return type(value) in {int, float}
     return hint is Any or type(value) is hint
@@ -206,14 +206,14 @@ def read_yaml(path: Path) -> Any:
     Raises FileNotFoundError, and ParameterError for invalid YAML or too many values.
     """
     try:
-        return parsed_yaml(path.read_text(encoding="utf-8"))
+        return parse_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except ValueError as error:
         raise ParameterError(f"{path} is not valid YAML: {error}") from None
 
 
-def parsed_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return the value of a YAML text (plain values only). Raises ValueError with a message of one printable line."""
     import yaml
 
@@ -224,11 +224,11 @@ def parsed_yaml(text: str) -> Any:
         raise ValueError(reason if reason.isprintable() else repr(reason)[1:-1]) from None
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    _encodable(value)
+    _check_encodable(value)
     return value
 
 
-def _encodable(value: Any) -> None:
+def _check_encodable(value: Any) -> None:
     """Raise ValueError if a string has an unpaired surrogate or a NUL character."""
     left = [value]
     while left:

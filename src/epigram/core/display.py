@@ -15,10 +15,10 @@ UNPRINTABLE = re.compile(
     r"|\x1b[ -/]*[0-~]"
     rf"|[{CONTROL}\ud800-\udfff]"
 )
-HIDDEN = re.compile(f"[{CONTROL}]")
-INLINE = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # inline formatting; not the underscore of a_b
-LINKED = re.compile(r":(?=//)|@|(?<=www)\.", re.IGNORECASE)  # Markdown turns addresses into links
-LEADING = re.compile(r"^(\d*)([-+=#.)]+)(?=\s|$)")  # heading, list, rule
+CONTROL_CHARACTER = re.compile(f"[{CONTROL}]")
+INLINE_MARKER = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # inline formatting; not the underscore of a_b
+AUTOLINK = re.compile(r":(?=//)|@|(?<=www)\.", re.IGNORECASE)  # Markdown turns addresses into links
+BLOCK_MARKER = re.compile(r"^(\d*)([-+=#.)]+)(?=\s|$)")  # heading, list, rule
 
 
 def printable(text: str) -> str:
@@ -39,10 +39,10 @@ def echo(text: object, *, file: TextIO | None = None, before: str = "", end: str
 
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return `value` as JSON that `printable` does not change: control characters are escaped, not removed."""
-    return HIDDEN.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=indent))
+    return CONTROL_CHARACTER.sub(_json_escape, json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _json_escape(found: re.Match[str]) -> str:
     """Return the JSON escape of a control character; line feeds between values do not match `HIDDEN`."""
     return f"\\u{ord(found[0]):04x}"
 
@@ -51,5 +51,5 @@ def escape_markdown(text: str) -> str:
     """Return `text` as one line of Markdown that renders literally, without formatting, HTML, links or images."""
     line = " ".join(printable(text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = LINKED.sub(r"\\\g<0>", INLINE.sub(r"\\\g<0>", line))
-    return LEADING.sub(r"\1\\\2", line)
+    line = AUTOLINK.sub(r"\\\g<0>", INLINE_MARKER.sub(r"\\\g<0>", line))
+    return BLOCK_MARKER.sub(r"\1\\\2", line)

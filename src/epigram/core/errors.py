@@ -21,16 +21,16 @@ from types import FrameType
 from typing import ClassVar, NoReturn, ParamSpec
 
 from epigram.core.display import echo
-from epigram.core.memory_limit import used_up
+from epigram.core.memory_limit import is_near_limit
 
 P = ParamSpec("P")
 
 RETRYABLE = frozenset({69, 75})
 
-ERRNO = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
+ERRNO_PATTERN = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
 # Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN, C modules that cannot allocate an
 # exception, threads, and the training code.
-NO_MEMORY = (
+OUT_OF_MEMORY_MESSAGES = (
     "allocate memory",
     "bad_alloc",
     "failed to map segment",
@@ -42,7 +42,7 @@ NO_MEMORY = (
     "out of memory",
     "memory ran out",
 )
-SQLITE = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
+SQLITE_ERRNOS = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
 REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EROFS: "choose a folder that can be written",
@@ -96,7 +96,7 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM as an exception; a KeyboardInterrupt, so that `except Exception` does not catch it."""
 
 
-PATHS = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
+PATH_ERROR_CODES = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
     (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EEXIST), ParameterError.code
 )  # a wrong path is not a disk error
 
@@ -107,7 +107,7 @@ def exit_code(error: BaseException) -> int:
     130 for Ctrl-C, 64 or 66 for wrong paths, 74 for disk errors, 75 for SIGTERM and out of memory, 70 for internal
     errors.
     """
-    error = _named(error)
+    error = _translate(error)
     if isinstance(error, EpigramError):
         return error.code
     if isinstance(error, Terminated):
@@ -119,12 +119,12 @@ def exit_code(error: BaseException) -> int:
     number = _errno(error)
     if number is None:
         return EpigramError.code
-    return PATHS.get(number, DiskError.code)
+    return PATH_ERROR_CODES.get(number, DiskError.code)
 
 
 def message(error: BaseException) -> str:
     """Return the message for the user: the text of a EpigramError, otherwise a description of the exception."""
-    error = _named(error)
+    error = _translate(error)
     if isinstance(error, EpigramError):
         return str(error)
     if isinstance(error, Terminated):
@@ -147,7 +147,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
     """
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
-    return named or any(words in str(error) for words in NO_MEMORY) or used_up()
+    return named or any(words in str(error) for words in OUT_OF_MEMORY_MESSAGES) or is_near_limit()
 
 
 def is_panic(error: BaseException) -> bool:
@@ -155,7 +155,7 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def _named(error: BaseException) -> BaseException:
+def _translate(error: BaseException) -> BaseException:
     """Return a ParameterError for a path or name with a NUL character, else `error` unchanged."""
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
         return ParameterError("a path or a name has a NUL character: remove it")
@@ -166,8 +166,8 @@ def _errno(error: BaseException) -> int | None:
     """Return the errno of `error`; Rust libraries and shutil.copytree only have it in the message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = ERRNO.search(str(error))
-    for words, number in SQLITE.items():
+    found = ERRNO_PATTERN.search(str(error))
+    for words, number in SQLITE_ERRNOS.items():
         if words in str(error):
             return number
     if found is None:
@@ -184,7 +184,7 @@ def arguments(*names: str) -> list[str]:
 
 
 @contextmanager
-def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
     """Install `handler` for the signals during the block; does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -197,7 +197,7 @@ def handling(handler: Callable[[int, FrameType | None], None], *numbers: signal.
             signal.signal(number, earlier)
 
 
-def interrupt(number: int, frame: FrameType | None = None) -> None:
+def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
     """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
@@ -213,13 +213,13 @@ def defer_signals() -> Iterator[Callable[[], int]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         if came:
-            interrupt(number)
+            raise_interrupt(number)
         came.append(number)
 
-    with handling(note, signal.SIGTERM, signal.SIGINT):
+    with handle_signals(note, signal.SIGTERM, signal.SIGINT):
         yield lambda: came[0] if came else 0
     if came:
-        interrupt(came[0])
+        raise_interrupt(came[0])
 
 
 def print_error(error: BaseException) -> int:
@@ -244,15 +244,15 @@ def run_and_exit(main: Callable[[], object]) -> NoReturn:
     try:
         main()
     except SystemExit as end:
-        exit_now(_number(end))
+        exit_now(_exit_status(end))
     exit_now(0)
 
 
-def _number(end: SystemExit) -> int:
+def _exit_status(end: SystemExit) -> int:
     return EpigramError.code if isinstance(end.code, str) else end.code or 0
 
 
-def started(app: Callable[[], object]) -> None:
+def run_typer(app: Callable[[], object]) -> None:
     """Run a typer command; an invalid command line gets the exit code of ParameterError.
 
     The exit handlers of libraries run, for example Prefect's last log messages. The rest of Python's shutdown, which
@@ -264,7 +264,7 @@ def started(app: Callable[[], object]) -> None:
         app()
         codes.append(0)
     except SystemExit as end:
-        codes.append(ParameterError.code if end.code == 2 else _number(end))
+        codes.append(ParameterError.code if end.code == 2 else _exit_status(end))
 
 
 def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
@@ -273,7 +273,7 @@ def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
     @wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with handling(interrupt, signal.SIGTERM):
+            with handle_signals(raise_interrupt, signal.SIGTERM):
                 main(*args, **kwargs)
                 sys.stdout.flush()  # a full disk raises here at the latest
         except SystemExit:

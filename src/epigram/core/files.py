@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from epigram.core.config_types import parsed_json, shown
+from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 
-LARGEST_TEXT = 256 << 20  # maximum bytes of a text file that is read whole
+MAX_TEXT_BYTES = 256 << 20  # maximum bytes of a text file that is read whole
 AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
 
 
-def _sync(path: Path) -> None:
+def _fsync(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -41,13 +41,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
     are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _held(path, _new_file) as temporary:
+    with _locked_temporary(path, _create_file) as temporary:
         try:
-            _clear_others(path, temporary)
+            _remove_leftovers_of(path, temporary)
             yield temporary
-            _sync(temporary)
+            _fsync(temporary)
             temporary.replace(path)
-            _sync(path.parent)
+            _fsync(path.parent)
         except Exception as error:
             error.add_note(str(path))  # an error of the disk may lack the path
             raise
@@ -63,15 +63,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     process left are removed. Raises TryAgainError while another process writes `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _held(path, _new_folder) as temporary:
+    with _locked_temporary(path, _create_folder) as temporary:
         try:
-            if not _clear_others(path, temporary):
+            if not _remove_leftovers_of(path, temporary):
                 raise TryAgainError(f"another process writes {path}: try again when it has ended")
             yield temporary
             for file in temporary.rglob("*"):
-                _sync(file)
+                _fsync(file)
             _replace_folder(temporary, path)
-            _sync(path.parent)
+            _fsync(path.parent)
         except Exception as error:
             error.add_note(str(path))
             raise
@@ -86,7 +86,7 @@ def _replace_folder(new: Path, path: Path) -> None:
     # without an exchange (not Linux, or not supported by the file system), a process that is killed between
     # the two renames leaves the old folder under a temporary name and nothing at `path`
     elif not _exchange(new, path):
-        old = _new_name(path)
+        old = _temporary_path(path)
         path.replace(old)
         new.replace(path)
         old.replace(new)
@@ -97,7 +97,7 @@ def _exchange(first: Path, second: Path) -> bool:
     return _renameat2(first, second, RENAME_EXCHANGE)
 
 
-def rename_new(path: Path, target: Path) -> bool:
+def rename_no_replace(path: Path, target: Path) -> bool:
     """Rename `path` to `target`; return False, with nothing changed, if `target` exists.
 
     On Linux this is one step. On systems or file systems without support for it, `target` is checked before the rename.
@@ -126,16 +126,16 @@ def _renameat2(first: Path, second: Path, flags: int) -> bool:
 
 
 @contextmanager
-def _held(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
+def _locked_temporary(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
     """Yield a new temporary for `path`, locked during the block; the lock marks its writer as alive."""
-    temporary, descriptor = _locked(path, new)
+    temporary, descriptor = _create_locked(path, new)
     try:
         yield temporary
     finally:
         os.close(descriptor)
 
 
-def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
+def _create_locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
     while True:
         temporary = new(path)
         descriptor = os.open(temporary, os.O_RDONLY)
@@ -146,37 +146,37 @@ def _locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
         os.close(descriptor)  # another process removed it as a leftover before it was locked
 
 
-def _new_file(path: Path) -> Path:
-    temporary = _new_name(path)
+def _create_file(path: Path) -> Path:
+    temporary = _temporary_path(path)
     temporary.touch(exist_ok=False)
     return temporary
 
 
-def _new_folder(path: Path) -> Path:
-    temporary = _new_name(path)
+def _create_folder(path: Path) -> Path:
+    temporary = _temporary_path(path)
     temporary.mkdir()
     return temporary
 
 
-def _new_name(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     """Return an unused name; `tempfile` is not used because its files are private, whatever the umask."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
-def _clear_others(path: Path, own: Path) -> bool:
+def _remove_leftovers_of(path: Path, own: Path) -> bool:
     """Remove leftovers of killed processes for `path`; return False if a running process writes it."""
     names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
-    living = [other for other in path.parent.glob(names) if other != own and not _clear(other)]
+    living = [other for other in path.parent.glob(names) if other != own and not _remove_leftover(other)]
     return not living
 
 
-def clear_left(temporaries: Iterable[Path]) -> None:
+def remove_leftovers(temporaries: Iterable[Path]) -> None:
     """Remove the temporary files and folders whose writers were killed."""
     for path in temporaries:
-        _clear(path)
+        _remove_leftover(path)
 
 
-def _clear(path: Path) -> bool:
+def _remove_leftover(path: Path) -> bool:
     """Remove a leftover of a killed process; return False if its writer is running."""
     with suppress(OSError):  # its writer has just ended, or it belongs to another user
         descriptor = os.open(path, os.O_RDONLY)
@@ -201,7 +201,7 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def alone(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
+def exclusive_lock(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
     """Hold the lock file `lock`; the system releases it when the process ends in any way.
 
     Raises TryAgainError with the message that `busy` returns for the id of the process that holds the lock.
@@ -230,9 +230,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def small_text(path: Path) -> str:
+def read_limited_text(path: Path) -> str:
     """Return the text of a UTF-8 file. Raises DataError for a file above LARGEST_TEXT."""
-    if path.stat().st_size > LARGEST_TEXT:
+    if path.stat().st_size > MAX_TEXT_BYTES:
         raise DataError(f"{path} has more than {LARGEST_TEXT >> 20} MB: it is damaged, restore it")
     return path.read_text(encoding="utf-8")
 
@@ -240,7 +240,7 @@ def small_text(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """Read a JSON file. Raises InputMissingError if it is missing and DataError if it is invalid."""
     try:
-        return parsed_json(small_text(path))
+        return parse_json(read_limited_text(path))
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except ValueError as error:
@@ -257,7 +257,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write torch tensors to one safetensors file, atomically."""
     from safetensors.torch import save_file
 
-    with atomic_file(path) as temporary, _mode_kept(temporary):
+    with atomic_file(path) as temporary, _keep_mode(temporary):
         save_file(dict(tensors), temporary, metadata={"format": "pt"})
 
 
@@ -265,12 +265,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write NumPy arrays to one safetensors file, atomically."""
     from safetensors.numpy import save_file
 
-    with atomic_file(path) as temporary, _mode_kept(temporary):
+    with atomic_file(path) as temporary, _keep_mode(temporary):
         save_file(dict(arrays), temporary)
 
 
 @contextmanager
-def _mode_kept(path: Path) -> Iterator[None]:
+def _keep_mode(path: Path) -> Iterator[None]:
     """Restore the mode of `path` after the block; safetensors replaces the file by one that only its owner can read."""
     mode = stat.S_IMODE(path.stat().st_mode)
     yield
@@ -295,6 +295,6 @@ def read_arrays(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def stands_in(path: Path, folder: Path) -> bool:
+def is_inside(path: Path, folder: Path) -> bool:
     """Return whether `path` is inside `folder`, without following links."""
     return Path(os.path.normpath(path.absolute())).is_relative_to(folder.absolute())

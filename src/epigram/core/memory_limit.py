@@ -6,22 +6,22 @@ import os
 import sys
 from pathlib import Path
 
-NEAR = 64 << 20  # bytes; with less left, allocations of libraries fail
+HEADROOM = 64 << 20  # bytes; with less left, allocations of libraries fail
 
 
-def limited(pid: int) -> bool:
+def has_limit(pid: int) -> bool:
     """Return whether a process has an address space limit, or the system does not overcommit memory."""
     strict = "/proc/sys/vm/overcommit_memory"
     return _limit(pid) is not None or (Path(strict).is_file() and Path(strict).read_text().strip() == "2")
 
 
-def used_up(pid: int | None = None) -> bool:
+def is_near_limit(pid: int | None = None) -> bool:
     """Return whether a process (default: this one) is near its address space limit."""
     limit = _limit(pid or 0)
     if limit is None:
         return False
     pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[0])
-    return limit - pages * os.sysconf("SC_PAGESIZE") < NEAR
+    return limit - pages * os.sysconf("SC_PAGESIZE") < HEADROOM
 
 
 def _limit(pid: int) -> int | None:

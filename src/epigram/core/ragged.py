@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from epigram.core.errors import DataError, InputMissingError
 
 
-def within(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+def positions_in_groups(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the position (0, 1, …) of each element within its group, for consecutive groups of the sizes `counts`."""
     places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return places

@@ -46,13 +46,13 @@ class Registry(Mapping[str, type]):
         return self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*modules_of(self.package), *self._found}))
+        return iter(sorted({*module_names(self.package), *self._found}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def modules_of(package: str) -> list[str]:
+def module_names(package: str) -> list[str]:
     """Return the sorted names of the modules of a package; none of them is imported."""
     spec = find_spec(package)
     places = (spec and spec.submodule_search_locations) or []

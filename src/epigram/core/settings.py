@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from epigram.core.config_types import Seed, check_name, nearest, read_yaml, shown, typed
+from epigram.core.config_types import Seed, check_name, nearest, read_yaml, shown, validate_as
 from epigram.core.errors import InputMissingError, ParameterError
 
 T = TypeVar("T")
@@ -59,17 +59,17 @@ class Params:
 
     def section(self, name: str, kind: type[T]) -> T:
         """Return the section `name` as a `kind`. Raises ParameterError for an invalid value."""
-        return typed(kind, self._values(name, name), name)
+        return validate_as(kind, self._values(name, name), name)
 
     def entry(self, name: str, kind: type[T]) -> T:
         """Return the entry `key` of the section `name` as a `kind`.
 
         Raises ParameterError for an invalid value, and with the nearest name if there is no such entry.
         """
-        entries = typed(dict[str, Any], self._values(name, f"{name}.{{key}}"), name)
+        entries = validate_as(dict[str, Any], self._values(name, f"{name}.{{key}}"), name)
         if self.key not in entries:
             raise ParameterError(f"params.yaml: {name} has no {self.key!r}: {nearest(self.key, list(entries))}")
-        return typed(kind, entries[self.key], f"{name}.{self.key}")
+        return validate_as(kind, entries[self.key], f"{name}.{self.key}")
 
     def _values(self, name: str, param: str) -> Any:
         if param not in self.declared:

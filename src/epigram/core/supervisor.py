@@ -15,29 +15,29 @@ from pathlib import Path
 
 from epigram.core.display import echo
 from epigram.core.errors import Terminated, TryAgainError, exit_code, exit_now, message
-from epigram.core.memory_limit import limited, used_up
+from epigram.core.memory_limit import has_limit, is_near_limit
 
-PARENT_DIES = 1  # PR_SET_PDEATHSIG of Linux's prctl
-HANDED_ON = {signal.SIGTERM, signal.SIGINT}
-BROKEN = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
-LEFT = {1, 127}  # exit codes of libraries; epigram uses neither
+PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG of Linux's prctl
+FORWARDED_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
+LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
 
-LOOK = 10.0  # seconds between two checks for an endless allocation loop
-FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
-BUSY = 1 / 4  # minimum kernel share of the CPU time in an allocation loop; the machine may be busy with others
-LEAST = 1 / 50  # minimum kernel time, as a share of LOOK; less is not significant
+CHECK_INTERVAL = 10.0  # seconds between two checks for an endless allocation loop
+MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
+MIN_KERNEL_SHARE = 1 / 4  # minimum kernel share of the CPU time in an allocation loop; the machine may be busy with others
+MIN_KERNEL_TIME = 1 / 50  # minimum kernel time, as a share of LOOK; less is not significant
 
 
-def stand_between() -> None:
+def start_supervisor() -> None:
     """Fork: the child continues as the stage, this process waits, reports how it ended, and exits with its code.
 
     The child is killed when its parent ends. It has its own process group, so that it receives each signal once.
     """
     _when_parent_ends(signal.SIGTERM)
     parent = os.getpid()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*HANDED_ON, signal.SIGCHLD})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED_SIGNALS, signal.SIGCHLD})
     if child := os.fork():
-        code, line = _said(*_wait(child))
+        code, line = _describe_exit(*_wait(child))
         if line:
             echo(f"error: {line}", file=sys.stderr)
         exit_now(code)
@@ -50,7 +50,7 @@ def stand_between() -> None:
 
 
 def _when_parent_ends(number: signal.Signals) -> None:
-    ctypes.CDLL(None).prctl(PARENT_DIES, int(number))
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
 
 
 def _wait(child: int) -> tuple[int, bool]:
@@ -59,30 +59,30 @@ def _wait(child: int) -> tuple[int, bool]:
         os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
     short, seen = False, (0, 0.0, 0.0)
     while True:
-        came = signal.sigtimedwait({*HANDED_ON, signal.SIGCHLD}, LOOK)
-        if came and came.si_signo in HANDED_ON:
+        came = signal.sigtimedwait({*FORWARDED_SIGNALS, signal.SIGCHLD}, CHECK_INTERVAL)
+        if came and came.si_signo in FORWARDED_SIGNALS:
             os.kill(child, came.si_signo)
-        elif came is None and used_up(child):
-            before, seen = seen, _asked(child)
+        elif came is None and is_near_limit(child):
+            before, seen = seen, _read_usage(child)
             pages, kernel, user = (now - then for now, then in zip(seen, before, strict=True))
-            if pages < FAULTS and kernel > max(BUSY * (kernel + user), LEAST * LOOK):
+            if pages < MIN_PAGE_FAULTS and kernel > max(MIN_KERNEL_SHARE * (kernel + user), MIN_KERNEL_TIME * CHECK_INTERVAL):
                 short = True
                 os.kill(child, signal.SIGKILL)
-        scarce = limited(child)
+        scarce = has_limit(child)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return code, short or (scarce and code in BROKEN | LEFT)
+            return code, short or (scarce and code in CRASH_SIGNALS | LIBRARY_EXIT_CODES)
 
 
-def _asked(child: int) -> tuple[int, float, float]:
+def _read_usage(child: int) -> tuple[int, float, float]:
     """Return the number of page faults of the child, and its CPU seconds in the kernel and in user mode."""
     fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")
     return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
 
 
-def _said(code: int, short: bool) -> tuple[int, str]:
+def _describe_exit(code: int, short: bool) -> tuple[int, str]:
     """Return the exit code for this process, and the message to print, empty if the child ended by itself."""
     if short:
         return exit_code(MemoryError()), message(MemoryError())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import yaml
 
-MOST_VALUES = 100_000  # maximum number of values in a YAML text
-MERGE = "tag:yaml.org,2002:merge"
+MAX_VALUES = 100_000  # maximum number of values in a YAML text
+MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 def parse(text: str) -> Any:
@@ -23,19 +23,19 @@ def parse(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _check(node, loader, {})
+        _count_values(node, loader, {})
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _check(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int]) -> int:
+def _count_values(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int]) -> int:
     """Return the number of values that `node` expands to; `sizes` caches it by node id, 0 while it is being counted."""
     if id(node) not in sizes:
         sizes[id(node)] = 0
-        sizes[id(node)] = 1 + sum(_check(child, loader, sizes) for child in _children(node, loader))
+        sizes[id(node)] = 1 + sum(_count_values(child, loader, sizes) for child in _children(node, loader))
     size = sizes[id(node)]
-    if not size or size > MOST_VALUES:
+    if not size or size > MAX_VALUES:
         raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
     return size
 
@@ -51,7 +51,7 @@ def _children(node: yaml.Node, loader: yaml.SafeLoader) -> list[yaml.Node]:
     seen = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):
-            name = MERGE if key.tag == MERGE else loader.construct_object(key)
+            name = MERGE_TAG if key.tag == MERGE_TAG else loader.construct_object(key)
             if name in seen:
                 raise ValueError(f"line {key.start_mark.line + 1}: the key {key.value!r} is repeated: remove one")
             seen.add(name)

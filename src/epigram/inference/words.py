@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.models.predict import Predicted
 from epigram.text.alignment import Located
 
@@ -29,7 +29,7 @@ def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels
     assert predicted.counts is not None
     counts = np.diff(tokens.offsets)
     row = np.repeat(np.arange(len(texts)), counts)
-    read = within(counts) < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
+    read = positions_in_groups(counts) < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
     row = row[read]
     number, spans = tokens.words[read], tokens.spans[read]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 
@@ -143,7 +143,7 @@ class TextBatches:
         if self.token_labels is None:
             return None
         counts = self.counts.cpu().numpy()
-        places = np.repeat(self.starts.cpu().numpy(), counts) + within(counts)
+        places = np.repeat(self.starts.cpu().numpy(), counts) + positions_in_groups(counts)
         found: NDArray[np.int64] = self.token_labels.cpu().numpy()[places]
         return found
 

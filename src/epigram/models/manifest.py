@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from epigram.core.config_types import fits, shown
+from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 from epigram.core.files import read_json, sha256, write_json
 
@@ -77,7 +77,7 @@ def _digests(folder: Path) -> dict[str, str]:
     """Return the checksums by file name; every name is that of an entry of the folder."""
     manifest = read_json(folder / MANIFEST)
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
-    if not isinstance(digests, dict) or not fits(digests, dict[str, str]):
+    if not isinstance(digests, dict) or not has_type(digests, dict[str, str]):
         raise DataError(f"{folder}/{MANIFEST} names no checksums: restore the folder")
     found = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
     if unlisted := sorted(found - digests.keys()):

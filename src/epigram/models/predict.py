@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, products
 
@@ -127,7 +127,7 @@ def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[
     Text n has `counts[n]` tokens.
     """
     starts, many = (np.cumsum(counts) - counts)[order], counts[order]
-    places: NDArray[np.int64] = np.repeat(starts, many) + within(many)
+    places: NDArray[np.int64] = np.repeat(starts, many) + positions_in_groups(many)
     return places
 
 

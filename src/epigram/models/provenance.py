@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from epigram.core.config_types import fits
+from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256
 from epigram.models import manifest
@@ -40,7 +40,7 @@ def read(folder: Path) -> dict[str, str]:
     """
     content = read_json(folder / manifest.MANIFEST)
     found = content.get(PROVENANCE, {})
-    if not fits(found, dict[str, str]):
+    if not has_type(found, dict[str, str]):
         raise DataError(f"{folder}/{manifest.MANIFEST}: {PROVENANCE} is not a list of checksums: restore the folder")
     if found and content["sha256"].get(WEIGHTS, found.get("weights")) != found.get("weights"):
         raise DataError(f"{folder}/{manifest.MANIFEST} names two checksums of the weights: restore the folder")

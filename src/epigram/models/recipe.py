@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, cast
 
 from torch import nn
 
-from epigram.core.config_types import nearest, shown, typed
+from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier
 from epigram.models.linear_svm import LinearSvmConfig
@@ -101,7 +101,7 @@ def part(kinds: Mapping[str, type], values: Mapping[str, Any], path: str) -> Any
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in kinds:
         raise ParameterError(f"params.yaml: {path}.kind was {shown(repr(kind))}: {nearest(str(kind), list(kinds))}")
-    return typed(kinds[kind], settings, path)
+    return validate_as(kinds[kind], settings, path)
 
 
 def settings_of(config: Any) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
-from epigram.core.registry import modules_of
+from epigram.core.registry import module_names
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 
 PACKAGE = "epigram.recipes"  # each module has a list RECIPES
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for module in modules_of(PACKAGE) for recipe in import_module(f"{PACKAGE}.{module}").RECIPES
+    recipe.name: recipe for module in module_names(PACKAGE) for recipe in import_module(f"{PACKAGE}.{module}").RECIPES
 }
 
 

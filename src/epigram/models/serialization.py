@@ -17,11 +17,11 @@ from typing import Any, get_type_hints
 import torch
 from torch import nn
 
-from epigram.core.config_types import fits, shown
+from epigram.core.config_types import has_type, shown
 from epigram.core.display import escape_markdown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
-from epigram.core.memory_limit import used_up
+from epigram.core.memory_limit import is_near_limit
 from epigram.models import manifest, provenance
 from epigram.models.classifier import Classifier, parameters
 from epigram.models.recipe import Recipe, settings_of
@@ -167,17 +167,17 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if not isinstance(config, dict) or config.get("model_type") != "epigram" or config.get("format") != FORMAT:
         raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
-    if not fits(labels, list[str]) or not labels or len(set(labels)) < len(labels):
+    if not has_type(labels, list[str]) or not labels or len(set(labels)) < len(labels):
         raise DataError(f"{folder}/labels.json is not a list of labels: restore the folder")
     try:
         frame, multi = _frame(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
-        if not fits(config["system"], str) or not fits(thresholds, list[float]) or len(thresholds) != len(labels):
+        if not has_type(config["system"], str) or not has_type(thresholds, list[float]) or len(thresholds) != len(labels):
             raise TypeError("a name, or a threshold a label, is missing")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
     except (*UNFIT, ParameterError) as error:  # saved by another version, or with false sizes
-        if used_up():
+        if is_near_limit():
             raise
         reason = shown(str(error).partition("\n")[0])
         raise DataError(f"{folder} does not fit this version of epigram ({reason}): train the model again") from None
@@ -186,7 +186,7 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
 def _frame(values: Any) -> TextTemplate:
     """Return the frame in config.json. Raises TypeError or ValueError for one that no model can have."""
     for name, hint in get_type_hints(TextTemplate).items():
-        if name in values and not fits(values[name], hint):
+        if name in values and not has_type(values[name], hint):
             raise TypeError(f"frame.{name} is not {hint}")
     frame = TextTemplate(**values)
     check_numbers([frame.max_length, frame.vocabulary])

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
 from epigram.evaluation import formats
 from epigram.evaluation.results import Metrics, read_text
@@ -79,7 +79,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, with the
     summary's rows under `systems`. Raises InputMissingError if `page` does not exist.
     """
-    summary = typed(Summary, {**run, "rows": run["systems"]})
+    summary = validate_as(Summary, {**run, "rows": run["systems"]})
     picture = charts.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
     section = _render_template("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from epigram.core.errors import exit_now, print_error
-from epigram.core.memory_limit import used_up
+from epigram.core.memory_limit import is_near_limit
 
 
 def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
@@ -25,13 +25,13 @@ def _quiet(kind: type[BaseException], error: BaseException, at: TracebackType | 
 def _quieter(fault: sys.UnraisableHookArgs) -> None:
     """Print the traceback of an exception that Python cannot raise, unless the process is out of memory."""
     with suppress(MemoryError):
-        if not used_up():
+        if not is_near_limit():
             sys.__unraisablehook__(fault)
 
 
 if sys.argv[:1] == ["-m"]:  # the stage is run with python -m, not imported
     sys.excepthook, sys.unraisablehook = _quiet, _quieter
     if sys.platform == "linux" and "DVC_STAGE" in os.environ:  # only under DVC: a user may start a stage with nohup
-        from epigram.core.supervisor import stand_between
+        from epigram.core.supervisor import start_supervisor
 
-        stand_between()
+        start_supervisor()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.text.characters import code_points
 
 Integers = NDArray[np.int64]
@@ -46,7 +46,7 @@ def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
     Whitespace belongs to the preceding word, as in `by_library`.
     """
     counts = lengths(texts)
-    place = within(counts)
+    place = positions_in_groups(counts)
     spans = _trimmed(np.stack([place, place + 1], axis=1), texts, counts)
     return Whole(table[code_points(texts)], counts, _with_blanks(place, spans, counts), spans)
 
@@ -69,7 +69,7 @@ def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
 
 def _with_blanks(numbers: Integers, spans: Integers, counts: Integers) -> Integers:
     """Return the word numbers (T,); a whitespace token, which has an empty span, gets that of the preceding token."""
-    blank = (spans[:, 0] == spans[:, 1]) & (within(counts) > 0)
+    blank = (spans[:, 0] == spans[:, 1]) & (positions_in_groups(counts) > 0)
     named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # token that gives the word number
     named: Integers = numbers[named_by]
     return named
@@ -91,7 +91,7 @@ def _trimmed(spans: Integers, texts: Sequence[str], counts: Integers) -> Integer
 def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:
     """Return the first `max_length` tokens of each text; a text without tokens becomes one unknown token of word 0."""
     counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])
-    kept = within(counts) < max_length
+    kept = positions_in_groups(counts) < max_length
     left = np.minimum(counts, max_length)
     holes = (np.cumsum(left) - left)[left == 0]
     ids = np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)])[kept]
@@ -122,7 +122,7 @@ def words_of(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: Locat
     """Return the number of the word in which each token begins, (T,); `words` spell the texts."""
     many, sizes = lengths(words), lengths(texts)
     _, each = _inked(list(chain.from_iterable(words)))
-    number = np.append(np.repeat(within(many), each), 0)  # word number of each non-whitespace character
+    number = np.append(np.repeat(positions_in_groups(many), each), 0)  # word number of each non-whitespace character
     inked = ~np.isin(code_points(texts), BLANKS)
     rank = np.append(np.cumsum(inked), inked.sum()) - 1  # index of the last such character up to each position
     row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))

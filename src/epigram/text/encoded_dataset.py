@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.config_types import fits
+from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256
 from epigram.core.ragged import read_array
@@ -72,7 +72,7 @@ class View:
         if not isinstance(about, dict) or set(about) != set(hints):
             raise DataError(f"{folder / 'view.json'} is not an encoded view: delete {folder} and run dvc repro")
         for name, hint in hints.items():
-            if not fits(about[name], hint):
+            if not has_type(about[name], hint):
                 raise DataError(f"{folder / 'view.json'}: {name} is not {hint}: delete {folder} and run dvc repro")
         view = cls(folder=folder, **about)
         view._check_ids()
@@ -105,7 +105,7 @@ class View:
     def vectors_array(self) -> NDArray[np.float32]:
         """Return the pretrained vector of every vocabulary entry, (V, E), NaN if it has none; requires `vectors`."""
         assert self.vectors is not None
-        if not fits(self.vectors.get("width"), int):
+        if not has_type(self.vectors.get("width"), int):
             raise DataError(f"{self.folder / 'view.json'}: vectors has no width: run dvc repro")
         return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.core.files import stands_in
+from epigram.core.files import is_inside
 
 HOME = Path("data/local")  # relative to the repository root
 
@@ -16,7 +16,7 @@ def local_file(path: str, setting: str) -> Path:
     Raises ParameterError if `path` is outside data/local and InputMissingError if the file does not exist.
     """
     where, file = f"params.yaml: {setting} was {path!r}", Path(path)
-    if not stands_in(file, HOME):
+    if not is_inside(file, HOME):
         raise ParameterError(f"{where}: put the file into {HOME} and say {HOME / file.name}")
     if not file.is_file():
         raise InputMissingError(f"{where}: there is no such file; put it there, or take the setting out")

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.core.config_types import fits, typed
+from epigram.core.config_types import has_type, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import read_json, sha256, write_json
 from epigram.text import lexicons
@@ -159,14 +159,14 @@ def load(folder: Path) -> PosTable:
     path = folder / "table.parquet"
     try:
         frame = pl.read_parquet(path).select(*SCHEMA)
-        settings = typed(PosTableSettings, about["settings"])
+        settings = validate_as(PosTableSettings, about["settings"])
         table = PosTable(frame, settings, about["version"], about["previous"])
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run dvc repro pos_table") from None
     except (*UNREADABLE, ParameterError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} is not a part-of-speech table ({reason}): delete it and run dvc repro") from None
-    if not fits(table.version, int) or not fits(table.previous, str | None):
+    if not has_type(table.version, int) or not has_type(table.previous, str | None):
         raise DataError(f"{folder / 'about.json'} has no version: delete {folder} and run dvc repro")
     if frame.schema != SCHEMA or not frame["weight"].is_between(0, 1).fill_null(False).all():
         raise DataError(f"{path} holds something else than weights from 0 to 1: delete it and run dvc repro")

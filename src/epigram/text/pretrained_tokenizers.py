@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from epigram.core.config_types import parsed_json
+from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
-from epigram.core.files import small_text
+from epigram.core.files import read_limited_text
 from epigram.text.tokenizers import SPECIALS, by_piece, load
 
 CONFIGS = ("tokenizer_config.json", "config.json")
@@ -57,7 +57,7 @@ def _places(config: dict[str, Any]) -> Any:
 
 def _from_words(path: Path, lowercase: bool) -> Tokenizer:
     try:
-        vocabulary = small_text(path).splitlines()
+        vocabulary = read_limited_text(path).splitlines()
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not the vocabulary of a BERT") from None
     missing = [special for special in SPECIALS if special not in vocabulary]
@@ -69,7 +69,7 @@ def _from_words(path: Path, lowercase: bool) -> Tokenizer:
 def _config(name: str, file: str) -> dict[str, Any]:
     path = _file(name, file)
     try:
-        values = {} if path is None else parsed_json(small_text(path))
+        values = {} if path is None else parse_json(read_limited_text(path))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(values, dict):

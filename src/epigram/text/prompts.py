@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict, get_type_hints
 
-from epigram.core.config_types import fits
+from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.text.tagsets import Language
@@ -48,7 +48,7 @@ def read_prompt(folder: Path) -> Prompt:
     path = folder / "prompt.json"
     value = read_json(path)
     if not isinstance(value, dict) or not all(
-        fits(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
+        has_type(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
     ):
         raise DataError(f"{path} is not a prompt: delete it and run dvc repro augment")
     found: Prompt = value  # type: ignore[assignment]

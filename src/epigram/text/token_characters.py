@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.text.alignment import Located, lengths
 from epigram.text.characters import CODE_POINTS, by_frequency, code_points, count_characters
 
@@ -47,6 +47,6 @@ class Speller:
         sizes = lengths(texts)
         begin = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,): start of the token's text
         counts = np.minimum(tokens.spans[:, 1] - tokens.spans[:, 0], LONGEST)
-        places = np.repeat(begin + tokens.spans[:, 0], counts) + within(counts)
+        places = np.repeat(begin + tokens.spans[:, 0], counts) + positions_in_groups(counts)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return Spelling(self._table[code_points(texts)[places]], offsets)

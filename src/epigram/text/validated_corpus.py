@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.core.config_types import fits
+from epigram.core.config_types import has_type
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
 from epigram.text.tagsets import Language, as_language
@@ -39,7 +39,7 @@ class Corpus:
         about = read_json(folder / "corpus.json")
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
         for name, hint in hints.items():
-            if not isinstance(about, dict) or not fits(about.get(name), str if name == "language" else hint):
+            if not isinstance(about, dict) or not has_type(about.get(name), str if name == "language" else hint):
                 raise DataError(f"{folder / 'corpus.json'} lacks {name}: delete {folder} and run dvc repro")
         given = {name: about[name] for name in hints}
         return cls(folder=folder, **given | {"language": as_language(about["language"])})

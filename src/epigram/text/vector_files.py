@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.config_types import parsed_json, shown
+from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.core.limits import LIMITS
@@ -167,7 +167,7 @@ def _words_beside(path: Path) -> Sequence[str]:
 def _listed(value: Any, path: Path) -> list[str]:
     """Return a JSON list of words, given as JSON text or as a parsed value."""
     try:
-        words = parsed_json(value) if isinstance(value, str) else value
+        words = parse_json(value) if isinstance(value, str) else value
     except ValueError as error:
         raise DataError(f"{path} has words in its metadata that are not JSON ({error})") from None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 
 from epigram.core.display import echo
-from epigram.core.errors import EpigramError, ParameterError, interrupt, is_out_of_memory
-from epigram.core.files import alone, atomic_folder, read_json, sha256, write_json, write_tensors
+from epigram.core.errors import EpigramError, ParameterError, is_out_of_memory, raise_interrupt
+from epigram.core.files import atomic_folder, exclusive_lock, read_json, sha256, write_json, write_tensors
 from epigram.training import parallel
 from epigram.training.state import State
 
@@ -98,7 +98,7 @@ def checkpoint_or_stop(
     if checkpoints is not None and (signal or checkpoints.due) and (current := state()) is not None:
         checkpoints.save(step, current)
     if signal:
-        interrupt(signal)
+        raise_interrupt(signal)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
         yield state
         return
     busy = f"another process is running {stage} of {name}; rerun when it has finished"
-    with alone(folder.with_name(f"{name}.lock"), lambda process: busy):
+    with exclusive_lock(folder.with_name(f"{name}.lock"), lambda process: busy):
         try:
             _discard_others(folder, state)
             yield state

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from epigram.core.config_types import Count, OpenShare, Positive, Range, Share, Strict, typed
+from epigram.core.config_types import Count, OpenShare, Positive, Range, Share, Strict, validate_as
 from epigram.models.precision import Precision
 from epigram.models.predict import Judged
 from epigram.models.recipe import Recipe
@@ -47,5 +47,5 @@ def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None
 
     An error in `shared`, the run's own `train` section, is reported there and not under the system.
     """
-    typed(TrainingConfig, dict(shared or {}), "train")
-    return typed(TrainingConfig, recipe.train, f"systems.{name}.train")
+    validate_as(TrainingConfig, dict(shared or {}), "train")
+    return validate_as(TrainingConfig, recipe.train, f"systems.{name}.train")

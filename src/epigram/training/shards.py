@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.ragged import within
+from epigram.core.ragged import positions_in_groups
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.serialization import TextTemplate
 
@@ -85,7 +85,7 @@ class Shards:
 def piece_offsets(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
     """Return the `offsets` (N + 1,) of texts with an additional one after every `room` tokens of a text, (P + 1,)."""
     counts = -(-np.diff(offsets) // room)
-    starts = np.repeat(offsets[:-1], counts) + room * within(counts)
+    starts = np.repeat(offsets[:-1], counts) + room * positions_in_groups(counts)
     return np.append(starts, offsets[-1]).astype(np.int64)
 
 

@@ -141,9 +141,9 @@ def test_a_rename_to_a_name_that_is_taken_changes_nothing(
     new.write_text("new")
     taken.write_text("old")
     link.symlink_to("nowhere")
-    assert not files.rename_new(new, taken) and not files.rename_new(new, link)
+    assert not files.rename_no_replace(new, taken) and not files.rename_no_replace(new, link)
     assert (new.read_text(), taken.read_text(), link.is_symlink()) == ("new", "old", True)
-    assert files.rename_new(new, free)
+    assert files.rename_no_replace(new, free)
     assert (free.read_text(), new.exists()) == ("new", False)
     with pytest.raises(FileNotFoundError):
-        files.rename_new(new, tmp_path / "other")
+        files.rename_no_replace(new, tmp_path / "other")

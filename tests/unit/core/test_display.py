@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from torch import nn
 
 from epigram.core import errors
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.display import echo, escape_markdown, json_text, printable
 from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
@@ -177,7 +177,7 @@ def summary(text: str) -> Summary:
         "splits": {"train": 8, "dev": 1, "test": 1}, "notes": [text, text], "chosen_system": text, "chosen_seed": 0,
         "cheapest_tied": None, "verdict": text, "rows": [row],
     }  # fmt: skip
-    return typed(Summary, values)
+    return validate_as(Summary, values)
 
 
 def pages(text: str) -> dict[str, str]:

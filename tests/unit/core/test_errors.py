@@ -19,7 +19,7 @@ from epigram.core.errors import (
     TryAgainError,
     defer_signals,
     exit_code,
-    started,
+    run_typer,
 )
 
 
@@ -54,7 +54,7 @@ def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
     def command() -> None:
         raise SystemExit(raised)
 
-    started(command)
+    run_typer(command)
     at_exit[0]()
     assert left == [code]
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from epigram.core.errors import ParameterError
-from epigram.core.files import stands_in
+from epigram.core.files import is_inside
 from epigram.core.settings import SECTIONS, Params, dataset_of
 from epigram.data.sources.source import load_source, read_source
 from epigram.pruning.settings import PruneSettings
@@ -49,7 +49,7 @@ def test_what_cannot_hold_is_refused(tmp_path: Path, old: str, new: str, said: s
     ("path", "inside"), [("data/local/x.csv", True), ("data/local/../x.csv", False), ("data/./local/a/../x", True)]
 )
 def test_a_path_is_below_a_folder_as_it_is_resolved(tmp_path: Path, path: str, inside: bool) -> None:
-    assert stands_in(tmp_path / path, tmp_path / "data" / "local") is inside
+    assert is_inside(tmp_path / path, tmp_path / "data" / "local") is inside
 
 
 @pytest.mark.parametrize("name", ["../precious", "/precious", ".hidden", "-x", "a b", "", "x" * 101, 7, None])

@@ -12,7 +12,7 @@ import yaml
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
-from epigram.core.config_types import is_web_address
+from epigram.core.config_types import is_http_url
 from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
 from epigram.data.sources.add import _find_labels
 from epigram.data.sources.fetch import _candidate_addresses
@@ -124,7 +124,7 @@ def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeyp
 def test_what_is_no_web_address_is_refused_everywhere(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not is_web_address(text)
+    assert not is_http_url(text)
     with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is not a valid URL"), webhook_relay.start_relay(text):
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
@@ -139,7 +139,7 @@ def test_what_is_no_web_address_is_refused_everywhere(
 
 @pytest.mark.parametrize("text", ["http://[::1]:80/a", "https://host/a?b", "http://u:p@host:65535"])
 def test_web_addresses_are_taken(text: str) -> None:
-    assert is_web_address(text)
+    assert is_http_url(text)
 
 
 @pytest.mark.parametrize("value", ['"a\\0b"', '{a: "\\0"}', '["x\\x00"]', '{"k\\0": 1}'])

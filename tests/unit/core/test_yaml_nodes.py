@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epigram.core import yaml_nodes
-from epigram.core.config_types import parsed_yaml
+from epigram.core.config_types import parse_yaml
 from epigram.core.errors import ParameterError
 from epigram.data.sources.source import read_source
 from epigram.runner.workspace.settings import load
@@ -27,7 +27,7 @@ def test_merge_keys_are_counted_before_they_are_expanded(tmp_path: Path) -> None
     text = doubled(24)
     assert len(text) < 900
     with pytest.raises(ValueError, match="holds more than"):
-        parsed_yaml(text)
+        parse_yaml(text)
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: it holds more than"):
         load(tmp_path / "params.yaml")
@@ -37,7 +37,7 @@ def test_merge_keys_are_counted_before_they_are_expanded(tmp_path: Path) -> None
 
 
 def test_a_few_merge_keys_work() -> None:
-    assert parsed_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: {<<: [*a, {z: 4}]}") == {
+    assert parse_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: {<<: [*a, {z: 4}]}") == {
         "a": {"x": 1, "y": 2},
         "b": {"x": 1, "y": 3},
         "c": {"x": 1, "y": 2, "z": 4},
@@ -47,9 +47,9 @@ def test_a_few_merge_keys_work() -> None:
 def test_the_limit_is_that_of_the_expanded_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mapping, two keys, the list with three items and its alias, expanded, make 11 values."""
     monkeypatch.setattr(yaml_nodes, "MOST_VALUES", 11)
-    assert parsed_yaml("a: &a [1, 2, 3]\nb: *a") == {"a": [1, 2, 3], "b": [1, 2, 3]}
+    assert parse_yaml("a: &a [1, 2, 3]\nb: *a") == {"a": [1, 2, 3], "b": [1, 2, 3]}
     with pytest.raises(ValueError, match="holds more than 11 values"):
-        parsed_yaml("a: [1, 2, 3]\nb: [1, 2, 3, 4]")
+        parse_yaml("a: [1, 2, 3]\nb: [1, 2, 3, 4]")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_limit_is_that_of_the_expanded_values(monkeypatch: pytest.MonkeyPatc
 )
 def test_a_repeated_key_is_refused(text: str, line: int) -> None:
     with pytest.raises(ValueError, match=rf"line {line}: the key .* is repeated"):
-        parsed_yaml(text)
+        parse_yaml(text)
 
 
 def test_a_repeated_key_is_named_wherever_yaml_is_read(tmp_path: Path) -> None:

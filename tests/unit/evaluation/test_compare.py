@@ -12,7 +12,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.formats import abbreviate
 from epigram.evaluation.results import Evaluation
@@ -24,7 +24,7 @@ from tests.support.evaluation_samples import corpus, cost, folders, system
 
 
 def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:
-    return compare(typed(Corpus, corpus()), evaluations, alpha)
+    return compare(validate_as(Corpus, corpus()), evaluations, alpha)
 
 
 def wrong(count: int, seeds: int = 1) -> list[set[int]]:

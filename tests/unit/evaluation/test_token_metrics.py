@@ -12,7 +12,7 @@ import pytest
 from seqeval import metrics as seqeval
 from sklearn import metrics as sklearn
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.examples import EXAMPLES
@@ -232,7 +232,7 @@ def test_a_corpus_of_tokens_only_ranks_by_their_f1_and_names_the_systems_without
         system("rough", [set()] * 2, [set()] * 2, words_wrong=many, **only),
         system("fine", [set(range(50))] * 2, [set(range(50))] * 2, words_wrong=few, **only),
     ]
-    summary = compare(typed(Corpus, corpus()), evaluations, 0.05)
+    summary = compare(validate_as(Corpus, corpus()), evaluations, 0.05)
     assert summary.score == "token_f1"
     assert [(row.system, row.outcome) for row in summary.rows] == [
         ("fine", "chosen"),

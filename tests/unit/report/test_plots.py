@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.summary import Corpus
@@ -32,7 +32,7 @@ def written(tmp_path: Path) -> Path:
         (folder / "history.json").write_text(json.dumps(lines))
     out = tmp_path / "compared"
     out.mkdir()
-    summary = compare(typed(Corpus, corpus()), evaluations, 0.05)
+    summary = compare(validate_as(Corpus, corpus()), evaluations, 0.05)
     write_plots(out, summary, {each.metrics.system: each.metrics for each in evaluations}, tmp_path / "pruned")
     return out
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.errors import InputMissingError
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.results import ClassifierAccuracy, Evaluation, Example, Piece
@@ -22,7 +22,7 @@ EVIL = "<script>alert(1)</script> & 很好吃"
 
 
 def page(evaluations: list[Evaluation], prunings: dict | None = None, about: dict | None = None) -> str:
-    summary = compare(typed(Corpus, about or corpus()), evaluations, 0.05)
+    summary = compare(validate_as(Corpus, about or corpus()), evaluations, 0.05)
     systems = {each.metrics.system: each.metrics for each in evaluations}
     return render(summary, systems, prunings or {}, "<p>the data page</p>")
 
@@ -226,7 +226,7 @@ def run_of(summary: dict, **speed: float) -> dict:
 def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
     evaluations = [system(name, [{1}], [{2}]) for name in ("one", "two")]
     (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
-    run = run_of(asdict(compare(typed(Corpus, corpus()), evaluations, 0.05)), **speed)
+    run = run_of(asdict(compare(validate_as(Corpus, corpus()), evaluations, 0.05)), **speed)
     render_run(tmp_path / "page.html", tmp_path / "report.html", run)
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     for part in ("This run", "0123456789ab", "12.3 seconds", "train@a", "Completed", "the data page"):
@@ -238,13 +238,13 @@ def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
 def test_a_run_of_an_edited_tree_says_so(tmp_path):
     evaluations = [system("one", [{1}], [{2}])]
     (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
-    run = run_of(asdict(compare(typed(Corpus, corpus()), evaluations, 0.05)))
+    run = run_of(asdict(compare(validate_as(Corpus, corpus()), evaluations, 0.05)))
     for said, shown in (("0123456789abcdef", "0123456789ab"), ("0123456789abcdef-dirty", "0123456789ab-dirty")):
         render_run(tmp_path / "page.html", tmp_path / "report.html", {**run, "revision": said})
         assert f"<code>{shown}</code>" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_run_without_a_page_is_told_so(tmp_path):
-    summary = asdict(compare(typed(Corpus, corpus()), [system("one", [set()], [set()])], 0.05))
+    summary = asdict(compare(validate_as(Corpus, corpus()), [system("one", [set()], [set()])], 0.05))
     with pytest.raises(InputMissingError, match=r"page\.html"):
         render_run(tmp_path / "page.html", tmp_path / "report.html", run_of(summary))

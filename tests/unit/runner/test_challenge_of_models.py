@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.files import write_json
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.runner.retraining import challenge
@@ -81,4 +81,4 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     assert hashes.provenance == made_of
     assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
     kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})
-    assert typed(Hashes, json.loads(kept)).provenance == {}  # of an older version
+    assert validate_as(Hashes, json.loads(kept)).provenance == {}  # of an older version

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from epigram.core.config_types import nearest, typed
+from epigram.core.config_types import nearest, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.readers import (
     conll,
@@ -119,7 +119,7 @@ def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
     values = {"reader": NO_READER} | source.read | file.read
     common = {key: values.pop(key) for key in _field_names(ReaderOptions) if key in values}
-    options = typed(ReaderOptions, common, file=where)
+    options = validate_as(ReaderOptions, common, file=where)
     if options.reader == NO_READER:
         return
     if options.reader not in READERS:
@@ -128,7 +128,7 @@ def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
         )
     options_type, read = READERS[options.reader]
     keep = {"keep": source.keep} if "keep" in _field_names(options_type) else {}
-    for frame in read(raw / file.path, typed(options_type, values | keep, file=where)):
+    for frame in read(raw / file.path, validate_as(options_type, values | keep, file=where)):
         yield _finish_rows(frame, options, source, file, where)
 
 

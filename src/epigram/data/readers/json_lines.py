@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from epigram.core.config_types import parsed_json
+from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
 from epigram.data.readers.chunks import LongRowError, read_chunks
 from epigram.data.readers.columns import Columns, map_columns
@@ -83,7 +83,7 @@ def _invalid_line_error(path: Path, source: Path | io.BytesIO, error: DataError)
 def _line_error(line: str) -> str:
     """Return what is wrong with a line, or "" for a valid line."""
     try:
-        value = parsed_json(line)
+        value = parse_json(line)
     except UnicodeEncodeError:
         return "has an unpaired surrogate escape, such as \\ud83d without \\ude00"
     except ValueError:

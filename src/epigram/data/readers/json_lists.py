@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from epigram.core.config_types import parsed_json
+from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
 from epigram.data.readers.columns import Columns, map_columns
 from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
@@ -25,7 +25,7 @@ def read(path: Path, options: JsonLists) -> pl.DataFrame:
     source = to_utf8(path, options.encoding)
     try:
         with open_text(source) as file:
-            value = parsed_json(file.read())
+            value = parse_json(file.read())
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):

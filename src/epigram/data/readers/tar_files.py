@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from epigram.core.config_types import parsed_json, shown
+from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.readers.decoding import decode, read_lines
 from epigram.data.sources.access import is_safe_path
@@ -89,7 +89,7 @@ def read_json_files(path: Path, options: JsonFiles) -> pl.DataFrame:
 
 def _text(data: bytes, key: str, where: str) -> str:
     try:
-        value = parsed_json(decode(data, "utf-8", where))
+        value = parse_json(decode(data, "utf-8", where))
     except ValueError as error:
         raise DataError(f"{where} is not valid JSON ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get(key), str):

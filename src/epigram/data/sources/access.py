@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from epigram.core.config_types import is_inner_path, shown
 from epigram.core.errors import ParameterError, SourceUnavailableError
-from epigram.core.files import stands_in
+from epigram.core.files import is_inside
 
 ALLOWED_VARIABLES = "EPIGRAM_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -118,7 +118,7 @@ def check_sqlite_file(address: str, full: str, root: Path) -> Path:
     for a file outside `root`.
     """
     file = Path(unquote(full.removeprefix("sqlite://").partition("?")[0]).removeprefix("/"))
-    if VARIABLE.fullmatch(address) or stands_in(file, root):
+    if VARIABLE.fullmatch(address) or is_inside(file, root):
         return file
     raise ParameterError(
         f"{redact_address(address)} is outside of the project; move the file to data/local, or store the whole address "

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from epigram.core.config_types import check_name, number_of, shown
+from epigram.core.config_types import check_name, parse_integer, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.data.readers import READERS
@@ -120,7 +120,7 @@ def _find_labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
             f"--label is {column!r}, but this column of {file} has {len(found)} different values in {frame.height} "
             "rows; choose the column with the labels"
         )
-    return sorted(found, key=lambda label: ((number := number_of(label)) is None, number or 0, label))
+    return sorted(found, key=lambda label: ((number := parse_integer(label)) is None, number or 0, label))
 
 
 def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:

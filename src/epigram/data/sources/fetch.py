@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from epigram.core.config_types import is_web_address
+from epigram.core.config_types import is_http_url
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.core.files import sha256
 from epigram.data.sources import archives
@@ -88,7 +88,7 @@ class Fetcher:
 def _candidate_addresses(file: File) -> Iterator[str]:
     """Yield the addresses of the file in the order in which they are tried."""
     if (mirror := os.environ.get(MIRROR)) and file.mirror is not None:
-        if is_web_address(mirror):
+        if is_http_url(mirror):
             yield f"{mirror.rstrip('/')}/{file.mirror}"
         elif Path(mirror).is_dir():
             yield str(Path(mirror) / file.mirror)

@@ -13,14 +13,14 @@ from epigram.core.config_types import (
     Positive,
     Strict,
     check_name,
-    is_web_address,
+    is_http_url,
     nearest,
     read_yaml,
     shown,
-    typed,
+    validate_as,
 )
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.core.files import read_json, stands_in
+from epigram.core.files import is_inside, read_json
 from epigram.core.limits import MAX_BYTES
 from epigram.data.sources.access import is_safe_path, redact_address
 
@@ -126,7 +126,7 @@ def read_source(path: Path) -> Source:
 
     Raises ParameterError for an invalid description, InputMissingError for a missing file.
     """
-    source = typed(Source, _load(path), file=str(path))
+    source = validate_as(Source, _load(path), file=str(path))
     _check_source(source, path)
     return source
 
@@ -190,7 +190,7 @@ def _check_file(file: File, where: str) -> None:
     if bool(file.local) == bool(file.addresses or file.mirror):
         raise ParameterError(f"{where}: set either url (or mirror) or local")
     for address in file.addresses:
-        if address.startswith(WEB_SCHEMES) and not is_web_address(address):
+        if address.startswith(WEB_SCHEMES) and not is_http_url(address):
             raise ParameterError(
                 f"{where}.url is {shown(redact_address(address))!r}, which is not a valid http address"
             )
@@ -206,7 +206,7 @@ def _check_file(file: File, where: str) -> None:
 
 def _check_local(path: str, where: str) -> None:
     file, folder = Path(path), WATCHED_FOLDERS[0]
-    if not any(stands_in(file, each) for each in WATCHED_FOLDERS):
+    if not any(is_inside(file, each) for each in WATCHED_FOLDERS):
         raise ParameterError(
             f"{where}.local is {path!r}; put the file into {folder} and set local: {folder / file.name}"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from epigram.core.config_types import number_of
+from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation import report_notes, violations
 from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
@@ -121,7 +121,7 @@ def _check_source(rows: Rows, source: Source) -> None:
 def _sorted_labels(labels: LabelCodes) -> list[str]:
     """Return all labels, numbers sorted by value and after other labels."""
     names = {name for names in labels.lists for name in names if name.strip()}
-    return sorted(names, key=lambda name: (-1 if (number := number_of(name)) is None else number, name))
+    return sorted(names, key=lambda name: (-1 if (number := parse_integer(name)) is None else number, name))
 
 
 def _rows_by_split(frame: pl.DataFrame, split: SplitCodes) -> dict[str, pl.DataFrame]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from epigram.core.config_types import fits, shown
+from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.nn.pretrained.bert import Bert, BertConfig
@@ -78,7 +78,7 @@ def shards(folder: Path) -> list[str]:
         return []
     index = read_json(folder / INDEX)
     listed = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(listed, dict) or not fits(listed, dict[str, str]):
+    if not isinstance(listed, dict) or not has_type(listed, dict[str, str]):
         raise DataError(f"{folder}/{INDEX} has no weight_map of names: download the checkpoint again")
     names = sorted(set(listed.values()))
     for name in names:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from epigram.core.config_types import Positive, Range, Strict, typed
+from epigram.core.config_types import Positive, Range, Strict, validate_as
 from epigram.core.errors import ParameterError
 from epigram.nn.layers.types import DataSpec
 
@@ -33,7 +33,7 @@ def sized(kind: type[T], small: Mapping[str, Any]) -> T:
     Raises ValueError instead of ParameterError: only the caller that builds the encoder knows the name of its system.
     """
     try:
-        return typed(kind, dict(small), SMALL)
+        return validate_as(kind, dict(small), SMALL)
     except ParameterError as error:
         raise ValueError(str(error).replace("params.yaml: ", "")) from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from epigram.core.config_types import fits, shown
+from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256, write_json, write_tensors
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
@@ -41,7 +41,7 @@ def found(folder: Path, tokenizer: Path) -> Path | None:
     files are not the ones that were written.
     """
     about = read_json(folder / "about.json")
-    if not fits(about, dict) or not fits(about.get("steps"), int):
+    if not has_type(about, dict) or not has_type(about.get("steps"), int):
         raise DataError(f"{folder}/about.json does not say how long was pretrained: run dvc repro")
     if about["steps"] == 0:
         return None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.runner.dvc.graph import Graph
@@ -57,7 +57,7 @@ class Run:
         """The comparison as a Summary, or None."""
         from epigram.evaluation.summary import Summary
 
-        return typed(Summary, self.comparison) if self.comparison else None
+        return validate_as(Summary, self.comparison) if self.comparison else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of summary.json."""

@@ -19,9 +19,9 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from epigram.core.config_types import Count, InnerPath, Name, Positive, parsed_json, typed
+from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.files import atomic_folder, clear_left, read_json, sha256, write_text
+from epigram.core.files import atomic_folder, read_json, remove_leftovers, sha256, write_text
 from epigram.runner.prefect.publish import check_is_link, set_link
 from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.run_names import RunName
@@ -146,7 +146,7 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
         previous=before.number if before else None,
         since=_now(),
     )
-    clear_left((root / "runs").glob(f"*/.{REFERENCE}.*"))  # of killed processes; later promotions use other folders
+    remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))  # of killed processes; later promotions use other folders
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with _temporary_index() as env:
         start = head(root)
@@ -300,7 +300,7 @@ def _read_entry(root: Path, commit: str) -> Champion:
     """Read champion.json at `commit`. The content is untrusted: anyone who can push the branch may have written it."""
     name = commit.removeprefix("refs/").partition("/")[2]
     try:
-        values = parsed_json(read_file_at(root, commit, ENTRY))
+        values = parse_json(read_file_at(root, commit, ENTRY))
     except InputMissingError:
         raise ParameterError(
             f"git has no {ENTRY} at {name}; retraining reserves the branch 'champion' and the tags 'champion@…': "
@@ -308,7 +308,7 @@ def _read_entry(root: Path, commit: str) -> Champion:
         ) from None
     except ValueError:
         raise DataError(f"{ENTRY} at {name} is not valid JSON; reset the branch to the last valid champion") from None
-    return typed(Champion, values, file=f"{ENTRY} at {name}")
+    return validate_as(Champion, values, file=f"{ENTRY} at {name}")
 
 
 def _resolve(root: Path, name: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.config_types import typed
+from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
@@ -105,7 +105,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
     from epigram.monitoring.drift import MEASURES, Reference, lengths, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 
-    stored = typed(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
+    stored = validate_as(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
     if missing := MEASURES.keys() - stored.histograms.keys():
         raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}; delete the file and rerun the check")
     values: dict[str, Any] = {}

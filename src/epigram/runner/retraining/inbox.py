@@ -17,7 +17,7 @@ from pathlib import Path
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.files import rename_new, sha256
+from epigram.core.files import rename_no_replace, sha256
 
 WORKING = "working"  # files that a retraining is reading
 ARCHIVE = "taken"  # archived files, whose rows are in the data set
@@ -118,7 +118,7 @@ def _subfolder(folder: Path, name: str) -> Path:
 def _move(file: Path, folder: Path) -> Path:
     """Move a file into the folder, under a new name if its own is taken."""
     names = chain([file.name], (_numbered(file, number) for number in count(2)))
-    return next(target for name in names if rename_new(file, target := folder / name))
+    return next(target for name in names if rename_no_replace(file, target := folder / name))
 
 
 def _numbered(file: Path, number: int) -> str:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from epigram.core.config_types import is_web_address
+from epigram.core.config_types import is_http_url
 from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner import child_process
 from epigram.runner.service import service_lock
@@ -62,7 +62,7 @@ def start() -> Server:
     Raises ParameterError if PREFECT_API_URL is no URL.
     """
     if address := os.environ.get(API_URL):
-        if not is_web_address(address):
+        if not is_http_url(address):
             raise ParameterError(f"{API_URL} is not a valid URL; expected http://HOST:PORT/api, or unset it")
         return Server(address.removesuffix("/api"))
     service = service_lock.holder()

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from epigram.core.config_types import is_web_address
+from epigram.core.config_types import is_http_url
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError
 
@@ -34,7 +34,7 @@ def start_relay(address: str) -> Iterator[str]:
 
     Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
     """
-    if not is_web_address(address):
+    if not is_http_url(address):
         raise ParameterError("EPIGRAM_WEBHOOK is not a valid URL; expected http://… or https://…")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at lower levels, httpx logs every URL
     path = f"/{secrets.token_urlsafe()}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epigram.core.config_types import nearest, shown, typed
+from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, read_params
@@ -164,8 +164,8 @@ def _is_trainable(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
     from epigram.training.preflight import is_trainable
 
     try:
-        system = typed(System, params["systems"][name])
-        view = typed(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
+        system = validate_as(System, params["systems"][name])
+        view = validate_as(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
         return is_trainable(recipe_of(name, system), view, **kind)
     except (ParameterError, LookupError, TypeError):
         return False

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, handle_errors, started
+from epigram.core.errors import InputMissingError, handle_errors, run_typer
 from epigram.core.files import write_text
 from epigram.report.difference import Change, render_difference
 from epigram.runner.workspace import git
@@ -75,4 +75,4 @@ def _changes(output: dict[str, Any]) -> list[Change]:
 
 
 if __name__ == "__main__":
-    started(app)
+    run_typer(app)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epigram.core.config_types import Name, Seed, Strict, typed
+from epigram.core.config_types import Name, Seed, Strict, validate_as
 from epigram.core.settings import check_names, check_seeds, check_views, read_params
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
@@ -42,7 +42,7 @@ class Settings(Strict):
 def load(path: Path = Path("params.yaml")) -> Settings:
     """Return all settings, validated. Raises ParameterError for an invalid value."""
     values = read_params(path)
-    settings = typed(Settings, values)
+    settings = validate_as(Settings, values)
     check_names(values)
     check_seeds(settings.seeds)
     for name, view in settings.views.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
-from epigram.core.files import alone, atomic_file
+from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.settings import dataset_of
 from epigram.runner.workspace import git, overrides
 from epigram.runner.workspace.request import Request
@@ -53,7 +53,7 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
 
 def lock_folder(lock: Path, folder: Path) -> AbstractContextManager[None]:
     """Lock `folder` with the file `lock`. Raises TryAgainError while another run works there."""
-    return alone(
+    return exclusive_lock(
         lock, lambda process: f"{folder} is in use by another run (process {process}); try again when it has finished"
     )
 
