@@ -21,42 +21,45 @@ from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
 
-AT_ONCE = 1024  # texts per prediction call and write
+BATCH_SIZE = 1024  # texts per prediction call and write
 
 
 @cli.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
     texts: Annotated[
-        list[str] | None, typer.Argument(help="texts, or one table; else one text a line from --file or stdin")
+        list[str] | None, typer.Argument(help="Texts, or one table. Default: one text per line from --file or stdin.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="a file with one text a line, or a table")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="a JSON object a text, with all probabilities")] = False,
-    text: Annotated[str, typer.Option(help="of a table: the column that holds the text")] = "text",
-    out: Annotated[Path | None, typer.Option(help="of a table: the file to write; its suffix is the format")] = None,
-    force: Annotated[bool, typer.Option("--force", help="overwrite the file of --out")] = False,
+    file: Annotated[Path | None, typer.Option(help="File with one text per line, or a table.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object per text, with all probabilities.")
+    ] = False,
+    text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
+    out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     require_signature: Annotated[
-        Path | None, typer.Option(metavar="KEY", help="a public key: refuse a model that its owner did not sign")
+        Path | None,
+        typer.Option(metavar="KEY", help="Public key (PEM file); reject a model that it does not verify."),
     ] = None,
 ) -> None:
-    """Predict a label and its probability for each text; labelled words are shown as [word|label].
+    """Predict a label and its probability for each text; labelled words are printed as [word|label].
 
     With --out, a table (csv, tsv, jsonl, parquet) is read and written with additional columns for the predictions:
     epigram predict MODEL in.csv --text review --out out.csv
     """
     if texts and file is not None:
-        raise ParameterError(f"--file was {str(file)!r} and a text stands beside it: give one or the other")
+        raise ParameterError(f"--file is {str(file)!r}, and texts are given as arguments: use one of the two")
     if require_signature is not None:
         signing.require_signature(model, require_signature)
     table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
     if out is not None:
         if table is None or as_json:
-            raise ParameterError("--out is for one table, without --json: epigram predict MODEL in.csv --out out.csv")
+            raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
         _predict_table(model, table, out, text, force)
         return
     if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
-        raise ParameterError(f"{table} is a table: name the column of its texts and a file to write: --text, --out")
-    _predict_texts(model, decode_lines(map(os.fsencode, texts), "text") if texts else _lines(file), as_json)
+        raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
+    _predict_texts(model, decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file), as_json)
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) -> None:
@@ -66,7 +69,7 @@ def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) 
     predictor = Predictor(model)
     counts = predict_table(predictor, table, out, text=text, force=force)
     echo(f"{out}: {counts.rows:,} rows")
-    _note(counts.empty, counts.truncated, predictor.room)
+    _report_counts(counts.empty, counts.truncated, predictor.room)
 
 
 def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
@@ -76,60 +79,60 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
     predictor = Predictor(model)
     default = next(iter(predictor.saved.frame.token_labels), "")
     empty = truncated = 0
-    while batch := list(islice(lines, AT_ONCE)):
+    while batch := list(islice(lines, BATCH_SIZE)):
         for text, answer in zip(batch, predictor.predict(batch), strict=True):
             if as_json:
-                shown = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
+                record = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
-                echo(json_text(shown | words))
+                echo(json_text(record | words))
             else:
                 echo(f"{answer.label}\t{answer.probability:.3f}\t{bracket_labels(text, answer.words, default)}")
             empty += not text.strip()
             truncated += answer.truncated
-    _note(empty, truncated, predictor.room)
+    _report_counts(empty, truncated, predictor.room)
 
 
-def _lines(file: Path | None) -> Iterator[str]:
+def _read_lines(file: Path | None) -> Iterator[str]:
     """Yield the texts of `file` or stdin, one per line."""
     if file is not None and not file.is_file():
-        raise InputMissingError(f"{file} is missing: --file names a text file with one text a line")
+        raise InputMissingError(f"{file} is missing; --file expects a file with one text per line")
     source = file.open("rb") if file is not None else sys.stdin.buffer
     with source:
         name = "stdin line" if file is None else f"{file} line"
         yield from decode_lines(read_lines(source, name), name)
 
 
-def _note(empty: int, truncated: int, room: int) -> None:
+def _report_counts(empty: int, truncated: int, room: int) -> None:
     """Report empty and truncated texts on stderr."""
     if empty:
-        echo(f"note: {_counted(empty)} empty", file=sys.stderr)
+        echo(f"note: {_count_texts(empty)} empty", file=sys.stderr)
     if truncated:
-        echo(f"note: {_counted(truncated)} truncated: the model reads {room} tokens of a text", file=sys.stderr)
+        echo(f"note: {_count_texts(truncated)} truncated to {room} tokens", file=sys.stderr)
 
 
-def _counted(texts: int) -> str:
+def _count_texts(texts: int) -> str:
     return f"{texts:,} text{'s are' if texts > 1 else ' is'}"
 
 
 @cli.command()
 def export(
-    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
-    out: Annotated[Path, typer.Argument(help="the new folder; `epigram predict` answers from it too")],
-    int8: Annotated[bool, typer.Option("--int8", help="weights in 8 bits, where that is faster here")] = False,
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create; epigram predict also accepts it.")],
+    int8: Annotated[bool, typer.Option("--int8", help="Use 8-bit weights if they are faster on this machine.")] = False,
 ) -> None:
-    """Export a model as an ONNX graph, which ONNX Runtime runs faster and without this code."""
+    """Export a model to ONNX, which runs faster and without epigram."""
     from epigram.inference.export import export as write
 
     write(model, out, int8=int8)
     size = sum(file.stat().st_size for file in out.iterdir()) / 1e6
-    echo(f"{out}: ready ({size:.1f} MB); answer with  epigram predict {out} TEXT")
+    echo(f"{out}: exported ({size:.1f} MB); to predict, run: epigram predict {out} TEXT")
 
 
 @cli.command()
 def verify(
-    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
     require_signature: Annotated[
-        Path | None, typer.Option(metavar="KEY", help="a public key: its owner must have signed the model")
+        Path | None, typer.Option(metavar="KEY", help="Also check the signature with this public key (PEM file).")
     ] = None,
 ) -> None:
     """Check that a model's files are unchanged, and print the SHA-256 of its data, code, parameters and weights."""
@@ -140,21 +143,21 @@ def verify(
         signing.require_signature(model, require_signature)
     for name, digest in provenance.read(model).items():
         echo(f"{name}: {digest}")
-    echo(f"{model}: {len(files)} files as they were saved{', and signed' if require_signature is not None else ''}")
+    echo(f"{model}: {len(files)} files are unchanged{', signature valid' if require_signature is not None else ''}")
 
 
 @cli.command()
 def sign(
-    model: Annotated[Path, typer.Argument(help="a model's folder, such as runs/latest/model")],
-    key: Annotated[Path, typer.Option(help="the file of a private elliptic curve key in PEM")],
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    key: Annotated[Path, typer.Option(help="Private elliptic-curve key (PEM file).")],
 ) -> None:
-    """Sign every file of a model with a private key, for --require-signature."""
+    """Sign all files of a model with a private key; check it with --require-signature."""
     echo(f"{signing.sign(model, key)}: written")
 
 
 @cli.command()
 def systems(
-    as_json: Annotated[bool, typer.Option("--json", help="a JSON list, parameters in full")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with exact parameter counts.")] = False,
 ) -> None:
     """List all systems with their tasks, view, parameters, paper and description."""
     gc.disable()  # imported objects live until the exit; collecting garbage among them takes 2 seconds
@@ -172,7 +175,7 @@ def systems(
     for column in ("system", "task", "view"):
         table.add_column(column, no_wrap=True)
     table.add_column("parameters", no_wrap=True, justify="right")
-    for column in ("paper", "what it is"):
+    for column in ("paper", "description"):
         table.add_column(column)
     for row in rows:
         table.add_row(row.system, " ".join(row.tasks), row.view, compact(row.parameters), row.paper, row.about)
@@ -181,23 +184,23 @@ def systems(
 
 @cli.command()
 def add(
-    file: Annotated[Path, typer.Argument(help="csv, tsv, jsonl or parquet with your labelled texts")],
-    text: Annotated[str, typer.Option(help="the column that holds the text")] = "text",
-    label: Annotated[str, typer.Option(help="the column that holds the label")] = "label",
-    split: Annotated[str | None, typer.Option(help="the column that says train, dev or test")] = None,
-    language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en; guessed where absent")] = None,
-    name: Annotated[str | None, typer.Option(help="the data set's name; the file's own where absent")] = None,
+    file: Annotated[Path, typer.Argument(help="Labelled texts as csv, tsv, jsonl or parquet.")],
+    text: Annotated[str, typer.Option(help="Text column.")] = "text",
+    label: Annotated[str, typer.Option(help="Label column.")] = "label",
+    split: Annotated[str | None, typer.Option(help="Column with train, dev or test. Default: none.")] = None,
+    language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
 ) -> None:
-    """Register your own file as a data set of this repository; `make run DATASET=NAME` then trains on it."""
+    """Register your own file as a data set. To train on it, run `make run DATASET=NAME`."""
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
 
     path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
     source = read_source(path)
-    found = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
+    summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
-    quote = ", quotation marks as plain characters" if source.read.get("quote", "") is None else ""
-    echo(f"{path}: ready ({found}{encoding}{quote}); train on it with  make run DATASET={source.name}")
+    quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
+    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: make run DATASET={source.name}")
 
 
 @handle_errors

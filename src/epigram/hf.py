@@ -36,7 +36,7 @@ from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 
 Folder = str | PathLike[str]
-SETTINGS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
+CONFIG_KEYS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
 
 
 class EpigramConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
@@ -55,7 +55,7 @@ class EpigramConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
             folder = Path(options["name_or_path"])
             verify(folder)
             config_dict = read_json(folder / "config.json")
-        return super().from_dict({name: config_dict[name] for name in SETTINGS if name in config_dict}, **options)
+        return super().from_dict({name: config_dict[name] for name in CONFIG_KEYS if name in config_dict}, **options)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> Any:
@@ -79,8 +79,8 @@ class EpigramTokenizer(PreTrainedTokenizerFast):
             verify(path)
             frame = TextTemplate(**read_json(path / "config.json")["frame"])
             tokenizer = tokenizers.load(path / "tokenizer.json")
-        tokenizer.normalizer = stripping(tokenizer)
-        tokenizer.post_processor = framing(frame, tokenizer)
+        tokenizer.normalizer = build_normalizer(tokenizer)
+        tokenizer.post_processor = build_post_processor(frame, tokenizer)
         return cls(
             tokenizer_object=tokenizer,
             model_max_length=frame.max_length,
@@ -96,18 +96,18 @@ class EpigramTokenizer(PreTrainedTokenizerFast):
         return super().__call__(*texts, truncation=truncation, **options)
 
 
-def stripping(tokenizer: Tokenizer) -> normalizers.Normalizer:
+def build_normalizer(tokenizer: Tokenizer) -> normalizers.Normalizer:
     """Return a normalizer that strips whitespace, as `epigram predict` does, before the tokenizer's own normalizer."""
     own = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
     return normalizers.Sequence([normalizers.Strip(), *own])
 
 
-def framing(frame: TextTemplate, tokenizer: Tokenizer) -> TemplateProcessing:
+def build_post_processor(frame: TextTemplate, tokenizer: Tokenizer) -> TemplateProcessing:
     """Return a post-processor that adds the frame's prefix and suffix to a text."""
-    around = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
-    before, after = ([name] if ids else [] for name, ids in around.items())
+    template_ids = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
+    before, after = ([name] if ids else [] for name, ids in template_ids.items())
     special = [
-        {"id": name, "ids": around[name], "tokens": [tokenizer.id_to_token(i) for i in around[name]]}
+        {"id": name, "ids": template_ids[name], "tokens": [tokenizer.id_to_token(i) for i in template_ids[name]]}
         for name in [*before, *after]
     ]
     return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special)
@@ -136,7 +136,7 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
         saved = load(folder)
         if saved.frame.characters:
             raise ParameterError(
-                f"{folder} reads the letters of tokens, which the library's tokenizers do not give: use epigram predict"
+                f"{folder} needs the characters of tokens, which transformers does not provide: use epigram predict"
             )
         config = EpigramConfig.from_dict(read_json(folder / "config.json"))
         config.id2label = dict(enumerate(saved.labels))
@@ -148,26 +148,26 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
 
     def save_pretrained(self, *_: Any, **__: Any) -> None:
         """Raise ParameterError, because the checksums of the folder would not match."""
-        raise ParameterError("a epigram model is saved by the stage that trains it: copy its folder instead")
+        raise ParameterError("an epigram model cannot be saved by transformers: copy its folder instead")
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
     ) -> SequenceClassifierOutput:
         """Return the logits (B, C) of ids and mask (B, L), padded on the right, and the loss if `labels` are given."""
         valid = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        prediction = self.model(self._filled(input_ids.long(), valid.bool()), labels)
+        prediction = self.model(self._fill_empty_texts(input_ids.long(), valid.bool()), labels)
         return SequenceClassifierOutput(loss=prediction.loss, logits=prediction.logits)
 
-    def _filled(self, ids: Tensor, valid: Tensor) -> Tokens:
+    def _fill_empty_texts(self, ids: Tensor, valid: Tensor) -> Tokens:
         """Return ids and mask (B, L) with an unknown token in every empty text, since models require a token."""
         prefix, suffix = self.frame.prefix_ids, self.frame.suffix_ids
-        alone = ids.new_tensor([*prefix, self.frame.unk_id, *suffix])
-        empty = valid.sum(1) < len(alone)
+        unknown = ids.new_tensor([*prefix, self.frame.unk_id, *suffix])  # a text of one unknown token
+        empty = valid.sum(1) < len(unknown)
         if empty.any():
-            short = max(0, len(alone) - ids.shape[1])
-            ids, valid = pad(ids, (0, short), value=self.frame.pad_id), pad(valid, (0, short))
-            ids[empty, : len(alone)] = alone
-            valid[empty, : len(alone)] = True
+            missing = max(0, len(unknown) - ids.shape[1])
+            ids, valid = pad(ids, (0, missing), value=self.frame.pad_id), pad(valid, (0, missing))
+            ids[empty, : len(unknown)] = unknown
+            valid[empty, : len(unknown)] = True
         return Tokens(ids, valid)
 
 

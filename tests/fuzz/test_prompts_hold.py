@@ -15,9 +15,9 @@ from epigram.models.batches import TextBatches
 from epigram.models.serialization import TextTemplate
 from epigram.text import pos_table
 from epigram.text.encoding import TextEncoder
-from epigram.text.prompts import prompt
+from epigram.text.prompts import build_prompt
 from epigram.text.settings import PosTableSettings
-from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
+from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
 from epigram.text.vocabulary import prompt_ids
 from tests.support.budget import cases
 from tests.support.budget import texts as nasty
@@ -30,11 +30,11 @@ SHARES = st.floats(0, 1)
 
 
 @cases(600)
-@given(TEMPLATES, LANGUAGES, LABELS, st.sampled_from([by_character, by_word, by_piece]))
+@given(TEMPLATES, LANGUAGES, LABELS, st.sampled_from([character_tokenizer, word_tokenizer, wordpiece_tokenizer]))
 def test_a_prompt_has_its_two_masks_whatever_the_labels(
     template: Any, language: Any, labels: list[str], make: Any
 ) -> None:
-    made = prompt(template, language, labels)
+    made = build_prompt(template, language, labels)
     ids = prompt_ids(make([*SPECIALS, *"下面句子", "label"]), made["prefix"])
     assert ids.count(4) == made["masks"] == made["prefix"].count("[MASK]") == 2
     assert {0, 2, 3}.isdisjoint(ids)
@@ -69,7 +69,7 @@ def test_a_prompt_is_never_cut(texts: list[str], prefix: list[int], suffix: list
 
 @cache
 def _characters() -> Any:
-    return by_character([*SPECIALS, *"好差店a9"])
+    return character_tokenizer([*SPECIALS, *"好差店a9"])
 
 
 @cache
@@ -104,7 +104,7 @@ def test_weights_stay_in_their_range(words: list[str], language: Any, notional: 
 def test_a_table_grows_and_no_row_changes(tagged: list[tuple[str, str, int]], language: Any) -> None:
     table = pos_table.PosTable(_table().head(40), PosTableSettings())
     frame = pl.DataFrame(tagged, schema={"entry": pl.String, "tag": pl.String, "frequency": pl.Int64}, orient="row")
-    grown = pos_table.grow(table, frame, language).frame
+    grown = pos_table.add_entries(table, frame, language).frame
     assert grown.head(40).equals(table.frame)
     assert (
         grown.select("entry", "language").is_unique().all()

@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, EpigramError
 from epigram.data.readers import READERS
 from epigram.data.readers.spans import label_tokens
 from epigram.data.sources.source import ADDRESS_PREFIXES
-from epigram.text.unlabelled import lines_of
+from epigram.text.unlabelled import read_lines
 from tests.support.budget import cases, texts
 
 PLAIN = texts.map(lambda text: text.replace("\0", ""))
@@ -144,7 +144,7 @@ def test_further_texts_are_lines_or_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "more.txt"
     path.write_bytes(data)
     try:
-        found = list(lines_of(path))
+        found = list(read_lines(path))
     except DataError as error:
         assert str(error).startswith(str(path))
         assert "\n" not in str(error)

@@ -12,16 +12,23 @@ from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError
 from epigram.inference.texts import decode_lines
-from epigram.text.alignment import misaligned, words_of
+from epigram.text.alignment import find_misaligned, word_numbers
 from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import Speller
-from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, split_words, vocabulary_of
+from epigram.text.token_characters import CharacterEncoder
+from epigram.text.tokenizers import (
+    SPECIALS,
+    character_tokenizer,
+    split_words,
+    vocabulary_of,
+    word_tokenizer,
+    wordpiece_tokenizer,
+)
 from tests.support.budget import cases
 from tests.support.budget import texts as nasty
 
 VOCABULARY = [*SPECIALS, *"好差店a9 ,😀\n'", "good", "n't", "##d", "film", "don", "3.5", "é", "ﬁ"]
 MANY = st.lists(nasty, max_size=4)
-KINDS = {"character": by_character, "word": by_word, "piece": by_piece}
+KINDS = {"character": character_tokenizer, "word": word_tokenizer, "piece": wordpiece_tokenizer}
 
 
 @cache
@@ -40,7 +47,7 @@ def test_characters_are_tokens_as_they_stand(text: str) -> None:
     known = {entry: place for place, entry in enumerate(VOCABULARY) if len(entry) == 1}
     ids = encoder("character").encode([text], 10**6).ids.tolist()
     assert ids == ([known.get(character, 1) for character in text] or [1])
-    assert by_character([*SPECIALS, *sorted(set(text))]).decode(ids, skip_special_tokens=False) is not None
+    assert character_tokenizer([*SPECIALS, *sorted(set(text))]).decode(ids, skip_special_tokens=False) is not None
 
 
 @cases(600)
@@ -48,7 +55,7 @@ def test_characters_are_tokens_as_they_stand(text: str) -> None:
 def test_a_text_whose_characters_are_known_is_read_back(text: str) -> None:
     assume(text)
     vocabulary = [*SPECIALS, *sorted(set(text))]
-    ids = TextEncoder(by_character(vocabulary)).encode([text], 10**6).ids
+    ids = TextEncoder(character_tokenizer(vocabulary)).encode([text], 10**6).ids
     assert "".join(vocabulary[index] for index in ids) == text
 
 
@@ -102,9 +109,9 @@ def test_no_text_forges_a_special_token(kind: str, before: str, after: str, forg
 @given(st.lists(nasty.filter(str.strip), min_size=1, max_size=3))
 def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
     words = [text.split() for text in texts]
-    assert misaligned(texts, words) is None
+    assert find_misaligned(texts, words) is None
     found = encoder("character").locate(texts, 10**6)
-    numbers = words_of(texts, words, found)
+    numbers = word_numbers(texts, words, found)
     for row, (start, end) in enumerate(zip(found.offsets[:-1], found.offsets[1:], strict=True)):
         number = numbers[start:end]
         assert (np.diff(number) >= 0).all()
@@ -115,7 +122,7 @@ def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
 @given(nasty, st.text(max_size=6).map(lambda text: "".join(dict.fromkeys(text))))
 def test_spelling_names_every_character(text: str, characters: str) -> None:
     found = encoder("word").locate([text], 10**6)
-    spelled = Speller(characters).spell([text], found) if characters else None
+    spelled = CharacterEncoder(characters).spell([text], found) if characters else None
     assume(spelled is not None and text)
     assert spelled is not None
     for place, (start, end) in enumerate(found.spans):

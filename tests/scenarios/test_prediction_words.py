@@ -6,7 +6,7 @@ import numpy as np
 
 from epigram.inference.words import Word, bracket_labels, words_of
 from epigram.models.predict import Predicted
-from epigram.text.alignment import Located
+from epigram.text.alignment import PositionedTokens
 
 LABELS = ["O", "PER", "LOC"]
 TEXTS = ["Ann met Bob", "in Rome"]
@@ -29,8 +29,8 @@ SAID = np.array(
 )
 
 
-def located() -> Located:
-    return Located(np.zeros(8, np.int32), OFFSETS, 0, NUMBERS.astype(np.int32), SPANS)
+def located() -> PositionedTokens:
+    return PositionedTokens(np.zeros(8, np.int32), OFFSETS, 0, NUMBERS.astype(np.int32), SPANS)
 
 
 def predicted(said: np.ndarray, counts: list[int]) -> Predicted:

@@ -12,7 +12,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import TextTemplate, save
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoding import TextEncoder
-from epigram.text.tokenizers import SPECIALS, by_character, by_word
+from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer
 from epigram.training.fit_linear_svm import fit
 
 LABELS = ["food", "room", "staff"]
@@ -30,7 +30,7 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     """A linear SVM that was fitted on `rows`, as training saves one."""
     texts = [text for text, _ in rows]
     words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
-    tokenizer = (by_character if language == "zh" else by_word)([*SPECIALS, *sorted(words)])
+    tokenizer = (character_tokenizer if language == "zh" else word_tokenizer)([*SPECIALS, *sorted(words)])
     tokenizer.save(str(folder / "tokenizer.json"))
     recipe = Recipe(name="svm", about="", paper="", view="", encoder={"kind": "linear_svm"})
     frame = TextTemplate(

@@ -17,7 +17,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "好", "差", "店", "a",
 def of_tokenizers(folder: Path) -> list[Format]:
     from epigram.text.encoding import TextEncoder
     from epigram.text.pretrained_tokenizers import read_checkpoint
-    from epigram.text.tokenizers import by_character, by_piece, by_word, load
+    from epigram.text.tokenizers import character_tokenizer, load, word_tokenizer, wordpiece_tokenizer
 
     def encode(at: Path) -> None:
         encoder = TextEncoder(load(at / "tokenizer.json"))
@@ -25,7 +25,7 @@ def of_tokenizers(folder: Path) -> list[Format]:
         assert encoder.encode(texts, 8).ids.tolist() == encoder.locate(texts, 8).ids.tolist()
 
     formats = []
-    for make in (by_character, by_word, by_piece):
+    for make in (character_tokenizer, word_tokenizer, wordpiece_tokenizer):
         here = folder / make.__name__
         here.mkdir()
         make(WORDS).save(str(here / "tokenizer.json"))
@@ -137,10 +137,10 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     from epigram.models.recipe import Recipe
     from epigram.models.serialization import TextTemplate, save
     from epigram.nn.layers.types import DataSpec
-    from epigram.text.tokenizers import by_character
+    from epigram.text.tokenizers import character_tokenizer
 
     tokenizer = folder.parent / "model-tokenizer.json"
-    by_character(WORDS).save(str(tokenizer))
+    character_tokenizer(WORDS).save(str(tokenizer))
     recipe = Recipe(
         name="cnn",
         about="",

@@ -46,11 +46,11 @@ def of_pretrained(folder: Path) -> list[Format]:
     from epigram.nn.encoders.pretrained import PretrainedConfig
     from epigram.nn.layers.types import DataSpec
     from epigram.nn.pretrained.warm_start import found, write
-    from epigram.text.tokenizers import by_character
+    from epigram.text.tokenizers import character_tokenizer
 
     folder.mkdir(exist_ok=True)
     tokenizer, here = folder / "vocabulary.json", folder / "pretrained"
-    by_character(WORDS).save(str(tokenizer))
+    character_tokenizer(WORDS).save(str(tokenizer))
     context = DataSpec(vocabulary=len(WORDS), classes=2, max_length=12)
     here.mkdir()
     encoder = PretrainedConfig(small={"width": 8, "depth": 1, "heads": 2, "hidden": 8}).build(context)

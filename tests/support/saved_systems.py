@@ -8,7 +8,7 @@ import torch
 
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import save
-from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.text.tokenizers import SPECIALS, word_tokenizer
 from epigram.training.fit_linear_svm import fit
 from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 
@@ -23,7 +23,7 @@ def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
         for weight in model.parameters():  # none is zero, and answers differ
             weight.add_(0.1 * torch.randn_like(weight))
     tokenizer = folder / "tokenizer.json"
-    by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
+    word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
     save(
         folder / "model", model, recipe=recipe, frame=frame_of(recipe), labels=LABELS, tokenizer=tokenizer,
         facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,

@@ -22,12 +22,14 @@ from epigram.core.errors import ParameterError
 T = TypeVar("T")
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which JSON can express and UTF-8 cannot
-MAX_NAMES, WIDTH = 60, 80  # maximum number of names in a message, and of characters per name
-UNION_BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # pydantic's names for branches of a union
+MAX_NAMES, MAX_NAME_LENGTH = 60, 80  # maximum number of names in a message, and of characters per name
+UNION_BRANCH = re.compile(r"float|int|(literal|constrained|lax-or-strict).*")  # as pydantic names branches of a union
 NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
 NAME_BYTES = 200  # in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
-NAME_RULE = f"letters, digits, _, - and . are allowed, 100 characters at most ({NAME_BYTES} bytes)"
-MISSING_KEY_TYPES = {"missing", "missing_argument"}  # pydantic error types; reported last, since misspelled keys cause them
+NAME_RULE = f"letters, digits, _, - and ., at most 100 characters ({NAME_BYTES} bytes)"
+MISSING_KEY_TYPES = {"missing", "missing_argument"}  # of pydantic; reported last, since misspelled keys cause them
+BOUND = re.compile(r"(greater|less) than")
+INPUT_SHOULD_BE = "Input should be "  # start of most messages of pydantic
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Range:
 
 
 class Checked:
-    """Test of a string, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` states what is allowed."""
+    """Test of a string, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` completes "expected …"."""
 
     def __init__(self, test: Callable[[str], object], rule: str) -> None:
         self.test, self.rule = test, rule
@@ -77,7 +79,7 @@ def is_name(text: str) -> bool:
 
 
 Name = Annotated[str, Checked(is_name, NAME_RULE)]  # name of a data set, view or system; never a path
-InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository is needed")]
+InnerPath = Annotated[str, Checked(is_inner_path, "a path below the repository root")]
 Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
@@ -97,33 +99,34 @@ def nearest(name: str, allowed: list[str]) -> str:
     if close:
         return f"did you mean '{shown(close[0])}'?"
     more = ", …" if len(allowed) > MAX_NAMES else ""
-    return f"allowed: {', '.join(map(shown, sorted(allowed)[:NAMED]))}{more}"
+    return f"allowed: {', '.join(map(shown, sorted(allowed)[:MAX_NAMES]))}{more}"
 
 
 def shown(name: str) -> str:
-    """Return a name from outside for use in a message: printable, on one line, truncated to WIDTH characters."""
-    short = name if len(name) <= MAX_NAME_LENGTH else f"{name[:WIDTH]}…"
+    """Return a name from outside for use in a message: printable, on one line, truncated to MAX_NAME_LENGTH."""
+    short = name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…"
     return short if short.isprintable() else repr(short)[1:-1]
 
 
 def check_name(where: str, name: object) -> None:
     """Raise ParameterError, starting with `where`, if `name` is not a valid name for paths and shell commands."""
     if not isinstance(name, str) or not is_name(name):
-        raise ParameterError(f"{where} was {shown(repr(name))}: {NAME_RULE}")
+        raise ParameterError(f"{where} is {shown(repr(name))}; expected {NAME_RULE}")
 
 
 def validate_as(kind: type[T], values: Any, path: str = "", *, file: str = "params.yaml") -> T:
     """Validate `values` as an instance of the dataclass (or type) `kind`; `path` is their location in `file`.
 
-    Raises ParameterError with one line per error: the key, its value, and what is allowed.
+    Raises ParameterError with one line per error: the key, its value, and what is expected.
     """
     from pydantic import ValidationError
 
     try:
         return cast(T, _type_adapter(cast(Any, kind)).validate_python(values))
     except ValidationError as error:
-        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] in MISSING_KEY_TYPES)
-        raise ParameterError("\n".join(f"{file}: {_fault(kind, dict(fault), path)}" for fault in faults)) from None
+        details = sorted(error.errors(include_url=False), key=lambda detail: detail["type"] in MISSING_KEY_TYPES)
+        lines = [f"{file}: {_error_line(kind, dict(detail), path)}" for detail in details]
+        raise ParameterError("\n".join(lines)) from None
 
 
 @cache
@@ -134,16 +137,31 @@ def _type_adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def _error_line(kind: type[Any], fault: dict[str, Any], path: str) -> str:
-    parts = [str(part) for part in fault["loc"] if not UNION_BRANCH.fullmatch(str(part))]
-    where = ".".join(map(shown, [path, *parts] if path else parts))
-    if fault["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return f"{where} is not a setting: {nearest(parts[-1], _names_at(kind, parts[:-1]))}"
-    if fault["type"] in MISSING_KEY_TYPES:
-        return f"{where} is missing"
-    was = repr(fault["input"])
-    told = "a value with an address, which is not shown" if "://" in was else shown(was)  # may contain a password
-    return f"{where} was {told}: {fault['msg'][0].lower()}{fault['msg'][1:]}".lstrip()
+def _error_line(kind: type[Any], detail: dict[str, Any], path: str) -> str:
+    """Return one line for an error of pydantic."""
+    parts = [str(part) for part in detail["loc"] if not UNION_BRANCH.fullmatch(str(part))]
+    key = ".".join(map(shown, [path, *parts] if path else parts))
+    if detail["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return f"{key} is not a setting: {nearest(parts[-1], _field_names(kind, parts[:-1]))}"
+    if detail["type"] in MISSING_KEY_TYPES:
+        return f"{key} is missing"
+    value = repr(detail["input"])
+    value = "a value with a URL (not shown)" if "://" in value else shown(value)  # a URL may contain a password
+    return f"{key} is {value}{_expectation(detail)}".lstrip()
+
+
+def _expectation(detail: dict[str, Any]) -> str:
+    """Return what an error of pydantic says about the expected value, starting with a separator."""
+    message: str = detail["msg"]
+    if detail["type"] == "not_allowed":
+        return f"; expected {message}"
+    if detail["type"] in {"dataclass_type", "dict_type"}:
+        return "; expected a mapping from keys to values"
+    if not message.startswith(INPUT_SHOULD_BE):
+        return f": {message[0].lower()}{message[1:]}"
+    expected = message.removeprefix(INPUT_SHOULD_BE).partition(", unable")[0].partition(", got")[0]
+    expected = expected.replace("a valid integer", "an integer").replace("a valid ", "a ")
+    return f"; expected {'a number ' if BOUND.match(expected) else ''}{expected}"
 
 
 def _field_names(kind: Any, parts: list[str]) -> list[str]:
@@ -152,7 +170,7 @@ def _field_names(kind: Any, parts: list[str]) -> list[str]:
 
     for part in parts:
         kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
-    kind = next((each for each in get_args(kind) if is_dataclass(each)), kind)  # an optional section
+    kind = next((option for option in get_args(kind) if is_dataclass(option)), kind)  # an optional section
     return list(getattr(kind, "__dataclass_fields__", {}))
 
 
@@ -177,7 +195,7 @@ def parse_json(text: str) -> Any:
     try:
         value = json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("the nesting is too deep") from None
     if SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value
@@ -190,11 +208,11 @@ def has_type(value: Any, hint: Any) -> bool:
     """
     kind, inner = get_origin(hint), get_args(hint)
     if kind in {Union, UnionType}:
-        return any(has_type(value, each) for each in inner)
+        return any(has_type(value, option) for option in inner)
     if kind is list:
-        return isinstance(value, list) and all(has_type(each, inner[0]) for each in value)
+        return isinstance(value, list) and all(has_type(item, inner[0]) for item in value)
     if kind is dict:
-        return isinstance(value, dict) and all(has_type(each, inner[1]) for each in value.values())
+        return isinstance(value, dict) and all(has_type(item, inner[1]) for item in value.values())
     if hint is float:
         return type(value) in {int, float}
     return hint is Any or type(value) is hint
@@ -208,7 +226,7 @@ def read_yaml(path: Path) -> Any:
     try:
         return parse_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+        raise ParameterError(f"{path} is not valid UTF-8 at byte {error.start}: save it as UTF-8") from None
     except ValueError as error:
         raise ParameterError(f"{path} is not valid YAML: {error}") from None
 
@@ -223,21 +241,21 @@ def parse_yaml(text: str) -> Any:
         reason = " ".join(str(error).split())[:300]  # PyYAML raises these for invalid dates, numbers and keys
         raise ValueError(reason if reason.isprintable() else repr(reason)[1:-1]) from None
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("the nesting is too deep") from None
     _check_encodable(value)
     return value
 
 
 def _check_encodable(value: Any) -> None:
     """Raise ValueError if a string has an unpaired surrogate or a NUL character."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, dict):
-            left += [*each, *each.values()]
-        elif isinstance(each, (list, set, tuple)):
-            left += each
-        elif isinstance(each, str):
-            each.encode()
-            if "\0" in each:
-                raise ValueError(f"{shown(each)!r} has a NUL character")
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += [*item, *item.values()]
+        elif isinstance(item, (list, set, tuple)):
+            stack += item
+        elif isinstance(item, str):
+            item.encode()
+            if "\0" in item:
+                raise ValueError(f"{shown(item)!r} contains a NUL character")

@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
     A surrogate, for example from a file name that is not UTF-8, is shown as its escape (`\\udc80`).
     """
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1] if "\ud800" <= found[0] <= "\udfff" else "", text)
+    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1] if "\ud800" <= match[0] <= "\udfff" else "", text)
 
 
 def echo(text: object, *, file: TextIO | None = None, before: str = "", end: str = "\n", flush: bool = False) -> None:
@@ -42,9 +42,9 @@ def json_text(value: Any, indent: int | None = None) -> str:
     return CONTROL_CHARACTER.sub(_json_escape, json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    """Return the JSON escape of a control character; line feeds between values do not match `HIDDEN`."""
-    return f"\\u{ord(found[0]):04x}"
+def _json_escape(match: re.Match[str]) -> str:
+    """Return the JSON escape of a control character; line feeds between values do not match."""
+    return f"\\u{ord(match[0]):04x}"
 
 
 def escape_markdown(text: str) -> str:

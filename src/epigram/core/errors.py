@@ -44,9 +44,9 @@ OUT_OF_MEMORY_MESSAGES = (
 )
 SQLITE_ERRNOS = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
 REMEDIES = {
-    errno.ENOSPC: "free some space",
-    errno.EROFS: "choose a folder that can be written",
-    errno.EACCES: "check who may read and write there",
+    errno.ENOSPC: "free disk space and rerun",
+    errno.EROFS: "choose a writable folder",
+    errno.EACCES: "check the read and write permissions",
 }
 
 
@@ -57,7 +57,7 @@ class EpigramError(Exception):
 
 
 class ParameterError(EpigramError):
-    """Invalid value in params.yaml or on the command line; the message has the key, the value and what is allowed."""
+    """Invalid value in params.yaml or on the command line; the message has the key, the value and what is expected."""
 
     code = 64
 
@@ -123,21 +123,21 @@ def exit_code(error: BaseException) -> int:
 
 
 def message(error: BaseException) -> str:
-    """Return the message for the user: the text of a EpigramError, otherwise a description of the exception."""
+    """Return the message for the user: the text of an EpigramError, otherwise a description of the exception."""
     error = _translate(error)
     if isinstance(error, EpigramError):
         return str(error)
     if isinstance(error, Terminated):
-        return "stopped by SIGTERM: run it again to go on"
+        return "stopped by SIGTERM; run it again to resume"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if is_out_of_memory(error):
-        return "memory ran out: free some and run it again"
+        return "out of memory; free memory and rerun"
     number = _errno(error)
     if number is None:
-        return f"{type(error).__name__}: {error} (a fault of epigram; EPIGRAM_DEBUG=1 shows where)"
-    named = getattr(error, "filename2", None) or getattr(error, "filename", None)
-    where = named or getattr(error, "__notes__", ["the disk"])[-1]
+        return f"internal error: {type(error).__name__}: {error}; set EPIGRAM_DEBUG=1 for a traceback"
+    path = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    where = path or getattr(error, "__notes__", ["the disk"])[-1]
     return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
 
 
@@ -146,8 +146,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
     Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
     """
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, not imported here
-    return named or any(words in str(error) for words in OUT_OF_MEMORY_MESSAGES) or is_near_limit()
+    by_class = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is not imported
+    return by_class or any(part in str(error) for part in OUT_OF_MEMORY_MESSAGES) or is_near_limit()
 
 
 def is_panic(error: BaseException) -> bool:
@@ -158,7 +158,7 @@ def is_panic(error: BaseException) -> bool:
 def _translate(error: BaseException) -> BaseException:
     """Return a ParameterError for a path or name with a NUL character, else `error` unchanged."""
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
-        return ParameterError("a path or a name has a NUL character: remove it")
+        return ParameterError("a path or a name contains a NUL character: remove it")
     return error
 
 
@@ -166,21 +166,21 @@ def _errno(error: BaseException) -> int | None:
     """Return the errno of `error`; Rust libraries and shutil.copytree only have it in the message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    found = ERRNO_PATTERN.search(str(error))
-    for words, number in SQLITE_ERRNOS.items():
-        if words in str(error):
+    for part, number in SQLITE_ERRNOS.items():
+        if part in str(error):
             return number
-    if found is None:
+    match = ERRNO_PATTERN.search(str(error))
+    if match is None:
         return errno.EIO if isinstance(error, OSError) else None
-    return int(found[1] or found[2])
+    return int(match[1] or match[2])
 
 
 def arguments(*names: str) -> list[str]:
     """Return the command-line arguments, one for each of `names`. Raises ParameterError if their number differs."""
-    given = sys.argv[1:]
-    if len(given) != len(names):
+    values = sys.argv[1:]
+    if len(values) != len(names):
         raise ParameterError(f"usage: python -m epigram.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
-    return given
+    return values
 
 
 @contextmanager
@@ -189,12 +189,12 @@ def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: s
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in numbers}
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+        for number, handler_before in previous.items():
+            signal.signal(number, handler_before)
 
 
 def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
@@ -209,17 +209,17 @@ def defer_signals() -> Iterator[Callable[[], int]]:
     Yields a function that returns the number of the deferred signal, 0 if there is none, so that the block can save its
     state and end early.
     """
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if came:
+    def record(number: int, frame: FrameType | None) -> None:
+        if received:
             raise_interrupt(number)
-        came.append(number)
+        received.append(number)
 
-    with handle_signals(note, signal.SIGTERM, signal.SIGINT):
-        yield lambda: came[0] if came else 0
-    if came:
-        raise_interrupt(came[0])
+    with handle_signals(record, signal.SIGTERM, signal.SIGINT):
+        yield lambda: received[0] if received else 0
+    if received:
+        raise_interrupt(received[0])
 
 
 def print_error(error: BaseException) -> int:
@@ -231,13 +231,13 @@ def print_error(error: BaseException) -> int:
 def exit_now(code: int) -> NoReturn:
     """Exit without running exit handlers, which would end in a traceback when no memory is left."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # `guarded` has already reported it
+        with suppress(OSError):  # `handle_errors` has already reported it
             stream.flush()
     os._exit(code)
 
 
 def run_and_exit(main: Callable[[], object]) -> NoReturn:
-    """Run a `guarded` program and end the process without Python's shutdown.
+    """Run a program decorated with `handle_errors`, and end the process without Python's shutdown.
 
     With PyTorch loaded, the shutdown takes most of a second, and a signal during it would turn success into failure.
     """

@@ -66,7 +66,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     with _locked_temporary(path, _create_folder) as temporary:
         try:
             if not _remove_leftovers_of(path, temporary):
-                raise TryAgainError(f"another process writes {path}: try again when it has ended")
+                raise TryAgainError(f"another process is writing {path}: rerun after it has finished")
             yield temporary
             for file in temporary.rglob("*"):
                 _fsync(file)
@@ -166,8 +166,8 @@ def _temporary_path(path: Path) -> Path:
 def _remove_leftovers_of(path: Path, own: Path) -> bool:
     """Remove leftovers of killed processes for `path`; return False if a running process writes it."""
     names = f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"
-    living = [other for other in path.parent.glob(names) if other != own and not _remove_leftover(other)]
-    return not living
+    in_use = [other for other in path.parent.glob(names) if other != own and not _remove_leftover(other)]
+    return not in_use
 
 
 def remove_leftovers(temporaries: Iterable[Path]) -> None:
@@ -201,10 +201,10 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def exclusive_lock(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
+def exclusive_lock(lock: Path, busy_message: Callable[[str], str]) -> Iterator[None]:
     """Hold the lock file `lock`; the system releases it when the process ends in any way.
 
-    Raises TryAgainError with the message that `busy` returns for the id of the process that holds the lock.
+    Raises TryAgainError with the message that `busy_message` returns for the id of the process that holds the lock.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
@@ -212,7 +212,7 @@ def exclusive_lock(lock: Path, busy: Callable[[str], str]) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise TryAgainError(busy(file.read().strip())) from None
+            raise TryAgainError(busy_message(file.read().strip())) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -231,9 +231,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_limited_text(path: Path) -> str:
-    """Return the text of a UTF-8 file. Raises DataError for a file above LARGEST_TEXT."""
+    """Return the text of a UTF-8 file. Raises DataError for a file above MAX_TEXT_BYTES."""
     if path.stat().st_size > MAX_TEXT_BYTES:
-        raise DataError(f"{path} has more than {LARGEST_TEXT >> 20} MB: it is damaged, restore it")
+        raise DataError(f"{path} is larger than {MAX_TEXT_BYTES >> 20} MB: it is damaged, restore it")
     return path.read_text(encoding="utf-8")
 
 
@@ -291,7 +291,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except SafetensorError as error:
         raise DataError(
-            f"{path} is not a whole safetensors file ({shown(str(error))}): delete it and run dvc repro"
+            f"{path} is not a valid safetensors file ({shown(str(error))}): delete it and run dvc repro"
         ) from None
 
 

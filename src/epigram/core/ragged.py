@@ -16,8 +16,8 @@ from epigram.core.errors import DataError, InputMissingError
 
 def positions_in_groups(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the position (0, 1, …) of each element within its group, for consecutive groups of the sizes `counts`."""
-    places: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return places
+    positions: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return positions
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -34,7 +34,7 @@ def read_array(path: Path) -> NDArray[Any]:
         raise
     except Exception as error:  # numpy parses the header as Python code, which can raise any error
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} is not a whole array ({reason}): delete it and run dvc repro") from None
+        raise DataError(f"{path} is not a valid .npy file ({reason}): delete it and run dvc repro") from None
     return array
 
 
@@ -46,7 +46,7 @@ class NpyWriter:
         self._dtype = np.dtype(dtype)
         self._row = row
         self._file: IO[bytes] = path.open("wb")
-        self._header()
+        self._write_header()
 
     def append(self, values: NDArray[Any]) -> None:
         """Append `values`, (n, *row)."""
@@ -58,11 +58,11 @@ class NpyWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.seek(0)
-        self._header()
+        self._write_header()
         self._file.close()
 
-    def _header(self) -> None:
+    def _write_header(self) -> None:
         """Write the header; its size is the same for every length, because the format pads for a growing first axis."""
         shape = (self.length, *self._row)
-        facts = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(self._file, facts)
+        header = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self._file, header)

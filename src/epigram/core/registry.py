@@ -14,13 +14,13 @@ T = TypeVar("T", bound=type)
 class Registry(Mapping[str, type]):
     """Mapping from a name to the class that a module of `package` registers under the module's name.
 
-    A module is imported when its class is asked for, so one part does not load the dependencies of the others.
+    A module is imported when its class is requested, so one part does not load the dependencies of the others.
     Classes from other places are registered under any name.
     """
 
     def __init__(self, package: str) -> None:
         self.package = package
-        self._found: dict[str, type] = {}
+        self._classes: dict[str, type] = {}
 
     def register(self, kind: str) -> Callable[[T], T]:
         """Return a decorator that registers a class as `kind` and sets its attribute `kind`.
@@ -33,7 +33,7 @@ class Registry(Mapping[str, type]):
             if package == self.package and module != kind:
                 raise ValueError(f"{cls.__module__} registers {kind!r}: expected the name of its module")
             cls.kind = kind  # type: ignore[attr-defined]
-            self._found[kind] = cls
+            self._classes[kind] = cls
             return cls
 
         return add
@@ -41,12 +41,12 @@ class Registry(Mapping[str, type]):
     def __getitem__(self, kind: str) -> type:
         if kind not in set(self):
             raise KeyError(kind)
-        if kind not in self._found:
+        if kind not in self._classes:
             import_module(f"{self.package}.{kind}")
-        return self._found[kind]
+        return self._classes[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*module_names(self.package), *self._found}))
+        return iter(sorted({*module_names(self.package), *self._classes}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -55,5 +55,5 @@ class Registry(Mapping[str, type]):
 def module_names(package: str) -> list[str]:
     """Return the sorted names of the modules of a package; none of them is imported."""
     spec = find_spec(package)
-    places = (spec and spec.submodule_search_locations) or []
-    return sorted(module.name for module in iter_modules(places))
+    folders = (spec and spec.submodule_search_locations) or []
+    return sorted(module.name for module in iter_modules(folders))

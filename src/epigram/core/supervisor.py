@@ -24,8 +24,8 @@ LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
 
 CHECK_INTERVAL = 10.0  # seconds between two checks for an endless allocation loop
 MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
-MIN_KERNEL_SHARE = 1 / 4  # minimum kernel share of the CPU time in an allocation loop; the machine may be busy with others
-MIN_KERNEL_TIME = 1 / 50  # minimum kernel time, as a share of LOOK; less is not significant
+MIN_KERNEL_SHARE = 1 / 4  # of the CPU time in an allocation loop; the machine may be busy with other processes
+MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significant
 
 
 def start_supervisor() -> None:
@@ -33,7 +33,7 @@ def start_supervisor() -> None:
 
     The child is killed when its parent ends. It has its own process group, so that it receives each signal once.
     """
-    _when_parent_ends(signal.SIGTERM)
+    _signal_on_parent_exit(signal.SIGTERM)
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED_SIGNALS, signal.SIGCHLD})
     if child := os.fork():
@@ -43,36 +43,38 @@ def start_supervisor() -> None:
         exit_now(code)
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints
-    _when_parent_ends(signal.SIGKILL)
+    _signal_on_parent_exit(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(TryAgainError.code)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _when_parent_ends(number: signal.Signals) -> None:
+def _signal_on_parent_exit(number: signal.Signals) -> None:
+    """Make the kernel send this process a signal when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
 
 
 def _wait(child: int) -> tuple[int, bool]:
-    """Wait for the child and forward signals; return its exit code (negative: signal), and whether memory was short."""
+    """Wait for the child and forward signals; return its exit code (negative: a signal) and whether memory ran out."""
     if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
         os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
-    short, seen = False, (0, 0.0, 0.0)
+    out_of_memory, usage = False, (0, 0.0, 0.0)
     while True:
-        came = signal.sigtimedwait({*FORWARDED_SIGNALS, signal.SIGCHLD}, CHECK_INTERVAL)
-        if came and came.si_signo in FORWARDED_SIGNALS:
-            os.kill(child, came.si_signo)
-        elif came is None and is_near_limit(child):
-            before, seen = seen, _read_usage(child)
-            pages, kernel, user = (now - then for now, then in zip(seen, before, strict=True))
-            if pages < MIN_PAGE_FAULTS and kernel > max(MIN_KERNEL_SHARE * (kernel + user), MIN_KERNEL_TIME * CHECK_INTERVAL):
-                short = True
+        received = signal.sigtimedwait({*FORWARDED_SIGNALS, signal.SIGCHLD}, CHECK_INTERVAL)
+        if received and received.si_signo in FORWARDED_SIGNALS:
+            os.kill(child, received.si_signo)
+        elif received is None and is_near_limit(child):
+            previous, usage = usage, _read_usage(child)
+            pages, kernel, user = (now - before for now, before in zip(usage, previous, strict=True))
+            busy = kernel > max(MIN_KERNEL_SHARE * (kernel + user), MIN_KERNEL_TIME * CHECK_INTERVAL)
+            if pages < MIN_PAGE_FAULTS and busy:
+                out_of_memory = True
                 os.kill(child, signal.SIGKILL)
-        scarce = has_limit(child)
+        memory_limited = has_limit(child)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return code, short or (scarce and code in CRASH_SIGNALS | LIBRARY_EXIT_CODES)
+            return code, out_of_memory or (memory_limited and code in CRASH_SIGNALS | LIBRARY_EXIT_CODES)
 
 
 def _read_usage(child: int) -> tuple[int, float, float]:
@@ -82,17 +84,14 @@ def _read_usage(child: int) -> tuple[int, float, float]:
     return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
 
 
-def _describe_exit(code: int, short: bool) -> tuple[int, str]:
+def _describe_exit(code: int, out_of_memory: bool) -> tuple[int, str]:
     """Return the exit code for this process, and the message to print, empty if the child ended by itself."""
-    if short:
+    if out_of_memory:
         return exit_code(MemoryError()), message(MemoryError())
     if code == -signal.SIGTERM:
         return exit_code(Terminated()), message(Terminated())
     if code == -signal.SIGKILL:
-        return 128 - code, "killed, most often because memory ran out: free some and run it again"
+        return 128 - code, "killed by SIGKILL, probably out of memory; free memory and rerun"
     if code < 0:
-        return (
-            128 - code,
-            f"ended by signal {-code} ({signal.strsignal(-code)}), by a library or the machine: run it again",
-        )
+        return 128 - code, f"terminated by signal {-code} ({signal.strsignal(-code)}) in a library or the system; rerun"
     return code, ""

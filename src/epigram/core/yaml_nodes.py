@@ -36,7 +36,7 @@ def _count_values(node: yaml.Node, loader: yaml.SafeLoader, sizes: dict[int, int
         sizes[id(node)] = 1 + sum(_count_values(child, loader, sizes) for child in _children(node, loader))
     size = sizes[id(node)]
     if not size or size > MAX_VALUES:
-        raise ValueError(f"it holds more than {MOST_VALUES:,} values, or an alias of what it stands in")
+        raise ValueError(f"it has more than {MAX_VALUES:,} values, or an alias that contains itself")
     return size
 
 
@@ -53,6 +53,6 @@ def _children(node: yaml.Node, loader: yaml.SafeLoader) -> list[yaml.Node]:
         if isinstance(key, yaml.ScalarNode):
             name = MERGE_TAG if key.tag == MERGE_TAG else loader.construct_object(key)
             if name in seen:
-                raise ValueError(f"line {key.start_mark.line + 1}: the key {key.value!r} is repeated: remove one")
+                raise ValueError(f"line {key.start_mark.line + 1}: duplicate key {key.value!r}: remove one")
             seen.add(name)
-    return [each for pair in node.value for each in pair]
+    return [child for pair in node.value for child in pair]

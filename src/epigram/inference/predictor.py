@@ -18,12 +18,12 @@ from epigram.models.manifest import unchanged
 from epigram.models.precision import lowered
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
-from epigram.text.alignment import Located
+from epigram.text.alignment import PositionedTokens
 from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import Speller
+from epigram.text.token_characters import CharacterEncoder
 from epigram.text.tokenizers import load as load_tokenizer
 from epigram.text.tokenizers import vocabulary_of
-from epigram.text.whitespace import bare, indent
+from epigram.text.whitespace import leading_whitespace, strip
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Predictor:
         characters = frame.characters
         if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
-        self.speller = Speller(characters) if characters else None
+        self.speller = CharacterEncoder(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""
-        return self._encode([bare(text) for text in texts])[0]
+        return self._encode([strip(text) for text in texts])[0]
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
@@ -78,7 +78,7 @@ class Predictor:
         if not texts:
             return []
         labels = self.saved.labels
-        stripped = [bare(text) for text in texts]
+        stripped = [strip(text) for text in texts]
         batches, tokens, truncated = self._encode(stripped)
         predicted = self._run_model(batches)
         words: list[list[Word]] = [[] for _ in texts]
@@ -107,7 +107,7 @@ class Predictor:
                 )
         return predicted
 
-    def _encode(self, texts: Sequence[str]) -> tuple[TextBatches, Located | None, list[bool]]:
+    def _encode(self, texts: Sequence[str]) -> tuple[TextBatches, PositionedTokens | None, list[bool]]:
         """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
         frame = self.saved.frame
         # one token more than the model reads is encoded: it shows whether a text is truncated
@@ -130,7 +130,7 @@ class Predictor:
         return [self.saved.labels[row.argmax()]]
 
 
-def _shift_spans(tokens: Located, texts: Sequence[str]) -> Located:
+def _shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:
     """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
-    shift = np.repeat([indent(text) for text in texts], np.diff(tokens.offsets))
+    shift = np.repeat([leading_whitespace(text) for text in texts], np.diff(tokens.offsets))
     return tokens._replace(spans=tokens.spans + shift[:, None])

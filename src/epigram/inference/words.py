@@ -9,7 +9,7 @@ import numpy as np
 
 from epigram.core.ragged import positions_in_groups
 from epigram.models.predict import Predicted
-from epigram.text.alignment import Located
+from epigram.text.alignment import PositionedTokens
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Word:
     probability: float
 
 
-def words_of(texts: Sequence[str], tokens: Located, predicted: Predicted, labels: Sequence[str]) -> list[list[Word]]:
+def words_of(
+    texts: Sequence[str], tokens: PositionedTokens, predicted: Predicted, labels: Sequence[str]
+) -> list[list[Word]]:
     """Return the words of each text; a word gets the label of its first token and ends where its last token ends."""
     assert predicted.tokens is not None
     assert predicted.counts is not None

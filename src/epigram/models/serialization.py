@@ -172,7 +172,11 @@ def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     try:
         frame, multi = _frame(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
-        if not has_type(config["system"], str) or not has_type(thresholds, list[float]) or len(thresholds) != len(labels):
+        if (
+            not has_type(config["system"], str)
+            or not has_type(thresholds, list[float])
+            or len(thresholds) != len(labels)
+        ):
             raise TypeError("a name, or a threshold a label, is missing")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)

@@ -12,23 +12,24 @@ from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder, write_json, write_text
 from epigram.core.settings import Params
-from epigram.text.prompts import prompt
+from epigram.text.prompts import build_prompt
 from epigram.text.settings import AugmentSettings
 from epigram.text.validated_corpus import Corpus
 
 PARAMS = ("augment",)
-SHOWN = 5
+PREVIEW_TEXTS = 5
 
 
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     """Write prompt.json and preview.txt, the first training texts with the prompt."""
     corpus = Corpus.read(validated)
-    made = prompt(settings.template, corpus.language, corpus.labels)
-    first = next(iter(corpus.batches("train", "text", size=SHOWN)))["text"]
+    prompt = build_prompt(settings.template, corpus.language, corpus.labels)
+    first = next(iter(corpus.batches("train", "text", size=PREVIEW_TEXTS)))["text"]
     with atomic_folder(out) as folder:
-        write_json(folder / "prompt.json", made)
-        write_text(folder / "preview.txt", "".join(f"{made['prefix']}{text}\n" for text in islice(first, SHOWN)))
-    echo(f"prompt: {made['prefix']}")
+        write_json(folder / "prompt.json", prompt)
+        preview = "".join(f"{prompt['prefix']}{text}\n" for text in islice(first, PREVIEW_TEXTS))
+        write_text(folder / "preview.txt", preview)
+    echo(f"prompt: {prompt['prefix']}")
 
 
 @handle_errors

@@ -33,7 +33,7 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
     evaluations = _evaluations(evaluated, names)
     summary = compare(corpus, evaluations, settings.alpha)
-    systems = {each.metrics.system: each.metrics for each in evaluations}
+    systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
     prunings = {name: read_pruning(pruned / name / "pruning.json") for name in systems}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
@@ -46,13 +46,13 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
 
 def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
     if not names:
-        raise ParameterError("params.yaml: systems is empty: name at least one system to compare")
+        raise ParameterError("params.yaml: systems is empty; expected at least one system")
     return [read_evaluation(evaluated / name) for name in names]
 
 
 def _copy_model(folder: Path, to: Path) -> None:
     if not folder.is_dir():
-        raise InputMissingError(f"{folder}, the chosen model, is missing: run dvc repro")
+        raise InputMissingError(f"{folder} (the chosen model) is missing: run dvc repro")
     shutil.copytree(folder, to)
 
 

@@ -15,7 +15,7 @@ from epigram.core.settings import Params
 from epigram.data.sources.settings import DownloadSettings
 
 PARAMS = ("download",)
-ARRIVALS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
+DOWNLOADS = Path(".epigram/downloads")  # outside OUT_DIR, so that an interrupted download can resume
 
 
 @errors.handle_errors
@@ -26,7 +26,7 @@ def main() -> None:
 
     source_yaml, out = map(Path, errors.arguments("SOURCE_YAML", "OUT_DIR"))
     source = read_source(source_yaml)
-    fetcher = Fetcher(ARRIVALS, Params.read(PARAMS).section("download", DownloadSettings))
+    fetcher = Fetcher(DOWNLOADS, Params.read(PARAMS).section("download", DownloadSettings))
     with atomic_folder(out) as folder:
         for file in source.files:
             echo(f"{file.path} from {fetcher.fetch(file, folder)}")

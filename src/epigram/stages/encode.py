@@ -17,7 +17,7 @@ from epigram.text.settings import EncodeSettings, View, read_view
 from epigram.text.tokenizers import vocabulary_of
 from epigram.text.validated_corpus import Corpus
 from epigram.text.vectors import read_vectors, vectors_file
-from epigram.text.vocabulary import reading
+from epigram.text.vocabulary import build_view_tokenizer
 from epigram.text.write_dataset import write_view
 
 PARAMS = ("views.{key}", "encode")
@@ -30,17 +30,19 @@ def run(
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = Corpus.read(validated), load(pos)
     prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
-    read = reading(view, settings, corpus, prefix)
-    vectors = None if file is None else read_vectors(file, vocabulary_of(read.tokenizer))
+    tokenizer = build_view_tokenizer(view, settings, corpus, prefix)
+    vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
     with atomic_folder(out) as folder:
-        written = write_view(folder, name, view, corpus, read, table, vectors)
-    for split, tally in written.tallies.items():
-        unknown = f"{100 * tally.unknown_share:.2f}% unknown"
-        echo(f"{name} {split}: {tally.tokens:,} tokens, {unknown}, {tally.truncated:,} texts cut short")
-    if written.vectors is not None:
-        echo(
-            "{0} vectors of {file}: {found:,} of {of:,} entries, {tokens:.2%} of train".format(name, **written.vectors)
+        summary = write_view(folder, name, view, corpus, tokenizer, table, vectors)
+    for split, counts in summary.counts.items():
+        unknown = f"{100 * counts.unknown_share:.2f}% unknown"
+        echo(f"{name} {split}: {counts.tokens:,} tokens, {unknown}, {counts.truncated:,} texts truncated")
+    if (found := summary.vectors) is not None:
+        entries, tokens = (
+            f"{found['found']:,} of {found['of']:,} entries",
+            f"{found['tokens']:.2%} of the training tokens",
         )
+        echo(f"{name}: {found['file']} has vectors for {entries}, {tokens}")
 
 
 @handle_errors

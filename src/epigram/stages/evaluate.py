@@ -28,7 +28,7 @@ from epigram.text.encoded_dataset import View
 PARAMS = ("seeds", "evaluate")
 
 
-def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
+def read_texts(path: Path, columns: list[str]) -> pl.DataFrame:
     """Return columns of a validated split. Raises InputMissingError or DataError."""
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run dvc repro validate")
@@ -38,23 +38,23 @@ def texts_of(path: Path, columns: list[str]) -> pl.DataFrame:
         raise DataError(f"{path} cannot be read ({error}): run dvc repro validate") from None
 
 
-def split_of(view: View, validated: Path, name: str) -> Split:
+def load_split(view: View, validated: Path, name: str) -> Split:
     """Return the labels and texts of one split, in the order of the view's rows."""
     part, path = view.split(name), validated / f"{name}.parquet"
     assert part.in_train is not None
     columns = ["tokens", "token_labels"] if view.token_labels else []
-    frame = texts_of(path, ["row", "text", *columns])
+    frame = read_texts(path, ["row", "text", *columns])
     rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),
         texts=rows["text"].to_list(),
         in_train=np.array(part.in_train),
-        words=words_of(rows, view, path) if view.token_labels else None,
+        words=load_words(rows, view, path) if view.token_labels else None,
     )
 
 
-def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
+def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
     """Return all words of the rows with their labels, including words that the view truncates.
 
     Raises DataError for a token label that is not in the view.
@@ -65,8 +65,8 @@ def words_of(rows: pl.DataFrame, view: View, path: Path) -> Words:
         view.token_labels, list(range(len(view.token_labels))), default=None, return_dtype=pl.Int64
     )
     if numbers.null_count():
-        strange = flat.filter(numbers.is_null())[0]
-        raise DataError(f"{path}: token label {strange!r} is not in the view {view.view}: run dvc repro")
+        unknown = flat.filter(numbers.is_null())[0]
+        raise DataError(f"{path}: token label {unknown!r} is not in the view {view.view}: run dvc repro")
     return Words(
         names=view.token_labels,
         labels=numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)),
@@ -83,7 +83,7 @@ def main() -> None:
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
     view = View.load(Path(encoded))
-    dev, test = (split_of(view, Path(validated), split) for split in ("dev", "test"))
+    dev, test = (load_split(view, Path(validated), split) for split in ("dev", "test"))
     models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
     measured = [measure(model, view, settings.timing_texts) for model in models]
     evaluation = evaluate_system(

@@ -14,9 +14,9 @@ from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
 from epigram.text.coverage import coverage
-from epigram.text.pos_table import build, grow, save
+from epigram.text.pos_table import add_entries, build, save
 from epigram.text.settings import PosTableSettings
-from epigram.text.taggers import count, tagger_for
+from epigram.text.taggers import count_tags, tagger_for
 from epigram.text.validated_corpus import SPLITS, Corpus
 
 PARAMS = ("pos_table",)
@@ -29,7 +29,7 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
     base = build(settings)
     tagger = tagger_for(corpus.language, base)
-    table = grow(base, count(tagger.tag(samples["train"])), corpus.language)
+    table = add_entries(base, count_tags(tagger.tag(samples["train"])), corpus.language)
     covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
     about = {
         "corpus": corpus.name,
@@ -40,8 +40,8 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     with atomic_folder(out) as folder:
         save(table, folder, about)
     dev = covered["dev"]
-    echo(f"{table.frame.height:,} rows; {tagger.name} read {len(samples['train']):,} texts of train;", end=" ")
-    echo(f"of the tokens of dev {100 * dev['covered']:.1f}% are covered, {100 * dev['notional']:.1f}% are notional")
+    echo(f"{table.frame.height:,} rows; {tagger.name} tagged {len(samples['train']):,} training texts;", end=" ")
+    echo(f"{100 * dev['covered']:.1f}% of the dev tokens are covered, {100 * dev['notional']:.1f}% are notional")
 
 
 @handle_errors

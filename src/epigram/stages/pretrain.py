@@ -31,8 +31,8 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     from epigram.training.progress import Printer
     from epigram.training.shards import Texts
 
-    view, where = View.load(encoded), f"views.{name}.pretrain.texts"
-    further = None if settings.texts is None else local_file(settings.texts, where)
+    view, setting = View.load(encoded), f"views.{name}.pretrain.texts"
+    further = None if settings.texts is None else local_file(settings.texts, setting)
     torch.set_num_threads(settings.threads)
     printer = Printer(f"{name} pretrain")
     facts = settings, view.fingerprint, further and sha256(further)
@@ -52,9 +52,9 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
             "held_out": len(held),
         }
         warm_start.write(folder, done.encoder, view.tokenizer_json, about)
-    said = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
-    right = f"{100 * done.after.accuracy:.1f}% of the hidden tokens right"
-    printer.close(f"{name} pretrain: {said}, {right}; {len(train):,} texts, {len(train.ids):,} tokens")
+    perplexity = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
+    accuracy = f"accuracy on masked tokens {100 * done.after.accuracy:.1f}%"
+    printer.close(f"{name} pretrain: {perplexity}, {accuracy}; {len(train):,} texts, {len(train.ids):,} tokens")
 
 
 @handle_errors

@@ -67,8 +67,8 @@ def _write(
         return
     thresholds, trained = tune_thresholds(pruned.model, view, saved.frame, config.precision), read(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
-    made_of = {**trained, "data": view.fingerprint, "parameters": parameters}
-    facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: made_of}
+    provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
+    facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}
     save_again(out, saved, pruned.model, facts, thresholds)
 
 

@@ -98,8 +98,8 @@ def main() -> None:
     torch.set_num_threads(int(config.threads))
     start = found(Path(pretrained), view.tokenizer_json)
     frame = template_of(view, config.max_length)
-    if cut := count_truncated(view, frame, "train"):
-        echo(f"{name}: {cut:,} texts of train are cut to {frame.max_length} tokens (train.max_length)")
+    if truncated := count_truncated(view, frame, "train"):
+        echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")
     facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
     with parallel.process_group(), resume_folder("train", name, *facts) as folder:
         for seed in seeds:

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from epigram.core.ragged import positions_in_groups
-from epigram.text.characters import code_points
+from epigram.text.characters import WHITESPACE_CODES, code_points
 
 Integers = NDArray[np.int64]
 NO_LABEL = -1
-BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
 
-class Located(NamedTuple):
+class PositionedTokens(NamedTuple):
     """Token ids of N texts with their positions, counted in characters of the text."""
 
     ids: NDArray[np.int32]  # (T,)
@@ -31,7 +30,7 @@ class Located(NamedTuple):
     spans: Integers  # (T, 2): start and end of the token
 
 
-class Whole(NamedTuple):
+class UntruncatedTokens(NamedTuple):
     """All tokens of some texts before truncation; `counts` (N,) is the number of tokens of each text."""
 
     ids: NDArray[np.int32]
@@ -40,100 +39,101 @@ class Whole(NamedTuple):
     spans: Integers
 
 
-def by_table(table: NDArray[np.int32], texts: Sequence[str]) -> Whole:
+def align_characters(table: NDArray[np.int32], texts: Sequence[str]) -> UntruncatedTokens:
     """Tokenize by characters: each character is a token and a word.
 
-    Whitespace belongs to the preceding word, as in `by_library`.
+    Whitespace belongs to the preceding word, as in `align_tokens`.
     """
     counts = lengths(texts)
-    place = positions_in_groups(counts)
-    spans = _trimmed(np.stack([place, place + 1], axis=1), texts, counts)
-    return Whole(table[code_points(texts)], counts, _with_blanks(place, spans, counts), spans)
+    position = positions_in_groups(counts)
+    spans = _strip_spans(np.stack([position, position + 1], axis=1), texts, counts)
+    return UntruncatedTokens(table[code_points(texts)], counts, _assign_whitespace(position, spans, counts), spans)
 
 
-def by_library(tokenizer: Tokenizer, texts: Sequence[str]) -> Whole:
+def align_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> UntruncatedTokens:
     """Tokenize with `tokenizer`; its pre-tokens are the words.
 
     Spans exclude leading and trailing whitespace, which some tokenizers count as part of a token. A token of whitespace
     only belongs to the preceding word and has an empty span at the end of that word.
     """
-    found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    ids = [encoding.ids for encoding in found]
+    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    ids = [encoding.ids for encoding in encodings]
     counts = lengths(ids)
     size = int(counts.sum())
-    numbers = _flat((encoding.word_ids for encoding in found), np.int64, size)
-    pairs = chain.from_iterable(encoding.offsets for encoding in found)
-    spans = _trimmed(_flat(pairs, np.int64, 2 * size).reshape(size, 2), texts, counts)
-    return Whole(_flat(ids, np.int32, size), counts, _with_blanks(numbers, spans, counts), spans)
+    numbers = _flatten((encoding.word_ids for encoding in encodings), np.int64, size)
+    pairs = chain.from_iterable(encoding.offsets for encoding in encodings)
+    spans = _strip_spans(_flatten(pairs, np.int64, 2 * size).reshape(size, 2), texts, counts)
+    return UntruncatedTokens(_flatten(ids, np.int32, size), counts, _assign_whitespace(numbers, spans, counts), spans)
 
 
-def _with_blanks(numbers: Integers, spans: Integers, counts: Integers) -> Integers:
+def _assign_whitespace(numbers: Integers, spans: Integers, counts: Integers) -> Integers:
     """Return the word numbers (T,); a whitespace token, which has an empty span, gets that of the preceding token."""
     blank = (spans[:, 0] == spans[:, 1]) & (positions_in_groups(counts) > 0)
-    named_by = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # token that gives the word number
-    named: Integers = numbers[named_by]
-    return named
+    source = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # token that gives the word number
+    assigned: Integers = numbers[source]
+    return assigned
 
 
-def _trimmed(spans: Integers, texts: Sequence[str], counts: Integers) -> Integers:
+def _strip_spans(spans: Integers, texts: Sequence[str], counts: Integers) -> Integers:
     """Return `spans` (T, 2) without whitespace at their ends; `counts` (N,) is the number of tokens of each text."""
     sizes = lengths(texts)
     start = np.repeat(np.cumsum(sizes) - sizes, counts)
-    inked = ~np.isin(code_points(texts), BLANKS)
-    before = np.append(0, np.cumsum(inked))  # number of non-whitespace characters before each position
-    place = np.append(np.flatnonzero(inked), 0)
+    visible = ~np.isin(code_points(texts), WHITESPACE_CODES)
+    before = np.append(0, np.cumsum(visible))  # number of non-whitespace characters before each position
+    position = np.append(np.flatnonzero(visible), 0)
     first, stop = before[start[:, None] + spans].T
-    behind = np.where(first > before[start], place[first - 1] + 1, start)  # end of the preceding word
-    pair = np.where(first < stop, [place[first], place[stop - 1] + 1], behind)
+    word_end = np.where(first > before[start], position[first - 1] + 1, start)  # end of the preceding word
+    pair = np.where(first < stop, [position[first], position[stop - 1] + 1], word_end)
     return np.asarray(pair.T - start[:, None])
 
 
-def located(parts: Sequence[Whole], max_length: int, unk_id: int) -> Located:
+def join_and_truncate(parts: Sequence[UntruncatedTokens], max_length: int, unk_id: int) -> PositionedTokens:
     """Return the first `max_length` tokens of each text; a text without tokens becomes one unknown token of word 0."""
     counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])
-    kept = positions_in_groups(counts) < max_length
-    left = np.minimum(counts, max_length)
-    holes = (np.cumsum(left) - left)[left == 0]
-    ids = np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)])[kept]
-    words = np.concatenate([np.zeros(0, np.int32), *(part.words for part in parts)], dtype=np.int32)[kept]
-    spans = np.concatenate([np.zeros((0, 2), np.int64), *(part.spans for part in parts)])[kept]
-    return Located(
-        ids=np.insert(ids, holes, unk_id),
-        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(left, 1))]),
+    selected = positions_in_groups(counts) < max_length
+    sizes = np.minimum(counts, max_length)
+    empty = (np.cumsum(sizes) - sizes)[sizes == 0]  # positions where an unknown token is inserted
+    ids = np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)])[selected]
+    words = np.concatenate([np.zeros(0, np.int32), *(part.words for part in parts)], dtype=np.int32)[selected]
+    spans = np.concatenate([np.zeros((0, 2), np.int64), *(part.spans for part in parts)])[selected]
+    return PositionedTokens(
+        ids=np.insert(ids, empty, unk_id),
+        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(sizes, 1))]),
         truncated=int((counts > max_length).sum()),
-        words=np.insert(words, holes, 0),
-        spans=np.insert(spans, holes, 0, axis=0),
+        words=np.insert(words, empty, 0),
+        spans=np.insert(spans, empty, 0, axis=0),
     )
 
 
-def misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int | None:
-    """Return the index of the first text that its `words` do not spell, ignoring whitespace; None if all match."""
-    codes, sizes = _inked(texts)
+def find_misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int | None:
+    """Return the index of the first text that differs from its joined `words`, ignoring whitespace; else None."""
+    codes, sizes = _non_whitespace(texts)
     flat = list(chain.from_iterable(words))
-    spelled, each = _inked(flat)
-    counts = _sums(each, lengths(words))
-    if (torn := np.flatnonzero(sizes != counts)).size:
-        return int(torn[0])
-    different = np.flatnonzero(codes != spelled)
+    joined, word_sizes = _non_whitespace(flat)
+    counts = _group_sums(word_sizes, lengths(words))
+    if (unequal := np.flatnonzero(sizes != counts)).size:
+        return int(unequal[0])
+    different = np.flatnonzero(codes != joined)
     return int(np.searchsorted(np.cumsum(sizes), different[0], side="right")) if different.size else None
 
 
-def words_of(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: Located) -> NDArray[np.int32]:
-    """Return the number of the word in which each token begins, (T,); `words` spell the texts."""
-    many, sizes = lengths(words), lengths(texts)
-    _, each = _inked(list(chain.from_iterable(words)))
-    number = np.append(np.repeat(positions_in_groups(many), each), 0)  # word number of each non-whitespace character
-    inked = ~np.isin(code_points(texts), BLANKS)
-    rank = np.append(np.cumsum(inked), inked.sum()) - 1  # index of the last such character up to each position
+def word_numbers(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: PositionedTokens) -> NDArray[np.int32]:
+    """Return the number of the word in which each token begins, (T,); the joined `words` are the texts."""
+    counts, sizes = lengths(words), lengths(texts)
+    _, word_sizes = _non_whitespace(list(chain.from_iterable(words)))
+    # word number of each non-whitespace character
+    number = np.append(np.repeat(positions_in_groups(counts), word_sizes), 0)
+    visible = ~np.isin(code_points(texts), WHITESPACE_CODES)
+    rank = np.append(np.cumsum(visible), visible.sum()) - 1  # index of the last such character up to each position
     row = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))
-    ink = _sums(inked, sizes)
-    first = (np.cumsum(ink) - ink)[row]
-    place = (np.cumsum(sizes) - sizes)[row] + tokens.spans[:, 0]
-    found: NDArray[np.int32] = np.minimum(number[np.maximum(rank[place], first)], many[row] - 1).astype(np.int32)
-    return found
+    visible_sizes = _group_sums(visible, sizes)
+    first = (np.cumsum(visible_sizes) - visible_sizes)[row]
+    start = (np.cumsum(sizes) - sizes)[row] + tokens.spans[:, 0]
+    numbers: NDArray[np.int32] = np.minimum(number[np.maximum(rank[start], first)], counts[row] - 1).astype(np.int32)
+    return numbers
 
 
-def on_first_pieces(
+def label_first_tokens(
     labels: NDArray[np.integer], counts: Integers, number: NDArray[np.int32], offsets: Integers
 ) -> NDArray[np.int16]:
     """Return the label of each word on the first token that begins in it and -1 on all other tokens, (T,).
@@ -152,18 +152,18 @@ def lengths(sequences: Sequence[Sequence[object]]) -> Integers:
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
 
 
-def _inked(strings: Sequence[str]) -> tuple[NDArray[np.uint32], Integers]:
+def _non_whitespace(strings: Sequence[str]) -> tuple[NDArray[np.uint32], Integers]:
     """Return the non-whitespace characters of all `strings`, and their number in each string."""
     codes = code_points(strings)
-    inked = ~np.isin(codes, BLANKS)
-    return codes[inked], _sums(inked, lengths(strings))
+    visible = ~np.isin(codes, WHITESPACE_CODES)
+    return codes[visible], _group_sums(visible, lengths(strings))
 
 
-def _sums(values: NDArray[Any], counts: Integers) -> Integers:
+def _group_sums(values: NDArray[Any], counts: Integers) -> Integers:
     """Return the sum of each group of `values`, for consecutive groups of the sizes `counts`."""
-    up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
-    return np.diff(up_to[np.cumsum(counts)], prepend=0)
+    totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    return np.diff(totals[np.cumsum(counts)], prepend=0)
 
 
-def _flat(sequences: Iterable[Iterable[Any]], dtype: type, size: int) -> NDArray[Any]:
+def _flatten(sequences: Iterable[Iterable[Any]], dtype: type, size: int) -> NDArray[Any]:
     return np.fromiter(chain.from_iterable(sequences), dtype, size)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CODE_POINTS = 0x110000
+WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
 
 def code_points(texts: Sequence[str]) -> NDArray[np.uint32]:
@@ -19,15 +20,15 @@ def count_characters(batches: Iterable[Sequence[str]]) -> NDArray[np.int64]:
     """Return how often each code point occurs, (0x110000,)."""
     counts = np.zeros(CODE_POINTS, dtype=np.int64)
     for texts in batches:
-        found = np.bincount(code_points(texts))
-        counts[: len(found)] += found
+        batch = np.bincount(code_points(texts))
+        counts[: len(batch)] += batch
     return counts
 
 
 def by_frequency(counts: NDArray[np.int64], min_count: int) -> list[str]:
     """Return the characters with a count of at least `min_count`, most frequent first; ties are in code point order."""
-    found = np.flatnonzero(counts >= max(min_count, 1))
-    return [chr(code) for code in found[np.argsort(-counts[found], kind="stable")]]
+    codes = np.flatnonzero(counts >= max(min_count, 1))
+    return [chr(code) for code in codes[np.argsort(-counts[codes], kind="stable")]]
 
 
 def lookup_table(vocabulary: Sequence[str], unk_id: int) -> NDArray[np.int32]:

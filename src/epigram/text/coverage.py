@@ -29,13 +29,13 @@ def coverage(texts: list[str], table: PosTable, language: Language) -> Coverage:
     entries = list(counts)
     numbers = np.array([counts[entry] for entry in entries], dtype=np.int64)
     known = set(table.frame.filter(table.frame["language"] == language)["entry"])
-    held = np.array([entry in known for entry in entries], dtype=bool)
+    in_table = np.array([entry in known for entry in entries], dtype=bool)
     word = np.array([not is_mark(entry) for entry in entries], dtype=bool)
     notional = weights_for(entries, table, language) == np.float32(table.settings.notional)
     return Coverage(
         texts=len(texts),
         tokens=int(numbers.sum()),
-        covered=_share(numbers, held & word, word),
+        covered=_share(numbers, in_table & word, word),
         notional=_share(numbers, notional, np.ones_like(word)),
     )
 
@@ -45,5 +45,5 @@ def _characters(texts: list[str]) -> dict[str, int]:
     return {character: int(counts[ord(character)]) for character in by_frequency(counts, 1)}
 
 
-def _share(numbers: NDArray[np.int64], part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
-    return float(numbers[part].sum() / max(numbers[whole].sum(), 1))
+def _share(counts: NDArray[np.int64], part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    return float(counts[part].sum() / max(counts[whole].sum(), 1))

@@ -29,7 +29,7 @@ class Split:
     token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 on the others
     words: NDArray[np.int32] | None = None  # (tokens,): word number of the token in its row; set with token_labels
     characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 is unknown
-    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); set if the view spells its tokens
+    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); set if the view has characters
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,7 +59,7 @@ class View:
     prefix_ids: list[int]  # before every text: [CLS], prompt
     suffix_ids: list[int]  # after every text: [SEP]
     max_length: int  # maximum number of text tokens in a row
-    characters: str  # alphabet, most frequent first; character k has id k + 2; empty: not spelled
+    characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
     truncated: dict[str, int]  # truncated rows per split
     unknown: dict[str, float]  # share of unknown tokens per split
@@ -67,21 +67,23 @@ class View:
     @classmethod
     def load(cls, folder: Path) -> View:
         """Read view.json. Raises InputMissingError if it is missing and DataError if it is invalid."""
-        about = read_json(folder / "view.json")
+        content = read_json(folder / "view.json")
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
-        if not isinstance(about, dict) or set(about) != set(hints):
+        if not isinstance(content, dict) or set(content) != set(hints):
             raise DataError(f"{folder / 'view.json'} is not an encoded view: delete {folder} and run dvc repro")
         for name, hint in hints.items():
-            if not has_type(about[name], hint):
-                raise DataError(f"{folder / 'view.json'}: {name} is not {hint}: delete {folder} and run dvc repro")
-        view = cls(folder=folder, **about)
+            if not has_type(content[name], hint):
+                raise DataError(
+                    f"{folder / 'view.json'}: {name} does not have the type {hint}: delete {folder} and run dvc repro"
+                )
+        view = cls(folder=folder, **content)
         view._check_ids()
         return view
 
     def _check_ids(self) -> None:
-        named = (self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id, *self.prefix_ids, *self.suffix_ids)
-        if not all(index is None or 0 <= index < self.vocabulary for index in named) or self.max_length < 1:
-            raise DataError(f"{self.folder / 'view.json'} has ids beyond its vocabulary: run dvc repro")
+        ids = (self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id, *self.prefix_ids, *self.suffix_ids)
+        if not all(index is None or 0 <= index < self.vocabulary for index in ids) or self.max_length < 1:
+            raise DataError(f"{self.folder / 'view.json'} contains ids outside the vocabulary: run dvc repro")
 
     @property
     def tokenizer_json(self) -> Path:
@@ -99,14 +101,14 @@ class View:
         """Return the part-of-speech weight of every vocabulary entry, (V,)."""
         weights = self._array("pos_weight.npy", np.float32, (self.vocabulary,))
         if not ((weights >= 0) & (weights <= 1)).all():
-            raise DataError(f"{self.folder / 'pos_weight.npy'} holds weights that are not from 0 to 1: run dvc repro")
+            raise DataError(f"{self.folder / 'pos_weight.npy'} contains weights outside 0 to 1: run dvc repro")
         return weights
 
     def vectors_array(self) -> NDArray[np.float32]:
         """Return the pretrained vector of every vocabulary entry, (V, E), NaN if it has none; requires `vectors`."""
         assert self.vectors is not None
         if not has_type(self.vectors.get("width"), int):
-            raise DataError(f"{self.folder / 'view.json'}: vectors has no width: run dvc repro")
+            raise DataError(f"{self.folder / 'view.json'}: vectors.width is missing: run dvc repro")
         return self._array("vectors.npy", np.float32, (self.vocabulary, self.vectors["width"]))
 
     def split(self, name: str) -> Split:
@@ -117,7 +119,7 @@ class View:
         rows = self._array(f"{name}.rows.npy", np.int64)
         count = len(rows)
         single = self.task == "single"
-        offsets = self._places(f"{name}.offsets.npy", count)
+        offsets = self._offsets(f"{name}.offsets.npy", count)
         shape = (count,) if single else (count, len(self.labels))
         return Split(
             ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), 0, self.vocabulary),
@@ -131,27 +133,27 @@ class View:
             ),
             rows=rows,
             in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
-            **self._of_tokens(name, int(offsets[-1])),
+            **self._token_arrays(name, int(offsets[-1])),
         )
 
-    def _of_tokens(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
+    def _token_arrays(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
         """Return the token arrays other than the ids: token labels and characters, if the view has them."""
-        found = {}
+        arrays = {}
         if self.token_labels:
             bounds = (-1, len(self.token_labels))
-            found["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
-            found["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
+            arrays["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
+            arrays["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
         if self.characters:
-            found["spelling"] = spelling = self._places(f"{split}.spelling.npy", tokens)
+            arrays["spelling"] = spelling = self._offsets(f"{split}.spelling.npy", tokens)
             bounds = (1, len(self.characters) + 2)
-            found["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
-        return found
+            arrays["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
+        return arrays
 
-    def _places(self, name: str, count: int) -> NDArray[np.int64]:
+    def _offsets(self, name: str, count: int) -> NDArray[np.int64]:
         """Return an array of offsets, (count + 1,), checked to start at 0 and never decrease."""
         offsets = self._array(name, np.int64, (count + 1,))
         if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
-            raise DataError(f"{self.folder / name} holds offsets that are out of order: delete it, run dvc repro")
+            raise DataError(f"{self.folder / name} has offsets that are not ascending: delete it and run dvc repro")
         return offsets
 
     def _array(
@@ -161,7 +163,9 @@ class View:
         path = self.folder / name
         array = read_array(path)
         if array.dtype != dtype or shape not in {None, array.shape}:
-            raise DataError(f"{path} holds {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}: run dvc repro")
+            raise DataError(
+                f"{path} contains {array.dtype} {array.shape}; expected {np.dtype(dtype)} {shape}: run dvc repro"
+            )
         if bound is not None and array.size and not lowest <= int(array.min()) <= int(array.max()) < bound:
-            raise DataError(f"{path} holds values that are not from {lowest} to {bound - 1}: delete it, run dvc repro")
+            raise DataError(f"{path} contains values outside {lowest} to {bound - 1}: delete it and run dvc repro")
         return array

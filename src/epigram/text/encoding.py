@@ -14,11 +14,18 @@ from tokenizers import Tokenizer
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory, is_panic
-from epigram.text.alignment import Located, Whole, by_library, by_table, lengths, located
+from epigram.text.alignment import (
+    PositionedTokens,
+    UntruncatedTokens,
+    align_characters,
+    align_tokens,
+    join_and_truncate,
+    lengths,
+)
 from epigram.text.characters import code_points, lookup_table
-from epigram.text.tokenizers import is_by_character, load, special_ids, vocabulary_of
+from epigram.text.tokenizers import is_character_tokenizer, load, special_ids, vocabulary_of
 
-CHARACTERS_AT_ONCE = 1_000_000  # limits the memory of the tokenizer library's results
+CHUNK_CHARACTERS = 1_000_000  # limits the memory of the tokenizer library's results
 
 
 class Encoded(NamedTuple):
@@ -36,7 +43,7 @@ class TextEncoder:
         self._tokenizer = tokenizer
         self.unk_id = special_ids(tokenizer).unk
         self._table: NDArray[np.int32] | None = None
-        if is_by_character(tokenizer):
+        if is_character_tokenizer(tokenizer):
             self._table = lookup_table(vocabulary_of(tokenizer), self.unk_id)
 
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
@@ -45,7 +52,7 @@ class TextEncoder:
         A text without any token becomes one unknown token, so that no model gets an empty row.
         Raises DataError for a text that is not valid Unicode (a lone surrogate), and if the tokenizer fails on a text.
         """
-        with _readable():
+        with _report_failures():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
         ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
         counts = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
@@ -53,17 +60,17 @@ class TextEncoder:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(counts, 1))])
         return Encoded(ids, offsets, sum(part[2] for part in parts))
 
-    def locate(self, texts: Sequence[str], max_length: int) -> Located:
+    def encode_with_positions(self, texts: Sequence[str], max_length: int) -> PositionedTokens:
         """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
-        with _readable():
-            parts = [self._whole(texts[start:stop]) for start, stop in _chunks(texts)]
-        return located(parts, max_length, self.unk_id)
+        with _report_failures():
+            parts = [self._align(texts[start:stop]) for start, stop in _chunks(texts)]
+        return join_and_truncate(parts, max_length, self.unk_id)
 
-    def _whole(self, texts: Sequence[str]) -> Whole:
+    def _align(self, texts: Sequence[str]) -> UntruncatedTokens:
         if self._table is not None:
-            return by_table(self._table, texts)
+            return align_characters(self._table, texts)
         "".join(texts).encode()  # as in `_encode`
-        return by_library(self._tokenizer, texts)
+        return align_tokens(self._tokenizer, texts)
 
     def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
         """Return the flat ids, the length of each text, and the number of truncated texts."""
@@ -72,10 +79,10 @@ class TextEncoder:
             full, counts = lengths(texts), lengths(heads)
             return self._table[code_points(heads)], counts, int((counts < full).sum())
         "".join(texts).encode()  # raises a clearer error for invalid Unicode than the library does
-        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-        cut = [ids[:max_length] for ids in found]
-        full, counts = lengths(found), lengths(cut)
-        return np.fromiter(chain.from_iterable(cut), np.int32, counts.sum()), counts, int((counts < full).sum())
+        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        truncated = [text_ids[:max_length] for text_ids in ids]
+        full, counts = lengths(ids), lengths(truncated)
+        return np.fromiter(chain.from_iterable(truncated), np.int32, counts.sum()), counts, int((counts < full).sum())
 
 
 def encode_texts(
@@ -87,7 +94,7 @@ def encode_texts(
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _report_failures() -> Iterator[None]:
     """Raise DataError for a text that is not valid Unicode, and if the tokenizer fails on a text."""
     try:
         yield
@@ -97,11 +104,11 @@ def _readable() -> Iterator[None]:
         if is_out_of_memory(error) or not (type(error) is Exception or is_panic(error)):  # the library's types
             raise
         reason = shown(str(error).partition("\n")[0])
-        raise DataError(f"the tokenizer fails on a text ({reason}): its tokenizer.json is damaged") from None
+        raise DataError(f"the tokenizer failed on a text ({reason}): its tokenizer.json is damaged") from None
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield ranges of texts with about CHARACTERS_AT_ONCE characters each."""
-    chunk = np.cumsum(lengths(texts)) // CHARACTERS_AT_ONCE
+    chunk = np.cumsum(lengths(texts)) // CHUNK_CHARACTERS
     cuts = np.flatnonzero(np.diff(chunk)) + 1
     return pairwise([0, *cuts.tolist(), len(texts)])

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 SCHEMA = {"entry": pl.String, "tag": pl.String, "frequency": pl.Int64}
-VAGUE = ("zg", "g", "x")  # jieba tags for characters whose part of speech is unknown, mostly bound ones
+VAGUE_TAGS = ("zg", "g", "x")  # jieba tags for characters whose part of speech is unknown, mostly bound ones
 
 
 def _resource(name: str) -> Path:
@@ -44,7 +44,7 @@ def jieba_dictionary() -> pl.DataFrame:
     return _read(path, schema, separator=" ").select(*SCHEMA).unique(maintain_order=True)
 
 
-def xinhua_marks() -> pl.DataFrame:
+def xinhua_tags() -> pl.DataFrame:
     """Return the parts of speech named in the glosses of common characters; frequencies are numbers of senses."""
     return _read(_resource("xinhua_parts.tsv"), SCHEMA)
 
@@ -68,35 +68,35 @@ def chinese_characters(dictionary: pl.DataFrame) -> pl.DataFrame:
     gloss gets the tags of the dictionary words that contain it.
     """
     standard = hanzi_levels().select("entry")
-    marks = xinhua_marks()
+    glosses = xinhua_tags()
     known = dictionary.join(standard, on="entry", how="semi", maintain_order="left")
-    vague = known.filter(pl.col("tag").is_in(VAGUE)).join(marks, on="entry", how="semi", maintain_order="left")
+    vague = known.filter(pl.col("tag").is_in(VAGUE_TAGS)).join(glosses, on="entry", how="semi", maintain_order="left")
     solid = known.join(vague, on="entry", how="anti", maintain_order="left")
-    glossed = _complete(solid, _shared_out(marks, vague))
+    glossed = _add_missing_tags(solid, _distribute_frequency(glosses, vague))
     rare = standard.join(glossed, on="entry", how="anti", maintain_order="left")
-    return pl.concat([glossed, _from_words(rare, dictionary).with_columns(source=pl.lit("jieba"))])
+    return pl.concat([glossed, _tags_from_words(rare, dictionary).with_columns(source=pl.lit("jieba"))])
 
 
-def _shared_out(marks: pl.DataFrame, vague: pl.DataFrame) -> pl.DataFrame:
-    """Return `marks`, with the frequency of each vague entry divided among its tags in proportion to their senses."""
+def _distribute_frequency(glosses: pl.DataFrame, vague: pl.DataFrame) -> pl.DataFrame:
+    """Return `glosses`, with the frequency of each vague entry divided among its tags in proportion to their senses."""
     total = vague.select("entry", total="frequency")
     share = pl.col("total") * pl.col("frequency") // pl.col("frequency").sum().over("entry")
-    joined = marks.join(total, on="entry", how="left", maintain_order="left")
+    joined = glosses.join(total, on="entry", how="left", maintain_order="left")
     return joined.select("entry", "tag", pl.coalesce(share, "frequency").alias("frequency"))
 
 
-def _complete(solid: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-    """Return `solid` and the rows of `marks` whose tag class (first letter) `solid` lacks for that entry."""
+def _add_missing_tags(solid: pl.DataFrame, glosses: pl.DataFrame) -> pl.DataFrame:
+    """Return `solid` and the rows of `glosses` whose tag class (first letter) `solid` lacks for that entry."""
     keys: list[str | pl.Expr] = ["entry", pl.col("tag").str.head(1)]
-    new = marks.join(solid, left_on=keys, right_on=keys, how="anti", maintain_order="left")
+    new = glosses.join(solid, left_on=keys, right_on=keys, how="anti", maintain_order="left")
     source = pl.when(pl.col("entry").is_in(solid["entry"].implode())).then(pl.lit("jieba")).otherwise(pl.lit("xinhua"))
     return pl.concat([solid, new]).with_columns(source=source)
 
 
-def _from_words(characters: pl.DataFrame, dictionary: pl.DataFrame) -> pl.DataFrame:
+def _tags_from_words(characters: pl.DataFrame, dictionary: pl.DataFrame) -> pl.DataFrame:
     """Return the tags of `characters`, summed over the dictionary words that contain them."""
     words = dictionary.filter(pl.col("entry").str.len_chars() > 1).with_columns(
         pl.col("entry").str.split("").list.unique()
     )
-    held = words.explode("entry").join(characters, on="entry", how="semi")
-    return held.group_by("entry", "tag").agg(pl.col("frequency").sum()).sort("entry", "tag")
+    contained = words.explode("entry").join(characters, on="entry", how="semi")
+    return contained.group_by("entry", "tag").agg(pl.col("frequency").sum()).sort("entry", "tag")

@@ -7,7 +7,7 @@ from pathlib import Path
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import is_inside
 
-HOME = Path("data/local")  # relative to the repository root
+LOCAL_FOLDER = Path("data/local")  # relative to the repository root
 
 
 def local_file(path: str, setting: str) -> Path:
@@ -15,9 +15,11 @@ def local_file(path: str, setting: str) -> Path:
 
     Raises ParameterError if `path` is outside data/local and InputMissingError if the file does not exist.
     """
-    where, file = f"params.yaml: {setting} was {path!r}", Path(path)
-    if not is_inside(file, HOME):
-        raise ParameterError(f"{where}: put the file into {HOME} and say {HOME / file.name}")
+    value, file = f"params.yaml: {setting} is {path!r}", Path(path)
+    if not is_inside(file, LOCAL_FOLDER):
+        raise ParameterError(
+            f"{value}; expected a file in {LOCAL_FOLDER}: put it there and set {setting} to {LOCAL_FOLDER / file.name}"
+        )
     if not file.is_file():
-        raise InputMissingError(f"{where}: there is no such file; put it there, or take the setting out")
+        raise InputMissingError(f"{value}: the file does not exist; put it there or remove the setting")
     return file

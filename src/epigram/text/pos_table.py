@@ -22,11 +22,11 @@ from epigram.core.files import read_json, sha256, write_json
 from epigram.text import lexicons
 from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import Language, as_language, is_mark, is_notional
-from epigram.text.validated_corpus import UNREADABLE
+from epigram.text.validated_corpus import READ_ERRORS
 
-FREQUENT = 500  # minimum frequency in the jieba dictionary for a word to get its own row
-SPECIAL = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>
-PIECE = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces
+MIN_FREQUENCY = 500  # minimum frequency in the jieba dictionary for a word to get its own row
+SPECIAL_TOKEN = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>
+PIECE_PREFIX = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces
 PARTS = pl.List(pl.Struct({"tag": pl.String, "frequency": pl.Int64}))
 SCHEMA = pl.Schema(
     [
@@ -54,13 +54,13 @@ def build(settings: PosTableSettings) -> PosTable:
     """Build the table of both languages from the sources that ship with the package."""
     dictionary = lexicons.jieba_dictionary()
     characters = _rows(lexicons.chinese_characters(dictionary), "zh", settings)
-    words = dictionary.filter((pl.col("entry").str.len_chars() > 1) & (pl.col("frequency") >= FREQUENT))
+    words = dictionary.filter((pl.col("entry").str.len_chars() > 1) & (pl.col("frequency") >= MIN_FREQUENCY))
     frames = [
         _with_levels(characters, settings),
         _rows(words.with_columns(source=pl.lit("jieba")), "zh", settings),
         _rows(lexicons.english_counts().with_columns(source=pl.lit("ud")), "en", settings),
     ]
-    return PosTable(corrected(pl.concat(frames), settings), settings)
+    return PosTable(apply_corrections(pl.concat(frames), settings), settings)
 
 
 def _rows(evidence: pl.DataFrame, language: Language, settings: PosTableSettings) -> pl.DataFrame:
@@ -97,20 +97,20 @@ def _with_levels(characters: pl.DataFrame, settings: PosTableSettings) -> pl.Dat
     ).cast(SCHEMA)
 
 
-def corrected(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
+def apply_corrections(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
     """Return `frame` with the manual corrections applied; they override every other source."""
     for (name,), evidence in lexicons.corrections().group_by("language", maintain_order=True):
         language = as_language(str(name))
-        hand = _rows(evidence.select(pl.exclude("language"), source=pl.lit("hand")), language, settings)
+        manual = _rows(evidence.select(pl.exclude("language"), source=pl.lit("hand")), language, settings)
         levels = frame.filter(pl.col("language") == language).select("entry", "level")
-        hand = hand.drop("level").join(levels, on="entry", how="left").select(*SCHEMA)
-        frame = frame.update(hand.drop("level"), on=["entry", "language"], how="left", maintain_order="left")
-        new = hand.join(frame, on=["entry", "language"], how="anti", maintain_order="left")
+        manual = manual.drop("level").join(levels, on="entry", how="left").select(*SCHEMA)
+        frame = frame.update(manual.drop("level"), on=["entry", "language"], how="left", maintain_order="left")
+        new = manual.join(frame, on=["entry", "language"], how="anti", maintain_order="left")
         frame = pl.concat([frame, new])
     return frame
 
 
-def grow(table: PosTable, tagged: pl.DataFrame, language: Language) -> PosTable:
+def add_entries(table: PosTable, tagged: pl.DataFrame, language: Language) -> PosTable:
     """Return the table plus the missing entries of `tagged` (entry, tag, frequency); existing rows do not change."""
     known = table.frame.filter(pl.col("language") == language)
     unseen = tagged.join(known, on="entry", how="anti", maintain_order="left")
@@ -124,16 +124,16 @@ def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) 
     Special tokens weigh 1. An entry outside the table is a function word if it is only punctuation (`is_mark`), else
     notional.
     """
-    entry = pl.col("token").str.replace(PIECE, "")
+    entry = pl.col("token").str.replace(PIECE_PREFIX, "")
     known = table.frame.filter(pl.col("language") == language).select("entry", "weight")
     frame = pl.DataFrame({"token": vocabulary}, schema={"token": pl.String}).with_columns(
         pl.Series("mark", map(is_mark, vocabulary), dtype=pl.Boolean),
         entry=entry.str.to_lowercase() if language == "en" else entry,
     )
-    found = frame.join(known, on="entry", how="left", maintain_order="left")
+    joined = frame.join(known, on="entry", how="left", maintain_order="left")
     by_shape = pl.when("mark").then(table.settings.function).otherwise(table.settings.notional)
-    weight = pl.when(pl.col("token").str.contains(SPECIAL)).then(1.0).otherwise(pl.coalesce("weight", by_shape))
-    return found.select(weight.cast(pl.Float32)).to_series().to_numpy()
+    weight = pl.when(pl.col("token").str.contains(SPECIAL_TOKEN)).then(1.0).otherwise(pl.coalesce("weight", by_shape))
+    return joined.select(weight.cast(pl.Float32)).to_series().to_numpy()
 
 
 def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
     counts = table.frame.group_by("language", "source").len().sort("language", "source")
     levels = table.frame.drop_nulls("level").group_by("level").len().sort("level")
     rows = {f"{language} {source}": count for language, source, count in counts.iter_rows()}
-    facts = {
+    content = {
         "version": table.version,
         "previous": table.previous,
         "settings": asdict(table.settings),
@@ -150,7 +150,7 @@ def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
         "rows_by_source": rows,
         "levels": {str(level): count for level, count in levels.iter_rows()},
     }
-    write_json(folder / "about.json", facts | about)
+    write_json(folder / "about.json", content | about)
 
 
 def load(folder: Path) -> PosTable:
@@ -163,13 +163,13 @@ def load(folder: Path) -> PosTable:
         table = PosTable(frame, settings, about["version"], about["previous"])
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run dvc repro pos_table") from None
-    except (*UNREADABLE, ParameterError, KeyError, TypeError) as error:
+    except (*READ_ERRORS, ParameterError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{folder} is not a part-of-speech table ({reason}): delete it and run dvc repro") from None
     if not has_type(table.version, int) or not has_type(table.previous, str | None):
-        raise DataError(f"{folder / 'about.json'} has no version: delete {folder} and run dvc repro")
+        raise DataError(f"{folder / 'about.json'} has no valid version: delete {folder} and run dvc repro")
     if frame.schema != SCHEMA or not frame["weight"].is_between(0, 1).fill_null(False).all():
-        raise DataError(f"{path} holds something else than weights from 0 to 1: delete it and run dvc repro")
+        raise DataError(f"{path} contains weights outside 0 to 1: delete it and run dvc repro")
     return table
 
 

@@ -10,10 +10,10 @@ from tokenizers import Tokenizer
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
 from epigram.core.files import read_limited_text
-from epigram.text.tokenizers import SPECIALS, by_piece, load
+from epigram.text.tokenizers import SPECIALS, load, wordpiece_tokenizer
 
-CONFIGS = ("tokenizer_config.json", "config.json")
-BEHIND_PADDING = {  # families whose position ids start at the padding id + 1, so that the table's first rows are unused
+CONFIG_FILES = ("tokenizer_config.json", "config.json")
+PADDING_OFFSET_FAMILIES = {  # position ids start at the padding id + 1, so that the table's first rows are unused
     "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
     "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
@@ -32,52 +32,52 @@ def read_checkpoint(name: str) -> Checkpoint:
     Raises InputMissingError if the folder or the tokenizer does not exist, SourceUnavailableError if the hub cannot be
     reached, and DataError if a file cannot be read.
     """
-    configs = {file: _config(name, file) for file in CONFIGS}
-    whole = _file(name, "tokenizer.json")
-    if whole is not None:
-        tokenizer = load(whole)
+    configs = {file: _read_config(name, file) for file in CONFIG_FILES}
+    path = _find_file(name, "tokenizer.json")
+    if path is not None:
+        tokenizer = load(path)
     else:
-        words = _file(name, "vocab.txt")
-        if words is None:
+        path = _find_file(name, "vocab.txt")
+        if path is None:
             raise InputMissingError(f"checkpoint {name!r} has neither tokenizer.json nor vocab.txt")
-        tokenizer = _from_words(words, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
-    limits = (configs["tokenizer_config.json"].get("model_max_length"), _places(configs["config.json"]))
+        tokenizer = _from_vocabulary(path, bool(configs["tokenizer_config.json"].get("do_lower_case", True)))
+    limits = (configs["tokenizer_config.json"].get("model_max_length"), _usable_positions(configs["config.json"]))
     known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1e6]  # 1e30: no limit
     return Checkpoint(tokenizer, min(known, default=None))
 
 
-def _places(config: dict[str, Any]) -> Any:
+def _usable_positions(config: dict[str, Any]) -> Any:
     """Return the number of usable positions of the model with this `config`, None if `config` does not give it."""
-    rows, family = config.get("max_position_embeddings"), config.get("model_type")
-    if not isinstance(rows, int) or not isinstance(family, str) or family not in BEHIND_PADDING:
-        return rows
+    positions, family = config.get("max_position_embeddings"), config.get("model_type")
+    if not isinstance(positions, int) or not isinstance(family, str) or family not in PADDING_OFFSET_FAMILIES:
+        return positions
     padding = config.get("pad_token_id")
-    return rows - 1 - (padding if isinstance(padding, int) else 1)
+    return positions - 1 - (padding if isinstance(padding, int) else 1)
 
 
-def _from_words(path: Path, lowercase: bool) -> Tokenizer:
+def _from_vocabulary(path: Path, lowercase: bool) -> Tokenizer:
     try:
         vocabulary = read_limited_text(path).splitlines()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not the vocabulary of a BERT") from None
+        raise DataError(f"{path} is not valid UTF-8 at byte {error.start}: it is not a BERT vocabulary") from None
     missing = [special for special in SPECIALS if special not in vocabulary]
     if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}: it is not the vocabulary of a BERT")
-    return by_piece(vocabulary, lowercase=lowercase)
+        raise DataError(f"{path} has no {', '.join(missing)}: it is not a BERT vocabulary")
+    return wordpiece_tokenizer(vocabulary, lowercase=lowercase)
 
 
-def _config(name: str, file: str) -> dict[str, Any]:
-    path = _file(name, file)
+def _read_config(name: str, file: str) -> dict[str, Any]:
+    path = _find_file(name, file)
     try:
         values = {} if path is None else parse_json(read_limited_text(path))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
     if not isinstance(values, dict):
-        raise DataError(f"{path} is not a JSON object of settings")
+        raise DataError(f"{path} is not a JSON object")
     return values
 
 
-def _file(name: str, file: str) -> Path | None:
+def _find_file(name: str, file: str) -> Path | None:
     """Return the path of a file of the checkpoint, or None if the checkpoint does not have it."""
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -107,11 +107,11 @@ def _download(name: str, file: str) -> Path | None:
     except EntryNotFoundError:
         return None
     except (HFValidationError, RepositoryNotFoundError):
-        raise InputMissingError(f"checkpoint {name!r} is neither a folder nor a name of the hub") from None
+        raise InputMissingError(f"checkpoint {name!r} is neither a folder nor the name of a model on the hub") from None
     except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
         raise SourceUnavailableError(_unreachable(name, error)) from None
 
 
 def _unreachable(name: str, error: Exception) -> str:
     reason = str(error).strip().splitlines()[:1]
-    return f"checkpoint {name!r} is not a folder here and cannot be fetched from the hub: {''.join(reason)}"
+    return f"checkpoint {name!r} is not a local folder and cannot be downloaded from the hub: {''.join(reason)}"

@@ -34,7 +34,7 @@ class Prompt(TypedDict):
     masks: int
 
 
-def prompt(template: Template, language: Language, labels: Sequence[str]) -> Prompt:
+def build_prompt(template: Template, language: Language, labels: Sequence[str]) -> Prompt:
     """Return the prompt of a template for any label set; it always contains two masks.
 
     `plain` names no label, `complex` names all labels, `auto` is `plain` with every word replaced by [UNK].
@@ -50,21 +50,21 @@ def read_prompt(folder: Path) -> Prompt:
     if not isinstance(value, dict) or not all(
         has_type(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
     ):
-        raise DataError(f"{path} is not a prompt: delete it and run dvc repro augment")
-    found: Prompt = value  # type: ignore[assignment]
-    return found
+        raise DataError(f"{path} is not a valid prompt: delete it and run dvc repro augment")
+    build_prompt: Prompt = value  # type: ignore[assignment]
+    return build_prompt
 
 
 def _plain(language: Language, labels: Sequence[str]) -> str:
-    return _joined(PLAIN_ZH if language == "zh" else PLAIN_EN, language)
+    return _join_words(PLAIN_ZH if language == "zh" else PLAIN_EN, language)
 
 
 def _auto(language: Language, labels: Sequence[str]) -> str:
     words = (PLAIN_ZH if language == "zh" else PLAIN_EN).split(" ")
-    return _joined(" ".join(UNK if word.isalpha() else word for word in words), language)
+    return _join_words(" ".join(UNK if word.isalpha() else word for word in words), language)
 
 
-def _joined(words: str, language: Language) -> str:
+def _join_words(words: str, language: Language) -> str:
     if language == "zh":
         return words.replace(" ", "")
     return words.replace(" ,", ",").replace(" :", ":") + " "
@@ -75,13 +75,13 @@ def _complex(language: Language, labels: Sequence[str]) -> str:
     sentiment = _is_sentiment(labels)
     if language == "zh":
         names = ["正面" if label.lower() in POSITIVE else "负面" for label in labels] if sentiment else labels
-        legend = ",".join(f"{index}代表{_safe(name)}" for index, name in enumerate(names))
+        legend = ",".join(f"{index}代表{_replace_brackets(name)}" for index, name in enumerate(names))
         if sentiment:
             return f"如果{legend},下面这句话的情绪是{MASK}面,所以情绪不是{MASK}面:"
         return f"如果{legend},下面这句话的标签是{MASK},所以标签不是{MASK}:"
     what = "sentiment" if sentiment else "label"
-    named = [f"{index} is {_safe(label)}" for index, label in enumerate(labels)]
-    legend = " and ".join([", ".join(named[:-1]), named[-1]])
+    items = [f"{index} is {_replace_brackets(label)}" for index, label in enumerate(labels)]
+    legend = " and ".join([", ".join(items[:-1]), items[-1]])
     return f"If {legend}, the {what} of the following sentence is the {MASK}, so the {what} is not the {MASK}: "
 
 
@@ -90,6 +90,6 @@ def _is_sentiment(labels: Sequence[str]) -> bool:
     return len(folded) == 2 and bool(folded & POSITIVE) and bool(folded & NEGATIVE)
 
 
-def _safe(label: str) -> str:
+def _replace_brackets(label: str) -> str:
     """Replace the square brackets in a label name, so that no label reads as a mask."""
     return label.translate({ord("["): "(", ord("]"): ")"})

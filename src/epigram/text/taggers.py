@@ -17,7 +17,7 @@ from epigram.text.tokenizers import split_words
 TaggedText = list[tuple[str, str]]  # (word, tag) in the order of the text
 
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
-ENDINGS = {
+SUFFIXES = {
     "ADV": ("ly",),
     "VERB": ("ing", "ed", "ize", "ise", "ify"),
     "ADJ": ("ous", "ful", "able", "ible", "ive", "ical", "ish", "less", "ic", "al"),
@@ -65,19 +65,19 @@ class TableTagger:
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
         """Yield the tagged words of each text, split as in the `token` view."""
         for words in split_words(texts):
-            yield [(word, self._tags.get(word) or by_shape(word)) for word in words]
+            yield [(word, self._tags.get(word) or guess_tag(word)) for word in words]
 
 
-def by_shape(word: str) -> str:
+def guess_tag(word: str) -> str:
     """Return the UPOS tag of an English word that is not in the table."""
     if is_mark(word):
         return "PUNCT"
     if is_number(word):
         return "NUM"
-    return next((tag for tag, endings in ENDINGS.items() if word.endswith(endings) and len(word) > 4), "NOUN")
+    return next((tag for tag, endings in SUFFIXES.items() if word.endswith(endings) and len(word) > 4), "NOUN")
 
 
-def count(tagged: Iterable[TaggedText]) -> pl.DataFrame:
+def count_tags(tagged: Iterable[TaggedText]) -> pl.DataFrame:
     """Return how often each (entry, tag) occurs: `entry`, `tag`, `frequency`, sorted."""
     counts: Counter[tuple[str, str]] = Counter()
     for words in tagged:

@@ -9,72 +9,75 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.text.alignment import NO_LABEL, lengths, misaligned, on_first_pieces, words_of
+from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, lengths, word_numbers
 from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import Speller
+from epigram.text.token_characters import CharacterEncoder
 from epigram.text.validated_corpus import Corpus
 
-BORDERS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
+OFFSET_ARRAYS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
 
 
-class Batch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Arrays of some rows, with offsets (BORDERS) relative to the batch, and the number of truncated rows."""
 
     arrays: dict[str, NDArray[Any]]
     truncated: int
 
 
-class TokenReader:
-    """Encoder of corpus rows for one view; `characters` is empty if the view does not spell its tokens."""
+class RowEncoder:
+    """Encoder of corpus rows for one view; `characters` is empty if the view has none."""
 
     def __init__(self, encoder: TextEncoder, corpus: Corpus, characters: str, max_length: int) -> None:
         self.unk_id = encoder.unk_id
         self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
-        self._speller = Speller(characters) if characters else None
+        self._character_encoder = CharacterEncoder(characters) if characters else None
 
     @property
     def columns(self) -> list[str]:
-        """The columns that `read` needs."""
+        """The columns that `encode` needs."""
         return ["row", "text", *(["tokens", "token_labels"] if self._corpus.token_labels else [])]
 
     @property
-    def kinds(self) -> dict[str, type]:
+    def dtypes(self) -> dict[str, type]:
         """The data type of every array."""
         labels: dict[str, type] = {"token_labels": np.int16, "words": np.int32} if self._corpus.token_labels else {}
-        spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._speller else {}
+        spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._character_encoder else {}
         return {"ids": np.int32, "offsets": np.int64, **labels, **spelling}
 
-    def read(self, batch: pl.DataFrame) -> Batch:
+    def encode(self, batch: pl.DataFrame) -> EncodedBatch:
         """Return the token arrays of `batch`. Raises DataError for token labels that do not match the tokens."""
         texts = batch["text"].to_list()
-        if not self._corpus.token_labels and self._speller is None:
+        if not self._corpus.token_labels and self._character_encoder is None:
             encoded = self._encoder.encode(texts, self._max_length)
-            return Batch({"ids": encoded.ids, "offsets": encoded.offsets}, encoded.truncated)
+            return EncodedBatch({"ids": encoded.ids, "offsets": encoded.offsets}, encoded.truncated)
         arrays: dict[str, NDArray[Any]] = {}
-        tokens = self._encoder.locate(texts, self._max_length)
+        tokens = self._encoder.encode_with_positions(texts, self._max_length)
         if self._corpus.token_labels:
             words, labels = self._words(batch)
-            number = words_of(texts, words, tokens)
-            arrays = {"token_labels": on_first_pieces(labels, lengths(words), number, tokens.offsets), "words": number}
-        if self._speller is not None:
-            spelled = self._speller.spell(texts, tokens)
-            arrays |= {"characters": spelled.characters, "spelling": spelled.offsets}
-        return Batch({"ids": tokens.ids, "offsets": tokens.offsets, **arrays}, tokens.truncated)
+            number = word_numbers(texts, words, tokens)
+            arrays = {
+                "token_labels": label_first_tokens(labels, lengths(words), number, tokens.offsets),
+                "words": number,
+            }
+        if self._character_encoder is not None:
+            characters = self._character_encoder.encode(texts, tokens)
+            arrays |= {"characters": characters.characters, "spelling": characters.offsets}
+        return EncodedBatch({"ids": tokens.ids, "offsets": tokens.offsets, **arrays}, tokens.truncated)
 
     def _words(self, batch: pl.DataFrame) -> tuple[list[list[str]], NDArray[np.int64]]:
         """Return the words of each row and the labels of all words; a row without words is one unlabelled word."""
-        many, labelled = (batch[name].list.len().fill_null(0) for name in ("tokens", "token_labels"))
-        if (torn := many != labelled).any():
-            row, tokens, labels = (column.filter(torn)[0] for column in (batch["row"], many, labelled))
+        counts, labelled = (batch[name].list.len().fill_null(0) for name in ("tokens", "token_labels"))
+        if (unequal := counts != labelled).any():
+            row, tokens, labels = (column.filter(unequal)[0] for column in (batch["row"], counts, labelled))
             raise DataError(
                 f"{self._corpus.folder}: row {row} has {tokens} tokens and {labels} token labels: "
                 "run dvc repro validate"
             )
-        words = batch.select(pl.when(many > 0).then("tokens").otherwise(pl.concat_list("text"))).to_series().to_list()
-        if (torn_at := misaligned(batch["text"].to_list(), words)) is not None:
-            row = batch["row"][torn_at]
+        words = batch.select(pl.when(counts > 0).then("tokens").otherwise(pl.concat_list("text"))).to_series().to_list()
+        if (index := find_misaligned(batch["text"].to_list(), words)) is not None:
+            row = batch["row"][index]
             raise DataError(
-                f"{self._corpus.folder}: the tokens of row {row} do not spell its text: run dvc repro validate"
+                f"{self._corpus.folder}: the tokens of row {row} do not match its text: run dvc repro validate"
             )
         labels = batch["token_labels"].explode()  # null for a row without token labels
         ids = np.full(len(labels), NO_LABEL, dtype=np.int64)

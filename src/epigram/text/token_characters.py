@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.ragged import positions_in_groups
-from epigram.text.alignment import Located, lengths
+from epigram.text.alignment import PositionedTokens, lengths
 from epigram.text.characters import CODE_POINTS, by_frequency, code_points, count_characters
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     )
 
 UNKNOWN, FIRST = 1, 2  # character ids; 0 is padding
-LONGEST = 20  # maximum number of characters per token
+MAX_CHARACTERS = 20  # maximum number of characters per token
 
 
-class Spelling(NamedTuple):
+class TokenCharacters(NamedTuple):
     """Characters of T tokens: token t is `characters[offsets[t] : offsets[t + 1]]`."""
 
     characters: NDArray[np.int32]
@@ -34,7 +34,7 @@ def alphabet(corpus: Corpus, min_count: int) -> str:
     return "".join(character for character in by_frequency(counts, min_count) if not character.isspace())
 
 
-class Speller:
+class CharacterEncoder:
     """Encoder of tokens as character ids; character k (from 0) of `characters` has the id k + 2."""
 
     def __init__(self, characters: str) -> None:
@@ -42,11 +42,11 @@ class Speller:
         codes = code_points([characters])
         self._table[codes] = np.arange(FIRST, FIRST + len(codes))
 
-    def spell(self, texts: Sequence[str], tokens: Located) -> Spelling:
+    def encode(self, texts: Sequence[str], tokens: PositionedTokens) -> TokenCharacters:
         """Return the character ids of `tokens` as written in `texts`, at most 20 per token."""
         sizes = lengths(texts)
-        begin = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,): start of the token's text
-        counts = np.minimum(tokens.spans[:, 1] - tokens.spans[:, 0], LONGEST)
-        places = np.repeat(begin + tokens.spans[:, 0], counts) + positions_in_groups(counts)
+        start = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,): start of the token's text
+        counts = np.minimum(tokens.spans[:, 1] - tokens.spans[:, 0], MAX_CHARACTERS)
+        positions = np.repeat(start + tokens.spans[:, 0], counts) + positions_in_groups(counts)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return Spelling(self._table[code_points(texts)[places]], offsets)
+        return TokenCharacters(self._table[code_points(texts)[positions]], offsets)

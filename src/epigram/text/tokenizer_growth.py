@@ -9,11 +9,11 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-LARGEST = 256  # published models lengthen a text by a factor of 4 at most
+MAX_GROWTH = 256  # published models lengthen a text by a factor of 4 at most
 STEPS = ("normalizers", "pretokenizers")
 
 
-def growth(tokenizer: Tokenizer) -> int:
+def growth_bound(tokenizer: Tokenizer) -> int:
     """Return the upper bound: the product of the factors of all normalizer and pre-tokenizer steps."""
     parts = [part for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part is not None]
     return prod(_factor(step) for part in parts for step in _steps(json.loads(part.__getstate__())))
@@ -31,9 +31,9 @@ def _steps(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _factor(step: dict[str, Any]) -> int:
     kind = step["type"]
     if kind == "Replace":
-        found = step["pattern"].get("String") or ""  # a regex may match the empty string at every character
+        replaced = step["pattern"].get("String") or ""  # a regex may match the empty string at every character
         content = len(step["content"])
-        return max(1, ceil(content / len(found)) if found else 1 + content)
+        return max(1, ceil(content / len(replaced)) if replaced else 1 + content)
     if kind == "Prepend":
         return max(1, len(step["prepend"]))
     return 2 if kind == "ByteLevel" else 1

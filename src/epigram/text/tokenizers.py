@@ -20,12 +20,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, is_panic
-from epigram.text.tokenizer_growth import LARGEST, growth
+from epigram.text.tokenizer_growth import MAX_GROWTH, growth_bound
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # Special tokens in checkpoints of BERT and of other families.
-NAMES = {
+SPECIAL_NAMES = {
     "pad": (PAD, "<pad>"),
     "unk": (UNK, "<unk>"),
     "cls": (CLS, "<s>"),
@@ -33,10 +33,10 @@ NAMES = {
     "mask": (MASK, "<mask>"),
 }
 
-MOST_ENTRIES = 1 << 24  # maximum vocabulary size
-RARE = "𪛖 ꙮ ⸙"  # characters that are in hardly any vocabulary
-CHARACTER = "(?m:.)"  # Oniguruma: any character, including line breaks
-WORD = (
+MAX_ENTRIES = 1 << 24  # maximum vocabulary size
+RARE_CHARACTERS = "𪛖 ꙮ ⸙"  # characters that are in hardly any vocabulary
+CHARACTER_PATTERN = "(?m:.)"  # Oniguruma: any character, including line breaks
+WORD_PATTERN = (
     r"\p{N}+(?:[.,:/]\p{N}+)+"
     r"|[\p{L}\p{N}_]\w*?(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b"
     r"|[\p{L}\p{N}_]\w*|\S"
@@ -55,42 +55,43 @@ class SpecialIds(NamedTuple):
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
     """Return the special token ids of any tokenizer. Raises DataError if it has no padding or no unknown token."""
-    ids = _ids_of(tokenizer)
-    found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in NAMES.items()}
+    ids = _entry_ids(tokenizer)
+    found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in SPECIAL_NAMES.items()}
     pad, unk = found["pad"], found["unk"]
     if pad is None or unk is None:
-        raise DataError(f"the tokenizer lacks one of {NAMES['pad']} or {NAMES['unk']}: it cannot be used here")
+        pad_names, unk_names = (" or ".join(SPECIAL_NAMES[kind]) for kind in ("pad", "unk"))
+        raise DataError(f"the tokenizer needs the tokens {pad_names} and {unk_names}: use another tokenizer")
     return SpecialIds(pad, unk, found["cls"], found["sep"], found["mask"])
 
 
-def by_character(vocabulary: Sequence[str]) -> Tokenizer:
+def character_tokenizer(vocabulary: Sequence[str]) -> Tokenizer:
     """Return a character tokenizer; `vocabulary` starts with the special tokens."""
-    tokenizer = Tokenizer(models.WordLevel(_ids(vocabulary), unk_token=UNK))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(CHARACTER), "isolated")
-    return _special(tokenizer)
+    tokenizer = Tokenizer(models.WordLevel(_number_entries(vocabulary), unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(CHARACTER_PATTERN), "isolated")
+    return _add_special_tokens(tokenizer)
 
 
-def by_word(vocabulary: Sequence[str]) -> Tokenizer:
+def word_tokenizer(vocabulary: Sequence[str]) -> Tokenizer:
     """Return a tokenizer of English words; `vocabulary` starts with the special tokens."""
-    return _special(_words(models.WordLevel(_ids(vocabulary), unk_token=UNK)))
+    return _add_special_tokens(_word_splitter(models.WordLevel(_number_entries(vocabulary), unk_token=UNK)))
 
 
-def by_piece(vocabulary: Sequence[str], *, lowercase: bool = True) -> Tokenizer:
+def wordpiece_tokenizer(vocabulary: Sequence[str], *, lowercase: bool = True) -> Tokenizer:
     """Return a WordPiece tokenizer with BERT's normalization; `vocabulary` contains the special tokens."""
-    tokenizer = Tokenizer(models.WordPiece(_ids(vocabulary), unk_token=UNK))
+    tokenizer = Tokenizer(models.WordPiece(_number_entries(vocabulary), unk_token=UNK))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return _special(tokenizer)
+    return _add_special_tokens(tokenizer)
 
 
-def is_by_character(tokenizer: Tokenizer) -> bool:
+def is_character_tokenizer(tokenizer: Tokenizer) -> bool:
     """Return whether every character is one token without normalization, so that ids can be looked up by code point."""
     split = tokenizer.pre_tokenizer
     if tokenizer.normalizer is not None or not isinstance(split, pre_tokenizers.Split):
         return False
     return isinstance(tokenizer.model, models.WordLevel) and json.loads(split.__getstate__()) == {
         "type": "Split",
-        "pattern": {"Regex": CHARACTER},
+        "pattern": {"Regex": CHARACTER_PATTERN},
         "behavior": "Isolated",
         "invert": False,
     }
@@ -101,18 +102,18 @@ def load(path: Path) -> Tokenizer:
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)")
     try:
-        tokenizer = plain(Tokenizer.from_file(str(path)))
-        if growth(tokenizer) <= LARGEST:
-            tokenizer.encode(RARE, add_special_tokens=False)  # fails for a model without an unknown token
+        tokenizer = disable_padding_and_truncation(Tokenizer.from_file(str(path)))
+        if growth_bound(tokenizer) <= MAX_GROWTH:
+            tokenizer.encode(RARE_CHARACTERS, add_special_tokens=False)  # fails for a model without an unknown token
             return tokenizer
     except BaseException as error:  # the library raises a bare Exception or panics
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        raise DataError(f"{path} is not a tokenizer ({shown(str(error))})") from None
-    raise DataError(f"{path} could make a text more than {LARGEST} times as long, which is refused")
+        raise DataError(f"{path} is not a valid tokenizer ({shown(str(error))})") from None
+    raise DataError(f"{path} may make a text more than {MAX_GROWTH} times as long, which is not allowed")
 
 
-def plain(tokenizer: Tokenizer) -> Tokenizer:
+def disable_padding_and_truncation(tokenizer: Tokenizer) -> Tokenizer:
     """Turn off padding, truncation and the recognition of special tokens in texts; return `tokenizer`."""
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -122,15 +123,15 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
 
 def split_words(texts: Iterable[str]) -> Iterator[list[str]]:
     """Yield the words of each text, split as in the English `token` view."""
-    tokenizer = _words(models.WordLevel({}, unk_token=UNK))
+    tokenizer = _word_splitter(models.WordLevel({}, unk_token=UNK))
     for text in texts:
-        normal = tokenizer.normalizer.normalize_str(text)
-        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
+        normalized = tokenizer.normalizer.normalize_str(text)
+        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized)]
 
 
-def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> list[str]:
+def build_word_vocabulary(batches: Iterable[Sequence[str]], size: int, min_count: int) -> list[str]:
     """Return the special tokens and the most frequent words, at most `size` entries; ties are in alphabetical order."""
-    tokenizer = _words(models.WordLevel({}, unk_token=UNK))
+    tokenizer = _word_splitter(models.WordLevel({}, unk_token=UNK))
     trainer = trainers.WordLevelTrainer(
         vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIALS), show_progress=False
     )
@@ -140,33 +141,33 @@ def count_words(batches: Iterable[Sequence[str]], size: int, min_count: int) -> 
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
     """Return every entry, including added tokens, in the order of the ids; unassigned ids read `[unused]`."""
-    ids = _ids_of(tokenizer)
+    ids = _entry_ids(tokenizer)
     entries = ["[unused]"] * (max(ids.values(), default=-1) + 1)
     for entry, index in ids.items():
         entries[index] = entry
     return entries
 
 
-def _ids_of(tokenizer: Tokenizer) -> dict[str, int]:
+def _entry_ids(tokenizer: Tokenizer) -> dict[str, int]:
     ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    if (largest := max(ids.values(), default=0)) >= MOST_ENTRIES:
-        raise DataError(f"tokenizer.json gives an entry the id {largest:,}: it is damaged")
+    if (largest := max(ids.values(), default=0)) >= MAX_ENTRIES:
+        raise DataError(f"tokenizer.json has an entry with the id {largest:,}: it is damaged")
     return ids
 
 
-def _words(model: models.Model) -> Tokenizer:
+def _word_splitter(model: models.Model) -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Lowercase(), normalizers.Replace("’", "'")]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
     return tokenizer
 
 
-def _special(tokenizer: Tokenizer) -> Tokenizer:
+def _add_special_tokens(tokenizer: Tokenizer) -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
-    return plain(tokenizer)
+    return disable_padding_and_truncation(tokenizer)
 
 
-def _ids(vocabulary: Sequence[str]) -> dict[str, int]:
+def _number_entries(vocabulary: Sequence[str]) -> dict[str, int]:
     return {entry: index for index, entry in enumerate(vocabulary)}

@@ -18,14 +18,14 @@ from epigram.text.tokenizers import load, vocabulary_of
 from epigram.text.word_starts import WordStarts
 
 BATCH = 5_000  # texts
-WHOLE = 2**31  # maximum length: no text is truncated
-HELD_OUT = 50  # one text in 50 is held out to measure the perplexity
-KINDS = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
+NO_LIMIT = 2**31  # maximum length: no text is truncated
+HELD_OUT_INTERVAL = 50  # one text in 50 is held out to measure the perplexity
+DTYPES = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
 
 Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # ids (T,) and offsets (N + 1,)
 
 
-def lines_of(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the texts of a UTF-8 file, one per line, without blank lines.
 
     Raises DataError for a line that is not UTF-8 and for a file without texts.
@@ -37,20 +37,20 @@ def lines_of(path: Path) -> Iterator[str]:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{path} line {number} is not UTF-8 at byte {error.start}: save the file as UTF-8"
+                    f"{path} line {number} is not valid UTF-8 at byte {error.start}: save the file as UTF-8"
                 ) from None
             if text:
                 empty = False
                 yield text
     if empty:
-        raise DataError(f"{path} holds no text: one text a line is needed")
+        raise DataError(f"{path} contains no text; expected one text per line")
 
 
 def write_texts(folder: Path, view: View, further: Path | None) -> None:
     """Write the training texts of `view` and the texts of the file `further` into `folder`, batch by batch.
 
-    Each of the parts `train` and `held` (one text in HELD_OUT) has the arrays `ids` (T,), `starts` (T,), true where a
-    word begins, and `offsets` (N + 1,).
+    Each of the parts `train` and `held` (one text in HELD_OUT_INTERVAL) has the arrays `ids` (T,), `starts` (T,), true
+    where a word begins, and `offsets` (N + 1,).
     """
     tokenizer = load(view.tokenizer_json)
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
@@ -59,15 +59,15 @@ def write_texts(folder: Path, view: View, further: Path | None) -> None:
         files = {
             part: {
                 kind: stack.enter_context(NpyWriter(folder / f"{part}.{kind}.npy", dtype))
-                for kind, dtype in KINDS.items()
+                for kind, dtype in DTYPES.items()
             }
             for part in ("train", "held")
         }
         for part in files.values():
             part["offsets"].append(np.zeros(1, np.int64))
         for ids, offsets in _batches(view, TextEncoder(tokenizer), further):
-            starts, lengths = words.of(ids, offsets), np.diff(offsets)
-            held = (count + np.arange(len(lengths))) % HELD_OUT == 0
+            starts, lengths = words.find(ids, offsets), np.diff(offsets)
+            held = (count + np.arange(len(lengths))) % HELD_OUT_INTERVAL == 0
             for name, rows in (("train", ~held), ("held", held)):
                 _append(files[name], ids, starts, lengths, rows)
             count += len(lengths)
@@ -78,9 +78,9 @@ def _batches(view: View, encoder: TextEncoder, further: Path | None) -> Iterator
     for first in range(0, len(train), BATCH):
         edges = train.offsets[first : first + BATCH + 1]
         yield train.ids[edges[0] : edges[-1]], edges - edges[0]
-    lines = iter(()) if further is None else lines_of(further)
+    lines = iter(()) if further is None else read_lines(further)
     while texts := list(islice(lines, BATCH)):
-        encoded = encoder.encode(texts, WHOLE)
+        encoded = encoder.encode(texts, NO_LIMIT)
         yield encoded.ids, encoded.offsets
 
 

@@ -18,7 +18,7 @@ from epigram.text.tagsets import Language, as_language
 
 SPLITS = ("train", "dev", "test")
 BATCH = 50_000
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a damaged file raises either
+READ_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a damaged file raises either
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Corpus:
     @classmethod
     def read(cls, folder: Path) -> Corpus:
         """Read corpus.json. Raises InputMissingError or DataError."""
-        about = read_json(folder / "corpus.json")
+        content = read_json(folder / "corpus.json")
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
         for name, hint in hints.items():
-            if not isinstance(about, dict) or not has_type(about.get(name), str if name == "language" else hint):
-                raise DataError(f"{folder / 'corpus.json'} lacks {name}: delete {folder} and run dvc repro")
-        given = {name: about[name] for name in hints}
-        return cls(folder=folder, **given | {"language": as_language(about["language"])})
+            if not isinstance(content, dict) or not has_type(content.get(name), str if name == "language" else hint):
+                raise DataError(f"{folder / 'corpus.json'} has no valid {name}: delete {folder} and run dvc repro")
+        values = {name: content[name] for name in hints}
+        return cls(folder=folder, **values | {"language": as_language(content["language"])})
 
     def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
         """Yield frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
         rows = self._scan(split).select(columns)
         for start in range(0, self.count(split), size):
-            yield self._collected(rows.slice(start, size), split)
+            yield self._collect(rows.slice(start, size), split)
 
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """Return an iterator over the texts of a split, in batches."""
@@ -56,14 +56,14 @@ class Corpus:
 
     def count(self, split: str) -> int:
         """Return the number of rows of a split."""
-        return int(self._collected(self._scan(split).select(pl.len()), split).item())
+        return int(self._collect(self._scan(split).select(pl.len()), split).item())
 
     def label_ids(self, labels: pl.Series, names: list[str]) -> NDArray[np.int64]:
         """Return the index of each label in `names`. Raises DataError for a label that is not in `names`."""
         ids = labels.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
         if ids.null_count():
-            strange = labels.filter(ids.is_null())[0]
-            raise DataError(f"{self.folder}: label {strange!r} is not in corpus.json: run dvc repro validate")
+            unknown = labels.filter(ids.is_null())[0]
+            raise DataError(f"{self.folder}: label {unknown!r} is not in corpus.json: run dvc repro validate")
         return ids.to_numpy()
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
@@ -72,14 +72,14 @@ class Corpus:
         Texts longer than a tenth of `characters` are skipped.
         """
         step, size = max(1, -(-self.count(split) // texts)), pl.col("text").str.len_chars()
-        few = self._scan(split).select("text").gather_every(step).filter(size <= characters // 10)
-        short = few.filter(size.cum_sum() <= characters)
-        return self._collected(short, split)["text"].to_list()
+        spaced = self._scan(split).select("text").gather_every(step).filter(size <= characters // 10)
+        selected = spaced.filter(size.cum_sum() <= characters)
+        return self._collect(selected, split)["text"].to_list()
 
-    def _collected(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:
+    def _collect(self, rows: pl.LazyFrame, split: str) -> pl.DataFrame:
         try:
             return rows.collect()
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             reason = " ".join(str(error).split())[:200]
             raise DataError(
                 f"{self.folder / split}.parquet cannot be read ({reason}): run dvc repro validate"

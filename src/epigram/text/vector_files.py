@@ -25,9 +25,9 @@ from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.core.limits import LIMITS
 
-KINDS = (".npz", ".safetensors", ".txt", ".vec")
-WIDEST = 1 << 16  # maximum width of a vector
-LONGEST_LINE = WIDEST << 6  # bytes; a number takes at most 25
+SUFFIXES = (".npz", ".safetensors", ".txt", ".vec")
+MAX_WIDTH = 1 << 16  # maximum width of a vector
+MAX_LINE_BYTES = MAX_WIDTH << 6  # bytes; a number takes at most 25
 Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and a function that returns its E numbers
 Table = tuple[Sequence[str], NDArray[Any]]
 
@@ -38,46 +38,48 @@ def open_vectors(path: Path) -> tuple[int, Rows]:
     Raises DataError for a file that does not match its suffix and, during iteration, for a line of another width.
     """
     width, rows = _open_text(path) if path.suffix in {".txt", ".vec"} else _open_table(path)
-    if not 1 <= width <= WIDEST:
-        raise DataError(f"{path} has vectors of {width} numbers: it is damaged")
+    if not 1 <= width <= MAX_WIDTH:
+        raise DataError(f"{path} has vectors of {width} numbers; expected 1 to {MAX_WIDTH}")
     return width, rows
 
 
 def _open_table(path: Path) -> tuple[int, Rows]:
-    words, table = _from_npz(path) if path.suffix == ".npz" else _from_safetensors(path)
+    words, table = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
     if table.ndim != 2 or table.dtype.kind != "f" or len(words) != len(table):
-        raise DataError(f"{path} holds {table.dtype} {table.shape} for {len(words):,} words: a row a word is needed")
+        raise DataError(
+            f"{path} contains {table.dtype} {table.shape} for {len(words):,} words; expected one row of floats per word"
+        )
     return table.shape[1], ((word, partial(table.__getitem__, row)) for row, word in enumerate(words))
 
 
 def _open_text(path: Path) -> tuple[int, Rows]:
-    lines = _lines(path)
+    lines = _read_lines(path)
     number, first = next(lines, (0, b""))
     parts = first.split()
     if number == 1 and len(parts) == 2 and all(part.isdigit() and len(part) < 20 for part in parts):
-        return int(parts[1]), _parsed(lines, int(parts[1]), path)
+        return int(parts[1]), _parse_lines(lines, int(parts[1]), path)
     if len(parts) < 2:
-        raise DataError(f"{path} holds no vectors: a word and its numbers are needed in every line")
-    return len(parts) - 1, _parsed(chain([(number, first)], lines), len(parts) - 1, path)
+        raise DataError(f"{path} contains no vectors; expected a word and its numbers in every line")
+    return len(parts) - 1, _parse_lines(chain([(number, first)], lines), len(parts) - 1, path)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and content of every non-blank line. Raises DataError for a line that is too long."""
     with path.open("rb") as file:
-        for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), start=1):
-            if len(raw) > LONGEST_LINE:
-                raise DataError(f"{path} line {number} has more than {LONGEST_LINE >> 20} MB: it is damaged")
+        for number, raw in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+            if len(raw) > MAX_LINE_BYTES:
+                raise DataError(f"{path} line {number} is longer than {MAX_LINE_BYTES >> 20} MB: the file is damaged")
             if line := raw.replace(b"\t", b" ").rstrip():
                 yield number, line
 
 
-def _parsed(lines: Iterator[tuple[int, bytes]], width: int, path: Path) -> Rows:
+def _parse_lines(lines: Iterator[tuple[int, bytes]], width: int, path: Path) -> Rows:
     for number, line in lines:
         if line.count(b" ") == width:  # fast path for most lines: numbers are parsed only if the vector is needed
             word = line[: line.find(b" ")]
         else:
             word = _unusual_word(line, width, f"{path} line {number}")
-        yield word.decode("utf-8", "replace"), partial(_numbers, line, width, f"{path} line {number}")
+        yield word.decode("utf-8", "replace"), partial(_parse_numbers, line, width, f"{path} line {number}")
 
 
 def _unusual_word(line: bytes, width: int, where: str) -> bytes:
@@ -89,7 +91,7 @@ def _unusual_word(line: bytes, width: int, where: str) -> bytes:
         return parts[0]
     if len(parts) > width + 1 and not _is_number(parts[-width - 1]):
         return b" ".join(parts[:-width])
-    raise DataError(f"{where} has {len(parts) - 1} numbers, {width} are needed as in the first line")
+    raise DataError(f"{where} has {len(parts) - 1} numbers; expected {width}, as in the first line")
 
 
 def _is_number(part: bytes) -> bool:
@@ -100,76 +102,78 @@ def _is_number(part: bytes) -> bool:
     return True
 
 
-def _numbers(line: bytes, width: int, where: str) -> list[float]:
+def _parse_numbers(line: bytes, width: int, where: str) -> list[float]:
     try:
         return [float(part) for part in line.split()[-width:]]
     except ValueError as error:
         raise DataError(f"{where}: {shown(str(error))}") from None
 
 
-def _from_npz(path: Path) -> Table:
+def _read_npz(path: Path) -> Table:
     try:
         with zipfile.ZipFile(path) as members:
             size = sum(item.file_size for item in members.infolist())
         if size > LIMITS.allowance(path.stat().st_size):
-            raise ValueError("it unpacks to more than a file of its size may")
+            raise ValueError("its contents are larger than a file of its size may have")
         with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as bundle:
             arrays = [np.asarray(bundle[name]) for name in bundle.files]  # non-arrays are read as bytes
     except Exception as error:  # numpy parses the header as Python code, which can raise any error
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} is not a whole .npz of plain arrays ({reason})") from None
+        raise DataError(f"{path} is not a valid .npz file of plain arrays ({reason})") from None
     tables = [array for array in arrays if array.ndim == 2]
     words = [array for array in arrays if array.ndim == 1 and array.dtype.kind == "U"]
     if len(tables) != 1 or len(words) > 1:
         shapes = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
-        raise DataError(f"{path} holds {shapes or 'nothing'}: one array of vectors and at most one of words are needed")
-    return (_strings(words[0], path) if words else _words_beside(path)), tables[0]
+        raise DataError(
+            f"{path} contains {shapes or 'nothing'}; expected one array of vectors and at most one of words"
+        )
+    return (_to_strings(words[0], path) if words else _read_word_list(path)), tables[0]
 
 
-def _strings(words: NDArray[Any], path: Path) -> list[str]:
+def _to_strings(words: NDArray[Any], path: Path) -> list[str]:
     codes = np.frombuffer(words.astype(words.dtype.newbyteorder("<")).tobytes(), "<u4")
     if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
-        raise DataError(f"{path} holds words that are not Unicode: it is damaged")
+        raise DataError(f"{path} contains words that are not valid Unicode: it is damaged")
     return list(words.tolist())
 
 
-def _from_safetensors(path: Path) -> Table:
+def _read_safetensors(path: Path) -> Table:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as file:
-            names, told = list(file.keys()), (file.metadata() or {}).get("words")
+            names, metadata_words = list(file.keys()), (file.metadata() or {}).get("words")
             if len(names) != 1:
-                raise DataError(f"{path} holds {len(names)} tensors: one of vectors is needed")
+                raise DataError(f"{path} contains {len(names)} tensors; expected one, the vectors")
             table = file.get_tensor(names[0])
     except (SafetensorError, TypeError) as error:
         raise DataError(f"{path} is not a safetensors file of float32 or float16 ({error})") from None
-    return (_words_beside(path) if told is None else _listed(told, path)), table
+    return (_read_word_list(path) if metadata_words is None else _parse_word_list(metadata_words, path)), table
 
 
-def _words_beside(path: Path) -> Sequence[str]:
+def _read_word_list(path: Path) -> Sequence[str]:
     """Return the words of the rows of `path`, from the word list in the same folder."""
-    places = [path.with_suffix(".json"), path.with_suffix(".txt"), path.with_name("rows.json")]
-    there = next((place for place in places if place.is_file()), None)
-    if there is None:
+    candidates = [path.with_suffix(".json"), path.with_suffix(".txt"), path.with_name("rows.json")]
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None:
         raise DataError(
-            f"{path} does not say which words its rows are: put a list of them beside it as "
-            f"{', '.join(place.name for place in places)}"
+            f"{path} has no list of the words of its rows: put one next to it, named "
+            f"{' or '.join(candidate.name for candidate in candidates)}"
         )
-    if there.suffix == ".json":
-        return _listed(read_json(there), there)
+    if found.suffix == ".json":
+        return _parse_word_list(read_json(found), found)
     try:
-        return there.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return found.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"{there} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+        raise DataError(f"{found} is not valid UTF-8 at byte {error.start}: save it as UTF-8") from None
 
 
-def _listed(value: Any, path: Path) -> list[str]:
+def _parse_word_list(value: Any, path: Path) -> list[str]:
     """Return a JSON list of words, given as JSON text or as a parsed value."""
     try:
         words = parse_json(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise DataError(f"{path} has words in its metadata that are not JSON ({error})") from None
+        raise DataError(f"{path} has a list of words in its metadata that is not valid JSON ({error})") from None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise DataError(f"{path} does not hold a list of words")
+        raise DataError(f"{path} does not contain a list of words")
     return words

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.text.local_files import local_file
-from epigram.text.vector_files import KINDS, open_vectors
+from epigram.text.vector_files import SUFFIXES, open_vectors
 
 Vectors = NDArray[np.float32]
 
@@ -18,8 +18,8 @@ Vectors = NDArray[np.float32]
 def vectors_file(path: str, view: str) -> Path:
     """Return the path of the file that `views.VIEW.vectors` names. Raises ParameterError or InputMissingError."""
     setting = f"views.{view}.vectors"
-    if Path(path).suffix not in KINDS:
-        raise ParameterError(f"params.yaml: {setting} was {path!r}: a file that ends in {', '.join(KINDS)} is needed")
+    if Path(path).suffix not in SUFFIXES:
+        raise ParameterError(f"params.yaml: {setting} is {path!r}; expected a file that ends in {', '.join(SUFFIXES)}")
     return local_file(path, setting)
 
 
@@ -30,18 +30,18 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
     Raises DataError for a damaged file (see `open_vectors`) and if no entry has a vector.
     """
     width, rows = open_vectors(path)
-    wanted, found = _Wanted(vocabulary), np.full((len(vocabulary), width), np.nan, dtype=np.float32)
+    matcher, vectors = _VocabularyMatcher(vocabulary), np.full((len(vocabulary), width), np.nan, dtype=np.float32)
     for word, values in rows:
-        if places := wanted.take(word):
-            vector = found[places] = values()
+        if indices := matcher.match(word):
+            vector = vectors[indices] = values()
             if not np.isfinite(vector).all():
-                raise DataError(f"{path}: the vector of {word!r} holds numbers that are not finite")
-    if not wanted.taken:
+                raise DataError(f"{path}: the vector of {word!r} contains NaN or infinite numbers")
+    if not matcher.matched:
         raise DataError(
-            f"{path} has a vector for none of the {len(vocabulary):,} entries of the vocabulary, such as "
-            f"{', '.join(map(repr, vocabulary[-3:]))}: it must hold the view's own tokens, in UTF-8"
+            f"{path} has no vector for any of the {len(vocabulary):,} entries of the vocabulary, such as "
+            f"{', '.join(map(repr, vocabulary[-3:]))}: its words must be tokens of the view, in UTF-8"
         )
-    return found
+    return vectors
 
 
 def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | float]:
@@ -56,22 +56,24 @@ def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | floa
     }
 
 
-class _Wanted:
+class _VocabularyMatcher:
     """Vocabulary entries that still need a vector."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        self._exact = {entry: place for place, entry in enumerate(vocabulary)}
-        self._folded: dict[str, list[int]] = {}
-        for entry, place in self._exact.items():
-            self._folded.setdefault(entry.lower(), []).append(place)
-        self.taken: dict[int, bool] = {}  # entry id → whether the match is exact
+        self._exact = {entry: index for index, entry in enumerate(vocabulary)}
+        self._lowercase: dict[str, list[int]] = {}
+        for entry, index in self._exact.items():
+            self._lowercase.setdefault(entry.lower(), []).append(index)
+        self.matched: dict[int, bool] = {}  # entry id → whether the match is exact
 
-    def take(self, word: str) -> list[int]:
+    def match(self, word: str) -> list[int]:
         """Return the entry ids that take the vector of `word`; an exact match replaces an earlier inexact one."""
-        same = self._exact.get(word)
-        near = self._folded.get(word.lower(), ())
-        found = [
-            place for place in near if not self.taken.get(place, False) and (place == same or place not in self.taken)
+        exact = self._exact.get(word)
+        candidates = self._lowercase.get(word.lower(), ())
+        indices = [
+            index
+            for index in candidates
+            if not self.matched.get(index, False) and (index == exact or index not in self.matched)
         ]
-        self.taken.update((place, place == same) for place in found)
-        return found
+        self.matched.update((index, index == exact) for index in indices)
+        return indices

@@ -15,16 +15,25 @@ from epigram.text.characters import by_frequency, count_characters
 from epigram.text.pretrained_tokenizers import read_checkpoint
 from epigram.text.settings import EncodeSettings, View
 from epigram.text.token_characters import alphabet
-from epigram.text.tokenizers import MASK, SPECIALS, UNK, by_character, by_piece, by_word, count_words, special_ids
+from epigram.text.tokenizers import (
+    MASK,
+    SPECIALS,
+    UNK,
+    build_word_vocabulary,
+    character_tokenizer,
+    special_ids,
+    word_tokenizer,
+    wordpiece_tokenizer,
+)
 from epigram.text.validated_corpus import Corpus
-from epigram.text.wordpiece import train_pieces
+from epigram.text.wordpiece import train_wordpiece
 
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
-SLOTS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt
+PLACEHOLDERS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt
 
 
 @dataclass(frozen=True)
-class Reading:
+class ViewTokenizer:
     """A tokenizer and the constant ids around every text."""
 
     tokenizer: Tokenizer
@@ -32,18 +41,18 @@ class Reading:
     prefix_ids: list[int]
     suffix_ids: list[int]
     max_length: int  # maximum number of tokens of a text
-    characters: str  # alphabet for spelling tokens; empty if the view does not spell them
+    characters: str  # alphabet of token characters; empty without characters
 
 
-def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> Reading:
+def build_view_tokenizer(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> ViewTokenizer:
     """Return the tokenizer and the framing of `view` for a corpus.
 
     WordPiece inputs are [CLS] prompt text [SEP], as in BERT. Raises ParameterError if a checkpoint has no room for the
     prompt, and the errors of `read_checkpoint`.
     """
     if view.checkpoint is None:
-        make = token_tokenizer if view.tokenizer == "token" else piece_tokenizer
-        kind, tokenizer, positions = view.tokenizer, make(corpus, settings, prefix), None
+        build = build_token_tokenizer if view.tokenizer == "token" else build_wordpiece_tokenizer
+        kind, tokenizer, positions = view.tokenizer, build(corpus, settings, prefix), None
     else:
         kind = "wordpiece"
         tokenizer, positions = read_checkpoint(view.checkpoint)
@@ -53,27 +62,29 @@ def reading(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = 
     suffix_ids = [index for index in after if index is not None]
     room = settings.max_length if positions is None else positions - len(prefix_ids) - len(suffix_ids)
     if room < 1:
-        raise ParameterError(f"params.yaml: augment.template: its prompt fills all {positions} positions of the model")
+        raise ParameterError(
+            f"params.yaml: augment.template: the prompt fills all {positions} positions of the model; use a shorter one"
+        )
     characters = alphabet(corpus, settings.min_count) if view.characters else ""
-    return Reading(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
+    return ViewTokenizer(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
 
 
-def token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+def build_token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
     """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order."""
     size = settings.max_vocabulary
     if corpus.language == "zh":
         counted = by_frequency(count_characters(corpus.texts("train")), settings.min_count)
         vocabulary = [*SPECIALS, *counted][:size]
-        return by_character(_with_prompt(by_character(vocabulary), vocabulary, prefix))
-    vocabulary = count_words(corpus.texts("train"), size, settings.min_count)
-    return by_word(_with_prompt(by_word(vocabulary), vocabulary, prefix))
+        return character_tokenizer(_add_prompt_words(character_tokenizer(vocabulary), vocabulary, prefix))
+    vocabulary = build_word_vocabulary(corpus.texts("train"), size, settings.min_count)
+    return word_tokenizer(_add_prompt_words(word_tokenizer(vocabulary), vocabulary, prefix))
 
 
-def piece_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+def build_wordpiece_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
     """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus."""
     texts = corpus.sample("train", SAMPLE_TEXTS, SAMPLE_CHARACTERS)
-    vocabulary = train_pieces(texts, settings.wordpiece_vocabulary, settings.min_count)
-    return by_piece(_with_prompt(by_piece(vocabulary), vocabulary, prefix))
+    vocabulary = train_wordpiece(texts, settings.wordpiece_vocabulary, settings.min_count)
+    return wordpiece_tokenizer(_add_prompt_words(wordpiece_tokenizer(vocabulary), vocabulary, prefix))
 
 
 def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
@@ -83,21 +94,25 @@ def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
     """
     special = special_ids(tokenizer)
     if MASK in prefix and special.mask is None:
-        raise ParameterError("params.yaml: a view with prompt: true needs a checkpoint whose tokenizer has a mask")
+        raise ParameterError(
+            "params.yaml: a view with prompt: true needs a checkpoint whose tokenizer has a mask token"
+        )
     slots = {MASK: special.mask, UNK: special.unk}
     ids: list[int] = []
-    for part in SLOTS.split(prefix):
+    for part in PLACEHOLDERS.split(prefix):
         slot = slots.get(part)
         ids += tokenizer.encode(part, add_special_tokens=False).ids if slot is None else [slot]
     return ids
 
 
-def _with_prompt(tokenizer: Tokenizer, vocabulary: list[str], prefix: str) -> list[str]:
+def _add_prompt_words(tokenizer: Tokenizer, vocabulary: list[str], prefix: str) -> list[str]:
     """Return `vocabulary` plus the prompt's words that it cannot represent, in sorted order."""
     unk = special_ids(tokenizer).unk
     words: set[str] = set()
-    for part in SLOTS.split(prefix):
-        normal = part if tokenizer.normalizer is None else tokenizer.normalizer.normalize_str(part)
-        words.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal) if part not in {MASK, UNK})
+    for part in PLACEHOLDERS.split(prefix):
+        normalized = part if tokenizer.normalizer is None else tokenizer.normalizer.normalize_str(part)
+        words.update(
+            word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized) if part not in {MASK, UNK}
+        )
     unknown = [word for word in sorted(words) if unk in tokenizer.encode(word, add_special_tokens=False).ids]
     return vocabulary + unknown

@@ -16,55 +16,57 @@ from numpy.typing import NDArray
 from epigram.text.segmenter import jieba
 from epigram.text.tokenizers import SPECIALS
 
-CONTINUES = "##"
+CONTINUATION_PREFIX = "##"
 HAN = re.compile("[\u4e00-\u9fff]")
-BREAK = "\n"  # a character that jieba never includes in a word
+SEPARATOR = "\n"  # a character that jieba never includes in a word
 
 
 class WordStarts:
     """Finder of word starts in encoded texts, prepared for one vocabulary in the order of its ids."""
 
     def __init__(self, vocabulary: Sequence[str], *, language: str, pieces: bool) -> None:
-        self._continues = np.array([pieces and entry.startswith(CONTINUES) for entry in vocabulary])
+        self._continues = np.array([pieces and entry.startswith(CONTINUATION_PREFIX) for entry in vocabulary])
         self._surfaces: list[str] | None = None
         if language == "zh":
             self._surfaces = [_surface(entry, pieces) for entry in vocabulary]
             self._lengths = np.array([len(surface) for surface in self._surfaces])
             self._lead = np.array([surface.startswith(" ") and len(surface) > 1 for surface in self._surfaces])
 
-    def of(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def find(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether each of the T tokens of N texts begins a word, (T,).
 
         Text n is ids[offsets[n] : offsets[n + 1]].
         """
         starts = ~self._continues[ids]
         if self._surfaces is not None:
-            starts &= self._cut(self._surfaces, ids, offsets)
+            starts &= self._jieba_starts(self._surfaces, ids, offsets)
         starts[offsets[:-1]] = True
         return starts
 
-    def _cut(self, surfaces: list[str], ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _jieba_starts(
+        self, surfaces: list[str], ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
         """Return whether a jieba word begins with each token."""
-        written = [surfaces[index] for index in ids.tolist()]
-        text = "".join(BREAK + "".join(written[start:stop]) for start, stop in pairwise(offsets.tolist()))
+        tokens = [surfaces[index] for index in ids.tolist()]
+        text = "".join(SEPARATOR + "".join(tokens[start:stop]) for start, stop in pairwise(offsets.tolist()))
         lengths = self._lengths[ids].copy()
-        lengths[offsets[:-1]] += len(BREAK)
-        places = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # position of each token's first character
+        lengths[offsets[:-1]] += len(SEPARATOR)
+        positions = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # of each token's first character
         begins = np.zeros(len(text) + 1, dtype=bool)
-        begins[np.cumsum(np.fromiter((len(word) for word in _words(text)), np.int64))] = True
-        found: NDArray[np.bool_] = begins[places]
-        return found
+        begins[np.cumsum(np.fromiter((len(word) for word in _segment(text)), np.int64))] = True
+        word_starts: NDArray[np.bool_] = begins[positions]
+        return word_starts
 
 
 def _surface(entry: str, pieces: bool) -> str:
     """Return the text of a token for jieba, with a space before a piece that begins a word of letters."""
     if entry in SPECIALS:
-        return BREAK
+        return SEPARATOR
     if not pieces or (len(entry) == 1 and HAN.match(entry)):
         return entry
-    return entry.removeprefix(CONTINUES) if entry.startswith(CONTINUES) else f" {entry}"
+    return entry.removeprefix(CONTINUATION_PREFIX) if entry.startswith(CONTINUATION_PREFIX) else f" {entry}"
 
 
-def _words(text: str) -> Iterable[str]:
+def _segment(text: str) -> Iterable[str]:
     words: Iterable[str] = jieba().cut(text)
     return words

@@ -10,28 +10,27 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer, trainers
 
-from epigram.text.characters import by_frequency, count_characters
-from epigram.text.tokenizers import SPECIALS, by_piece, vocabulary_of
+from epigram.text.characters import WHITESPACE_CODES, by_frequency, count_characters
+from epigram.text.tokenizers import SPECIALS, vocabulary_of, wordpiece_tokenizer
 
-BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
-ALPHABET = 0.75  # maximum share of single characters in the vocabulary
+MAX_ALPHABET_SHARE = 0.75  # maximum share of single characters in the vocabulary
 
 
-def train_pieces(texts: Sequence[str], size: int, min_count: int) -> list[str]:
+def train_wordpiece(texts: Sequence[str], size: int, min_count: int) -> list[str]:
     """Return a vocabulary of at most `size` entries: special tokens, alphabet, merged pieces that occur at least twice.
 
     Characters that occur less than `min_count` times, and the rarest ones beyond the alphabet's share, are left out.
     """
-    tokenizer = by_piece(SPECIALS)
-    normal = [tokenizer.normalizer.normalize_str(text) for text in texts]
-    counts = count_characters([normal])
-    counts[BLANKS] = 0
-    alphabet = _alphabet(tokenizer, by_frequency(counts, min_count), int(ALPHABET * size) - len(SPECIALS))
+    tokenizer = wordpiece_tokenizer(SPECIALS)
+    normalized = [tokenizer.normalizer.normalize_str(text) for text in texts]
+    counts = count_characters([normalized])
+    counts[WHITESPACE_CODES] = 0
+    alphabet = _alphabet(tokenizer, by_frequency(counts, min_count), int(MAX_ALPHABET_SHARE * size) - len(SPECIALS))
     erase = {ord(letter): " " for letter in set(by_frequency(counts, 1)).difference(alphabet)}
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=2, special_tokens=[*SPECIALS, *alphabet], show_progress=False
     )
-    tokenizer.train_from_iterator((text.translate(erase) for text in normal) if erase else normal, trainer)
+    tokenizer.train_from_iterator((text.translate(erase) for text in normalized) if erase else normalized, trainer)
     return vocabulary_of(tokenizer)
 
 

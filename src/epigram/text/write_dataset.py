@@ -17,15 +17,15 @@ from epigram.core.ragged import NpyWriter, read_array
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import PosTable, weights_for
 from epigram.text.settings import View
-from epigram.text.token_arrays import BORDERS, TokenReader
+from epigram.text.token_arrays import OFFSET_ARRAYS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import SPLITS, Corpus
 from epigram.text.vectors import Vectors, coverage
-from epigram.text.vocabulary import Reading
+from epigram.text.vocabulary import ViewTokenizer
 
 
 @dataclass
-class Tally:
+class SplitCounts:
     """Token counts of one written split."""
 
     tokens: int = 0
@@ -38,59 +38,61 @@ class Tally:
         return self.unknown / max(self.tokens, 1)
 
 
-class Written(NamedTuple):
+class ViewSummary(NamedTuple):
     """Summary of a written view: the counts of each split, and the entry `vectors` of view.json."""
 
-    tallies: dict[str, Tally]
+    counts: dict[str, SplitCounts]
     vectors: dict[str, Any] | None
 
 
-def write_split(reader: TokenReader, corpus: Corpus, split: str, folder: Path) -> Tally:
+def write_split(encoder: RowEncoder, corpus: Corpus, split: str, folder: Path) -> SplitCounts:
     """Encode one split into `folder`, batch by batch. Raises DataError for a label that corpus.json does not list."""
-    tally, kinds = Tally(), _kinds(corpus, split, reader)
-    columns = [*reader.columns, _label_column(corpus), *([] if split == "train" else ["in_train"])]
+    counts, types = SplitCounts(), _array_types(corpus, split, encoder)
+    columns = [*encoder.columns, _label_column(corpus), *([] if split == "train" else ["in_train"])]
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(NpyWriter(folder / f"{split}.{name}.npy", dtype, row))
-            for name, (dtype, row) in kinds.items()
+            for name, (dtype, row) in types.items()
         }
-        borders = {name: files[of] for name, of in BORDERS.items() if name in files}
-        for name in borders:
+        indexed = {name: files[target] for name, target in OFFSET_ARRAYS.items() if name in files}
+        for name in indexed:
             files[name].append(np.zeros(1, np.int64))
         for batch in corpus.batches(split, *columns):
-            arrays, truncated = reader.read(batch)
-            arrays |= _targets(batch, corpus)
-            arrays |= {name: arrays[name][1:] + file.length for name, file in borders.items()}
+            arrays, truncated = encoder.encode(batch)
+            arrays |= _label_arrays(batch, corpus)
+            arrays |= {name: arrays[name][1:] + file.length for name, file in indexed.items()}
             for name, array in arrays.items():
                 files[name].append(array)
-            tally.unknown += int((arrays["ids"] == reader.unk_id).sum())
-            tally.truncated += truncated
-        tally.tokens = files["ids"].length
-    return tally
+            counts.unknown += int((arrays["ids"] == encoder.unk_id).sum())
+            counts.truncated += truncated
+        counts.tokens = files["ids"].length
+    return counts
 
 
 def _label_column(corpus: Corpus) -> str:
     return "labels" if corpus.task == "multi" else "label"
 
 
-def _kinds(corpus: Corpus, split: str, reader: TokenReader) -> dict[str, tuple[type, tuple[int, ...]]]:
+def _array_types(corpus: Corpus, split: str, encoder: RowEncoder) -> dict[str, tuple[type, tuple[int, ...]]]:
     """Return the data type and row shape of every array of a split."""
     labels: tuple[type, tuple[int, ...]] = (np.int64, ())
     if corpus.task == "multi":
         labels = (np.uint8, (len(corpus.labels),))
-    kinds: dict[str, tuple[type, tuple[int, ...]]] = {name: (dtype, ()) for name, dtype in reader.kinds.items()}
-    kinds |= {"labels": labels, "rows": (np.int64, ())}
-    return kinds if split == "train" else kinds | {"in_train": (np.bool_, ())}
+    types: dict[str, tuple[type, tuple[int, ...]]] = {name: (dtype, ()) for name, dtype in encoder.dtypes.items()}
+    types |= {"labels": labels, "rows": (np.int64, ())}
+    return types if split == "train" else types | {"in_train": (np.bool_, ())}
 
 
-def _targets(batch: pl.DataFrame, corpus: Corpus) -> dict[str, NDArray[Any]]:
+def _label_arrays(batch: pl.DataFrame, corpus: Corpus) -> dict[str, NDArray[Any]]:
     """Return the arrays other than tokens: labels, row numbers and, if the split has it, `in_train`."""
-    labels = _multi(batch, corpus) if corpus.task == "multi" else corpus.label_ids(batch["label"], corpus.labels)
+    labels = (
+        _binary_labels(batch, corpus) if corpus.task == "multi" else corpus.label_ids(batch["label"], corpus.labels)
+    )
     leaks = {name: batch[name].to_numpy() for name in batch.columns if name == "in_train"}
     return {"labels": labels, "rows": batch["row"].to_numpy(), **leaks}
 
 
-def _multi(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
+def _binary_labels(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
     """Return the labels as a binary matrix, (N, C)."""
     lines = batch.select(pl.int_range(pl.len()).alias("line"), "labels").explode("labels").drop_nulls("labels")
     matrix = np.zeros((batch.height, len(corpus.labels)), dtype=np.uint8)
@@ -99,38 +101,44 @@ def _multi(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
 
 
 def write_view(
-    folder: Path, name: str, view: View, corpus: Corpus, read: Reading, table: PosTable, vectors: Vectors | None
-) -> Written:
+    folder: Path,
+    name: str,
+    view: View,
+    corpus: Corpus,
+    tokenizer: ViewTokenizer,
+    table: PosTable,
+    vectors: Vectors | None,
+) -> ViewSummary:
     """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json."""
-    reader = TokenReader(TextEncoder(read.tokenizer), corpus, read.characters, read.max_length)
-    vocabulary = vocabulary_of(read.tokenizer)
-    tallies = {split: write_split(reader, corpus, split, folder) for split in SPLITS}
-    read.tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
+    vocabulary = vocabulary_of(tokenizer.tokenizer)
+    counts = {split: write_split(encoder, corpus, split, folder) for split in SPLITS}
+    tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
-    covered = None
+    vector_coverage = None
     if vectors is not None:
         np.save(folder / "vectors.npy", vectors)
         file = Path(str(view.vectors)).name
-        covered = {"file": file, **coverage(vectors, read_array(folder / "train.ids.npy"))}
-    about = {
+        vector_coverage = {"file": file, **coverage(vectors, read_array(folder / "train.ids.npy"))}
+    content = {
         "view": name,
-        **_of_corpus(corpus),
-        "tokenizer": read.kind,
+        **_corpus_fields(corpus),
+        "tokenizer": tokenizer.kind,
         "checkpoint": view.checkpoint,
-        "weights": _weights(view.checkpoint),
+        "weights": _checkpoint_digest(view.checkpoint),
         "vocabulary": len(vocabulary),
-        **_ids(read),
-        "max_length": read.max_length,
-        "characters": read.characters,
-        "vectors": covered,
-        "truncated": {split: tally.truncated for split, tally in tallies.items()},
-        "unknown": {split: tally.unknown_share for split, tally in tallies.items()},
+        **_special_id_fields(tokenizer),
+        "max_length": tokenizer.max_length,
+        "characters": tokenizer.characters,
+        "vectors": vector_coverage,
+        "truncated": {split: part.truncated for split, part in counts.items()},
+        "unknown": {split: part.unknown_share for split, part in counts.items()},
     }
-    write_json(folder / "view.json", about)
-    return Written(tallies, covered)
+    write_json(folder / "view.json", content)
+    return ViewSummary(counts, vector_coverage)
 
 
-def _weights(checkpoint: str | None) -> str | None:
+def _checkpoint_digest(checkpoint: str | None) -> str | None:
     """Return a digest of the weights and settings in a checkpoint folder; None for a name on the hub."""
     # stages that load the weights depend on view.json, so a changed checkpoint makes them run again;
     # a checkpoint on the hub is downloaded where it is needed
@@ -141,7 +149,7 @@ def _weights(checkpoint: str | None) -> str | None:
     return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
 
 
-def _of_corpus(corpus: Corpus) -> dict[str, Any]:
+def _corpus_fields(corpus: Corpus) -> dict[str, Any]:
     return {
         "corpus": corpus.name,
         "language": corpus.language,
@@ -152,14 +160,14 @@ def _of_corpus(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _ids(read: Reading) -> dict[str, Any]:
-    special = special_ids(read.tokenizer)
+def _special_id_fields(tokenizer: ViewTokenizer) -> dict[str, Any]:
+    special = special_ids(tokenizer.tokenizer)
     return {
         "pad_id": special.pad,
         "unk_id": special.unk,
         "mask_id": special.mask,
         "cls_id": special.cls,
         "sep_id": special.sep,
-        "prefix_ids": read.prefix_ids,
-        "suffix_ids": read.suffix_ids,
+        "prefix_ids": tokenizer.prefix_ids,
+        "suffix_ids": tokenizer.suffix_ids,
     }

@@ -24,7 +24,7 @@ from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import load
 from epigram.text.encoding import TextEncoder
-from epigram.text.tokenizers import SPECIALS, by_word
+from epigram.text.tokenizers import SPECIALS, word_tokenizer
 from epigram.text.tokenizers import load as load_tokenizer
 from flows import pipeline, serve
 
@@ -180,14 +180,14 @@ def test_an_address_of_a_database_that_cannot_be_used_is_refused_without_its_sec
 
 
 def tokenizer(**parts: Any) -> Tokenizer:
-    return Tokenizer.from_str(json.dumps({**json.loads(by_word([*SPECIALS, "a"]).to_str()), **parts}))
+    return Tokenizer.from_str(json.dumps({**json.loads(word_tokenizer([*SPECIALS, "a"]).to_str()), **parts}))
 
 
 @pytest.mark.parametrize("charsmap", [b"", b"\0\0\0\0abc", b"\4\0\0\0abcd", b"\0\1\0\0" + b"\xff" * 256])
 def test_a_character_map_that_makes_the_library_panic_is_a_damaged_tokenizer(
     charsmap: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    whole = json.loads(by_word([*SPECIALS, "a"]).to_str())
+    whole = json.loads(word_tokenizer([*SPECIALS, "a"]).to_str())
     whole["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
     (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
     with pytest.raises(
@@ -216,7 +216,7 @@ def test_a_model_without_its_unknown_token_is_a_damaged_tokenizer() -> None:
 
 
 def test_faults_that_are_no_tokenizer_s_pass() -> None:
-    encoder = TextEncoder(by_word([*SPECIALS, "a"]))
+    encoder = TextEncoder(word_tokenizer([*SPECIALS, "a"]))
     words: Any = [1]
     with pytest.raises(TypeError):
         encoder.encode(words, 9)

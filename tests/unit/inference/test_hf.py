@@ -20,14 +20,14 @@ from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.types import DataSpec
-from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word
+from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 WORDS = [*SPECIALS, "the", "food", "was", "bad", "good", "not", ",", "[", "]", "mask"]
 TOKENIZERS: dict[str, Tokenizer] = {
-    "word": by_word(WORDS),
-    "character": by_character([*SPECIALS, *"这家店的菜真好吃不，"]),
-    "piece": by_piece([*WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]),
+    "word": word_tokenizer(WORDS),
+    "character": character_tokenizer([*SPECIALS, *"这家店的菜真好吃不，"]),
+    "piece": wordpiece_tokenizer([*WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]),
 }
 PROMPT = [2, 5, 4, 7, 4, 6]
 TEXTS = [

@@ -22,14 +22,14 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.nn.layers.types import DataSpec
-from epigram.text.tokenizers import by_character
+from epigram.text.tokenizers import character_tokenizer
 from tests.support.model_seeds import WORDS, sealed
 
 SMALL = {"width": 4, "depth": 1, "heads": 1, "hidden": 4}
 
 
 def saved(folder: Path, encoder: dict[str, Any]) -> Path:
-    by_character(WORDS).save(str(folder / "tokenizer.json"))
+    character_tokenizer(WORDS).save(str(folder / "tokenizer.json"))
     recipe = Recipe(name="toy", about="", paper="", view="", encoder=encoder)
     frame = TextTemplate(
         language="zh", max_length=12, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=4, vocabulary=len(WORDS)

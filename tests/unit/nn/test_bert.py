@@ -209,9 +209,11 @@ def between(head: torch.nn.Linear, states: Tensor) -> None:
 
 
 def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path) -> None:
-    from epigram.text.tokenizers import SPECIALS, by_word
+    from epigram.text.tokenizers import SPECIALS, word_tokenizer
 
-    by_word([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tmp_path / "tokenizer.json"))
+    word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(
+        str(tmp_path / "tokenizer.json")
+    )
     frame = TextTemplate(
         language="en", max_length=32, prefix_ids=[2], suffix_ids=[3], pad_id=PAD, unk_id=1, mask_id=MASK,
         vocabulary=VOCABULARY,

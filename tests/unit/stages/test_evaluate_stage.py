@@ -24,7 +24,7 @@ def tagged(root: Path, pos: Path, language: str) -> View:
 
 @pytest.mark.parametrize(("language", "between"), [("en", " "), ("zh", "")])
 def test_words_are_joined_as_the_language_writes_them(language: str, between: str, tmp_path: Path, pos: Path) -> None:
-    words = stage.split_of(tagged(tmp_path, pos, language), tmp_path / "validated", "dev").words
+    words = stage.load_split(tagged(tmp_path, pos, language), tmp_path / "validated", "dev").words
     assert words is not None
     assert [words.separator.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
     assert words.separator == between

@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import sha256
 from epigram.stages import pos_table as stage
 from epigram.text import lexicons
-from epigram.text.pos_table import SCHEMA, PosTable, build, grow, load, next_version, save, weights_for
+from epigram.text.pos_table import PosTable, SCHEMA, add_entries, build, load, next_version, save, weights_for
 from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from tests.support.text_samples import EN, ZH, validated
@@ -101,17 +101,17 @@ def test_growing_adds_unseen_words_and_changes_no_row(table: PosTable) -> None:
     seen = pl.DataFrame(
         [("的", "n", 10**9), ("新词儿", "n", 3), ("呗呗", "y", 2)], schema=lexicons.SCHEMA, orient="row"
     )
-    grown = grow(table, seen, "zh")
+    grown = add_entries(table, seen, "zh")
     assert grown.frame.head(table.frame.height).equals(table.frame)
     assert row(grown, "的")["source"] == "hand"
     assert row(grown, "新词儿")["source"] == "corpus"
     assert [row(grown, word)["weight"] for word in ("新词儿", "呗呗")] == [1.0, 0.5]
-    assert grow(grown, seen, "zh").frame.equals(grown.frame)
+    assert add_entries(grown, seen, "zh").frame.equals(grown.frame)
 
 
 def test_versions_follow_each_other_and_corrections_stay(table: PosTable, tmp_path: Path) -> None:
     save(table, tmp_path, {})
-    grown = grow(load(tmp_path), pl.DataFrame([("新词儿", "n", 3)], schema=lexicons.SCHEMA, orient="row"), "zh")
+    grown = add_entries(load(tmp_path), pl.DataFrame([("新词儿", "n", 3)], schema=lexicons.SCHEMA, orient="row"), "zh")
     second = next_version(grown, tmp_path)
     assert (second.version, second.previous) == (2, sha256(tmp_path / "table.parquet"))
     save(second, tmp_path, {})
@@ -222,7 +222,7 @@ def test_marks_are_those_of_the_glosses(mirror: Path) -> None:
     for character in characters:
         found = (GLOSS.match(gloss) for gloss in glosses(character))
         counts.update((character["char"], MARKS[match[1]]) for match in found if match)
-    assert lexicons.xinhua_marks().rows() == sorted((entry, tag, count) for (entry, tag), count in counts.items())
+    assert lexicons.xinhua_tags().rows() == sorted((entry, tag, count) for (entry, tag), count in counts.items())
 
 
 def test_a_sample_leaves_long_texts_out_and_goes_on(tmp_path: Path) -> None:

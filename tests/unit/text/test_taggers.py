@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from epigram.text.pos_table import PosTable, build, grow
+from epigram.text.pos_table import PosTable, add_entries, build
 from epigram.text.settings import PosTableSettings
-from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, by_shape, count, tagger_for
+from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, count_tags, guess_tag, tagger_for
 from epigram.text.tagsets import Language
 
 
@@ -49,7 +49,7 @@ def test_the_table_tags_english_words(table: PosTable) -> None:
     ],
 )
 def test_unseen_words_go_by_their_shape(word: str, tag: str) -> None:
-    assert by_shape(word) == tag
+    assert guess_tag(word) == tag
 
 
 def test_any_object_that_tags_can_grow_the_table(table: PosTable) -> None:
@@ -61,7 +61,7 @@ def test_any_object_that_tags_can_grow_the_table(table: PosTable) -> None:
             return ([(text, "y")] for text in texts)
 
     tagger: Tagger = Whole()
-    grown = grow(table, count(tagger.tag(["呗呗呗", "呗呗呗"])), tagger.language)
+    grown = add_entries(table, count_tags(tagger.tag(["呗呗呗", "呗呗呗"])), tagger.language)
     assert grown.frame.row(-1, named=True) == {
         "entry": "呗呗呗",
         "language": "zh",
@@ -74,4 +74,4 @@ def test_any_object_that_tags_can_grow_the_table(table: PosTable) -> None:
 
 def test_each_language_has_its_tagger(table: PosTable) -> None:
     assert [tagger_for(language, table).language for language in ("zh", "en")] == ["zh", "en"]
-    assert count([]).height == 0
+    assert count_tags([]).height == 0

@@ -24,8 +24,15 @@ from epigram.data.validation.validate import Validated, validate
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.settings import View as ViewSettings
-from epigram.text.token_characters import Speller
-from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, load, vocabulary_of
+from epigram.text.token_characters import CharacterEncoder
+from epigram.text.tokenizers import (
+    SPECIALS,
+    character_tokenizer,
+    load,
+    vocabulary_of,
+    word_tokenizer,
+    wordpiece_tokenizer,
+)
 from epigram.text.validated_corpus import Corpus
 from tests.support.text_samples import EN, encoded_in, nasty
 
@@ -271,7 +278,7 @@ def test_at_most_twenty_characters_of_a_token_are_kept(encoded: Any) -> None:
 
 
 VOCABULARY = [*SPECIALS, "a", "z", "##a", "9", "你", "的", "don", "n't", "'s", "3.5", " "]
-TOKENIZERS = {"by_character": by_character, "by_word": by_word, "by_piece": by_piece}
+TOKENIZERS = {"by_character": character_tokenizer, "by_word": word_tokenizer, "by_piece": wordpiece_tokenizer}
 
 
 @pytest.mark.parametrize("make", TOKENIZERS.values(), ids=TOKENIZERS)
@@ -284,13 +291,15 @@ def test_located_tokens_are_the_encoded_ones_whatever_the_text(make: Any, texts:
     assert plain.truncated == found.truncated
     sizes = np.repeat([len(row) for row in rows], np.diff(found.offsets))
     assert ((found.spans[:, 0] >= 0) & (found.spans[:, 0] <= found.spans[:, 1]) & (found.spans[:, 1] <= sizes)).all()
-    letters = Speller("az你").spell(rows, found)
+    letters = CharacterEncoder("az你").spell(rows, found)
     assert letters.offsets[-1] == len(letters.characters)
     assert len(letters.offsets) == len(found.ids) + 1
 
 
 def test_inference_gets_words_and_places() -> None:
-    found = TextEncoder(by_piece([*SPECIALS, "play", "##ing", "is", "fun"])).locate(["fun", "Playing  is fun"], 9)
+    found = TextEncoder(wordpiece_tokenizer([*SPECIALS, "play", "##ing", "is", "fun"])).locate(
+        ["fun", "Playing  is fun"], 9
+    )
     assert found.words.tolist() == [0, 0, 0, 1, 2]
     assert [("fun", "Playing  is fun")[row][a:b] for row, (a, b) in zip([0, 1, 1, 1, 1], found.spans, strict=True)] == [
         "fun", "Play", "ing", "is", "fun",
@@ -298,7 +307,7 @@ def test_inference_gets_words_and_places() -> None:
 
 
 def test_a_character_is_a_word_and_blanks_belong_to_the_word_before() -> None:
-    found = TextEncoder(by_character([*SPECIALS, "好", " "])).locate(["好 \u3000吃", "好"], 9)
+    found = TextEncoder(character_tokenizer([*SPECIALS, "好", " "])).locate(["好 \u3000吃", "好"], 9)
     assert found.ids.tolist() == [5, 6, 1, 1, 5]
     assert found.words.tolist() == [0, 0, 0, 3, 0]
     assert found.spans.tolist() == [[0, 1], [1, 1], [1, 1], [3, 4], [0, 1]]

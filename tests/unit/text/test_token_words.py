@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from epigram.inference.words import words_of as words_at_inference
 from epigram.models.predict import Predicted
-from epigram.text.alignment import on_first_pieces, words_of
+from epigram.text.alignment import label_first_tokens, word_numbers
 from epigram.text.encoding import TextEncoder
 
 TEXTS, WORDS = ["New York  is", "York New"], [["New", "York", "is"], ["York", "New"]]
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Tokenizer, list[str], list[int]]] = {
 def test_a_token_belongs_to_the_word_behind_its_blank(tokenizer: Any, entries: list[str], numbers: list[int]) -> None:
     found = TextEncoder(tokenizer).locate(TEXTS, 99)
     assert [tokenizer.id_to_token(int(token)) for token in found.ids] == entries
-    assert words_of(TEXTS, WORDS, found).tolist() == numbers
+    assert word_numbers(TEXTS, WORDS, found).tolist() == numbers
     row = np.repeat([0, 1], np.diff(found.offsets))
     written = [TEXTS[n][a:b] for n, (a, b) in zip(row, found.spans.tolist(), strict=True)]
     assert all(part == part.strip() for part in written)
@@ -66,7 +66,7 @@ def test_the_token_with_a_words_label_is_the_one_that_labels_it(
 ) -> None:
     found = TextEncoder(tokenizer).locate(TEXTS, 99)
     gold = np.array([1, 2, 3, 4, 5])
-    labels = on_first_pieces(gold, np.array([3, 2]), words_of(TEXTS, WORDS, found), found.offsets)
+    labels = label_first_tokens(gold, np.array([3, 2]), word_numbers(TEXTS, WORDS, found), found.offsets)
     said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a model that says what it was taught, else label 0
     predicted = Predicted(np.zeros((2, 1), np.float32), None, tokens=said, counts=np.diff(found.offsets))
     answers = words_at_inference(TEXTS, found, predicted, list("ONYIyn"))

@@ -17,20 +17,20 @@ from epigram.core.errors import DataError, InputMissingError, SourceUnavailableE
 from epigram.text.encoding import TextEncoder
 from epigram.text.pretrained_tokenizers import read_checkpoint
 from epigram.text.settings import EncodeSettings
-from epigram.text.tokenizer_growth import growth
+from epigram.text.tokenizer_growth import growth_bound
 from epigram.text.tokenizers import (
     MASK,
     SPECIALS,
-    by_character,
-    by_piece,
-    by_word,
+    character_tokenizer,
     load,
     special_ids,
     split_words,
     vocabulary_of,
+    word_tokenizer,
+    wordpiece_tokenizer,
 )
-from epigram.text.vocabulary import piece_tokenizer, prompt_ids, token_tokenizer
-from epigram.text.wordpiece import train_pieces
+from epigram.text.vocabulary import build_token_tokenizer, build_wordpiece_tokenizer, prompt_ids
+from epigram.text.wordpiece import train_wordpiece
 from tests.support.text_samples import EN, ZH, nasty, validated
 
 LETTERS = list("你的aZ9 \t，[]𠙶😀Ａ")
@@ -40,16 +40,16 @@ def test_characters_are_counted_over_train_most_frequent_first(tmp_path: Path) -
     corpus = validated(
         tmp_path, "zh", {"train": [("乙乙丙 甲", "pos")], "dev": [("丁", "pos")], "test": [("丁", "neg")]}
     )
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings())) == [*SPECIALS, "乙", " ", "丙", "甲"]
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(min_count=2))) == [*SPECIALS, "乙"]
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(max_vocabulary=7))) == [*SPECIALS, "乙", " "]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings())) == [*SPECIALS, "乙", " ", "丙", "甲"]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings(min_count=2))) == [*SPECIALS, "乙"]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings(max_vocabulary=7))) == [*SPECIALS, "乙", " "]
 
 
 def test_words_are_counted_over_train_most_frequent_first(tmp_path: Path) -> None:
     corpus = validated(tmp_path, "en", {"train": [("B b, c a", "pos")], "dev": [("d", "pos")], "test": [("d", "neg")]})
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings())) == [*SPECIALS, "b", ",", "a", "c"]
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(max_vocabulary=7))) == [*SPECIALS, "b", ","]
-    assert vocabulary_of(token_tokenizer(corpus, EncodeSettings(min_count=2))) == [*SPECIALS, "b"]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings())) == [*SPECIALS, "b", ",", "a", "c"]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings(max_vocabulary=7))) == [*SPECIALS, "b", ","]
+    assert vocabulary_of(build_token_tokenizer(corpus, EncodeSettings(min_count=2))) == [*SPECIALS, "b"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_english_words(text: str, words: list[str]) -> None:
 
 @given(nasty)
 def test_looked_up_characters_are_those_of_the_tokenizer(text: str) -> None:
-    tokenizer = by_character([*SPECIALS, *LETTERS])
+    tokenizer = character_tokenizer([*SPECIALS, *LETTERS])
     encoded = TextEncoder(tokenizer).encode([text, text], 1000)
     alone = tokenizer.encode(text, add_special_tokens=False).ids or [1]
     assert encoded.ids.tolist() == alone * 2
@@ -79,14 +79,21 @@ def test_looked_up_characters_are_those_of_the_tokenizer(text: str) -> None:
 
 @given(nasty)
 def test_batches_of_words_and_pieces_are_those_of_the_tokenizer(text: str) -> None:
-    for tokenizer in (by_word([*SPECIALS, "do", "n't", "a"]), by_piece([*SPECIALS, "a", "##a", "你", "9", "##9"])):
+    for tokenizer in (
+        word_tokenizer([*SPECIALS, "do", "n't", "a"]),
+        wordpiece_tokenizer([*SPECIALS, "a", "##a", "你", "9", "##9"]),
+    ):
         encoded = TextEncoder(tokenizer).encode(["a", text], 1000)
         assert encoded.ids[1:].tolist() == (tokenizer.encode(text, add_special_tokens=False).ids or [1])
 
 
 @given(nasty)
 def test_a_text_cannot_forge_a_special_token(text: str) -> None:
-    for tokenizer in (by_character([*SPECIALS, *LETTERS]), by_word([*SPECIALS, "a"]), by_piece([*SPECIALS, "a"])):
+    for tokenizer in (
+        character_tokenizer([*SPECIALS, *LETTERS]),
+        word_tokenizer([*SPECIALS, "a"]),
+        wordpiece_tokenizer([*SPECIALS, "a"]),
+    ):
         ids = TextEncoder(tokenizer).encode([text], 1000).ids.tolist()
         assert not {0, 2, 3, 4} & set(ids)
 
@@ -95,7 +102,10 @@ def test_a_text_cannot_forge_a_special_token(text: str) -> None:
 def test_tokenizer_json_alone_reproduces_the_ids(tmp_path: Path, language: str) -> None:
     rows = ZH if language == "zh" else EN
     corpus = validated(tmp_path, language, rows)
-    for tokenizer in (token_tokenizer(corpus, EncodeSettings()), piece_tokenizer(corpus, EncodeSettings())):
+    for tokenizer in (
+        build_token_tokenizer(corpus, EncodeSettings()),
+        build_wordpiece_tokenizer(corpus, EncodeSettings()),
+    ):
         tokenizer.save(str(tmp_path / "tokenizer.json"))
         alone = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
         for text, _ in [*rows["train"], *rows["test"]]:
@@ -106,8 +116,8 @@ def test_tokenizer_json_alone_reproduces_the_ids(tmp_path: Path, language: str) 
 def test_a_mask_is_one_token_inside_a_prompt(tmp_path: Path, language: str) -> None:
     corpus, prefix = validated(tmp_path, language, ZH if language == "zh" else EN), f"a {MASK}, b{MASK}:"
     for tokenizer in (
-        token_tokenizer(corpus, EncodeSettings(), prefix),
-        piece_tokenizer(corpus, EncodeSettings(), prefix),
+        build_token_tokenizer(corpus, EncodeSettings(), prefix),
+        build_wordpiece_tokenizer(corpus, EncodeSettings(), prefix),
     ):
         tokenizer.encode_special_tokens = False
         assert tokenizer.encode(prefix).ids == prompt_ids(tokenizer, prefix)
@@ -142,7 +152,7 @@ def test_pieces_are_the_same_on_every_run_and_number_of_threads(size: int) -> No
 
 
 def test_pieces_leave_out_rare_characters() -> None:
-    vocabulary = train_pieces(["好 好 差", "好 aa aa"], 50, 2)
+    vocabulary = train_wordpiece(["好 好 差", "好 aa aa"], 50, 2)
     assert {"好", "a", "##a", "aa"} <= set(vocabulary)
     assert "差" not in vocabulary
 
@@ -209,7 +219,7 @@ def test_the_characters_of_ced_are_as_many_as_published(tmp_path: Path) -> None:
         files = [archive.extractfile(member) for member in archive if member.name.endswith(".json")]
         texts = [json.load(file)["text"] for file in files if file is not None]
     corpus = validated(tmp_path, "zh", {"train": [(text, "pos") for text in texts], "dev": [], "test": []})
-    vocabulary = vocabulary_of(token_tokenizer(corpus, EncodeSettings()))
+    vocabulary = vocabulary_of(build_token_tokenizer(corpus, EncodeSettings()))
     assert len(vocabulary) - len(SPECIALS) + 2 == 4411, "the paper counts [PAD] and [UNK]"
 
 
@@ -229,11 +239,11 @@ A_TO_AAA = normalizers.Replace("a", "aaa")  # 3^6 = 729
     ],
 )
 def test_a_tokenizer_that_makes_texts_much_longer_is_refused(parts: dict[str, Any], bound: int, tmp_path: Path) -> None:
-    tokenizer = by_word(SPECIALS)
+    tokenizer = word_tokenizer(SPECIALS)
     for name, part in parts.items():
         setattr(tokenizer, name, part)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert growth(tokenizer) == bound
+    assert growth_bound(tokenizer) == bound
     if bound <= 256:
         load(tmp_path / "tokenizer.json")
         return
@@ -242,7 +252,7 @@ def test_a_tokenizer_that_makes_texts_much_longer_is_refused(parts: dict[str, An
 
 
 def test_a_tokenizer_that_pads_and_frames_without_measure_is_read_without_both(tmp_path: Path) -> None:
-    tokenizer = by_word(SPECIALS)
+    tokenizer = word_tokenizer(SPECIALS)
     tokenizer.enable_padding(length=10**12)
     tokenizer.post_processor = TemplateProcessing(single=["x"] * 1_000 + ["$A"], special_tokens=[("x", 1)])
     tokenizer.save(str(tmp_path / "tokenizer.json"))

@@ -28,9 +28,14 @@ from epigram.stages import augment, encode, pretrain, train
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import build, save
-from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, PretrainSettings
-from epigram.text.settings import View as ViewSettings
-from epigram.text.tokenizers import SPECIALS, by_character, by_piece, by_word, vocabulary_of
+from epigram.text.settings import (
+    AugmentSettings,
+    EncodeSettings,
+    PosTableSettings,
+    PretrainSettings,
+    View as ViewSettings,
+)
+from epigram.text.tokenizers import SPECIALS, character_tokenizer, vocabulary_of, word_tokenizer, wordpiece_tokenizer
 from epigram.text.unlabelled import write_texts
 from epigram.text.word_starts import WordStarts
 from epigram.training import shards
@@ -100,29 +105,29 @@ def starts(tokenizer: Tokenizer, texts: list[str], *, language: str, whole: bool
 def test_chinese_words_are_those_of_jieba() -> None:
     texts = ["这家饭店的服务员很热情 iphone好", "好吃"]
     letters = sorted(set("".join(texts)))
-    by_letter = by_character([*SPECIALS, *letters])
+    by_letter = character_tokenizer([*SPECIALS, *letters])
     expected = [["这家", "饭店", "的", "服务员", "很", "热情", " ", "iphone", "好"], ["好吃"]]
     assert starts(by_letter, texts, language="zh", whole=True) == expected
-    by_pieces = by_piece([*SPECIALS, *letters, "ip", "##hone"])
+    by_pieces = wordpiece_tokenizer([*SPECIALS, *letters, "ip", "##hone"])
     expected[0].remove(" ")
     expected[0][-2] = "ip##hone"
     assert starts(by_pieces, texts, language="zh", whole=False) == expected
 
 
 def test_latin_words_beside_each_other_stay_apart_in_chinese() -> None:
-    tokenizer = by_piece([*SPECIALS, "ip", "##hone", "a", "pro", "好"])
+    tokenizer = wordpiece_tokenizer([*SPECIALS, "ip", "##hone", "a", "pro", "好"])
     assert starts(tokenizer, ["iphone a pro好"], language="zh", whole=False) == [["ip##hone", "a", "pro", "好"]]
 
 
 def test_a_character_that_the_vocabulary_lacks_is_no_part_of_a_word() -> None:
-    tokenizer = by_character([*SPECIALS, *"饭店好"])
+    tokenizer = character_tokenizer([*SPECIALS, *"饭店好"])
     assert starts(tokenizer, ["饭店凤好"], language="zh", whole=True) == [["饭店", "[UNK]", "好"]]
 
 
 def test_english_words_are_those_of_their_pieces() -> None:
-    tokenizer = by_piece([*SPECIALS, "un", "##heard", "##of", "!", "film"])
+    tokenizer = wordpiece_tokenizer([*SPECIALS, "un", "##heard", "##of", "!", "film"])
     assert starts(tokenizer, ["unheardof film!"], language="en", whole=False) == [["un##heard##of", "film", "!"]]
-    tokenizer = by_word([*SPECIALS, "good", "film"])
+    tokenizer = word_tokenizer([*SPECIALS, "good", "film"])
     assert starts(tokenizer, ["good film"], language="en", whole=True) == [["good", "film"]]
 
 

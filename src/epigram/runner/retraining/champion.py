@@ -146,7 +146,9 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
         previous=before.number if before else None,
         since=_now(),
     )
-    remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))  # of killed processes; later promotions use other folders
+    remove_leftovers(
+        (root / "runs").glob(f"*/.{REFERENCE}.*")
+    )  # of killed processes; later promotions use other folders
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with _temporary_index() as env:
         start = head(root)
