@@ -143,7 +143,7 @@ def test_the_command_writes_a_folder_that_predict_reads(
     monkeypatch.setattr("sys.argv", ["epigram", "export", str(model), out])
     cli.app()
     [line] = capsys.readouterr().out.splitlines()  # and nothing of the exporter's own progress
-    assert line.startswith(f"{out}: ready (")
+    assert line.startswith(f"{out}: exported (")
     shown = []
     for folder in (str(model), out):
         monkeypatch.setattr("sys.argv", ["epigram", "predict", folder, *TEXTS])

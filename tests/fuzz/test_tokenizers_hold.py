@@ -63,7 +63,7 @@ def test_a_text_whose_characters_are_known_is_read_back(text: str) -> None:
 @cases(600)
 @given(text=nasty)
 def test_tokens_stand_in_order_and_cover_the_text(kind: str, text: str) -> None:
-    found = encoder(kind).locate([text], 10**6)
+    found = encoder(kind).encode_with_positions([text], 10**6)
     assume(found.spans[-1].any())
     spans = found.spans
     assert (spans[:, 0] < spans[:, 1]).all()
@@ -94,7 +94,7 @@ def test_many_texts_are_read_as_one_by_one_and_cut_at_their_end(kind: str, texts
     split = np.split(found.ids, found.offsets[1:-1]) if texts else []
     assert [ids.tolist() for ids in split] == [ids[:room] for ids in each]
     assert found.truncated == sum(len(ids) > room for ids in each)
-    assert encoder(kind).locate(texts, room).ids.tolist() == found.ids.tolist()
+    assert encoder(kind).encode_with_positions(texts, room).ids.tolist() == found.ids.tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,7 +110,7 @@ def test_no_text_forges_a_special_token(kind: str, before: str, after: str, forg
 def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
     words = [text.split() for text in texts]
     assert find_misaligned(texts, words) is None
-    found = encoder("character").locate(texts, 10**6)
+    found = encoder("character").encode_with_positions(texts, 10**6)
     numbers = word_numbers(texts, words, found)
     for row, (start, end) in enumerate(zip(found.offsets[:-1], found.offsets[1:], strict=True)):
         number = numbers[start:end]
@@ -121,8 +121,8 @@ def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
 @cases(500)
 @given(nasty, st.text(max_size=6).map(lambda text: "".join(dict.fromkeys(text))))
 def test_spelling_names_every_character(text: str, characters: str) -> None:
-    found = encoder("word").locate([text], 10**6)
-    spelled = CharacterEncoder(characters).spell([text], found) if characters else None
+    found = encoder("word").encode_with_positions([text], 10**6)
+    spelled = CharacterEncoder(characters).encode([text], found) if characters else None
     assume(spelled is not None and text)
     assert spelled is not None
     for place, (start, end) in enumerate(found.spans):

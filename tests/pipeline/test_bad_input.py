@@ -92,9 +92,9 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
     assert shop.validated(LONG).code == 0
     folder = shop.out
     encoded = shop.stage("encode", "token", folder, "data/augmented", "data/pos", "new/encoded")
-    assert "1 texts cut short" in encoded.out
+    assert "1 texts truncated" in encoded.out
     trained = shop.stage("train", "mlp", "new/encoded", "data/pretrained/token", "new/models")
-    assert "mlp: 1 texts of train are cut to 128 tokens (train.max_length)" in trained.out
+    assert "mlp: 1 training texts are truncated to 128 tokens (train.max_length)" in trained.out
     assert trained.code == 0
 
 
@@ -111,12 +111,12 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
         (TRAIN, {"tran": {}}, ["params.yaml: tran is not a setting: did you mean 'train'?"]),
         (TRAIN, system(veiw="token"), ["systems.mlp.veiw is not a setting: did you mean 'view'?"]),
         (TRAIN, system(encoder={"depht": 3}), ["systems.mlp.encoder.depht is not", "did you mean 'depth'?"]),
-        (TRAIN, {"seeds": [-1]}, ["params.yaml: seeds.0 was -1: input should be greater than or equal to 0"]),
+        (TRAIN, {"seeds": [-1]}, ["params.yaml: seeds.0 is -1; expected a number greater than or equal to 0"]),
         (TRAIN, {"seeds": []}, ["params.yaml: seeds was []: one number or more"]),
         (TRAIN, {"seeds": [0, 0]}, ["params.yaml: seeds was [0, 0]", "each once"]),
-        (TRAIN, {"train": {"epochs": -2}}, ["params.yaml: train.epochs was -2"]),
-        (TRAIN, {"train": {"learning_rate": -0.1}}, ["params.yaml: train.learning_rate was -0.1"]),
-        (TRAIN, {"train": {"learning_rate": float("inf")}}, ["train.learning_rate was inf", "finite"]),
+        (TRAIN, {"train": {"epochs": -2}}, ["params.yaml: train.epochs is -2"]),
+        (TRAIN, {"train": {"learning_rate": -0.1}}, ["params.yaml: train.learning_rate is -0.1"]),
+        (TRAIN, {"train": {"learning_rate": float("inf")}}, ["train.learning_rate is inf", "finite"]),
         (
             TRAIN,
             {"train": {"learning_rate": 1e9, "clip": 1e9}},
@@ -213,10 +213,10 @@ def test_a_file_that_cannot_be_added(shop: Workshop, content: str | None, code: 
 def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     (shop.root / "new" / "mine.csv").write_bytes(GBK)
     ended = shop.epigram("add", "new/mine.csv")
-    assert ended.out.startswith("data/sources/mine.yaml: ready (60 rows, 2 labels, zh, gbk)")
+    assert ended.out.startswith("data/sources/mine.yaml: added (60 rows, 2 labels, zh, gbk)")
     (shop.root / "new" / "inches.csv").write_text('text,label\n5" long,good\n6 long,bad\n')
     ended = shop.epigram("add", "new/inches.csv")
-    assert "ready (2 rows, 2 labels, en, quotation marks as plain characters)" in ended.out
+    assert "added (2 rows, 2 labels, en, quotation marks read as plain characters)" in ended.out
     shop.epigram("add", "new/mine.csv").refused(64, "data/sources/mine.yaml already exists")
 
 
@@ -225,7 +225,7 @@ def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     [
         ("./nowhere", 66, "checkpoint './nowhere' is not a folder: check the path"),
         ("new", 66, "checkpoint 'new' has neither tokenizer.json nor vocab.txt"),
-        ("some/where", 69, "checkpoint 'some/where' is not a folder here and cannot be fetched from the hub"),
+        ("some/where", 69, "checkpoint 'some/where' is not a local folder and cannot be downloaded from the hub"),
     ],
 )
 def test_a_checkpoint_that_is_not_there(

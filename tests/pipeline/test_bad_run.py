@@ -78,7 +78,7 @@ def test_a_stage_s_input_that_is_gone_or_broken(
 def test_a_flipped_byte_in_what_training_reads(shop: Workshop, name: str) -> None:
     path = shop.root / "data/encoded/token" / name
     with changed(path, flipped(path.read_bytes(), path.stat().st_size - 1)):
-        shop.stage(*TRAIN, shop.out).refused(65, name, "holds values that are not from 0 to", "run dvc repro")
+        shop.stage(*TRAIN, shop.out).refused(65, name, "contains values outside 0 to", "run dvc repro")
     assert shop.left() == []
 
 
@@ -130,7 +130,7 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
 
 def test_what_is_no_model(shop: Workshop) -> None:
     shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(
-        64, "--file was 'new/texts.txt'", "a text"
+        64, "--file is 'new/texts.txt'", "a text"
     )
     shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
     shop.epigram("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
@@ -230,7 +230,7 @@ def test_a_folder_that_is_read_only(shop: Workshop) -> None:
             text=True,
             check=False,
         )
-        Ended(ended.returncode, ended.stdout, ended.stderr).refused(74, "Permission denied", "check who may")
+        Ended(ended.returncode, ended.stdout, ended.stderr).refused(74, "Permission denied", "check the read and write permissions")
     finally:
         shop.out.parent.chmod(0o700)
 
@@ -249,15 +249,15 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (OSError(errno.ENOSPC, "x", "a.npy"), 74, "No space left on device: a.npy: free some space"),
-        (RuntimeError("I/O error: full (os error 28)"), 74, "No space left on device: the disk: free some space"),
+        (OSError(errno.ENOSPC, "x", "a.npy"), 74, "No space left on device: a.npy: free disk space"),
+        (RuntimeError("I/O error: full (os error 28)"), 74, "No space left on device: the disk: free disk space"),
         (shutil.Error([("a", "b", "[Errno 28] No space left on device")]), 74, "No space left on device: the disk"),
-        (PermissionError(errno.EACCES, "x", "a", None, "b"), 74, "Permission denied: b: check who may"),
+        (PermissionError(errno.EACCES, "x", "a", None, "b"), 74, "Permission denied: b: check the read and write permissions"),
         (FileNotFoundError(errno.ENOENT, "x", "a"), 66, "No such file or directory: a"),
         (OSError("something"), 74, "Input/output error: the disk"),
-        (SystemError("error return without exception set"), 75, "memory ran out: free some"),
-        (RuntimeError("can't start new thread"), 75, "memory ran out: free some"),
-        (ValueError("odd"), 70, "ValueError: odd (a fault of epigram"),
+        (SystemError("error return without exception set"), 75, "out of memory; free memory"),
+        (RuntimeError("can't start new thread"), 75, "out of memory; free memory"),
+        (ValueError("odd"), 70, "internal error: ValueError: odd; set EPIGRAM_DEBUG=1"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
@@ -275,15 +275,15 @@ def program(*lines: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
-        "from epigram.core.errors import guarded",
+        "from epigram.core.errors import handle_errors",
         "atexit.register(bytearray, 1 << 62)",  # what runs at an exit finds no memory either
         "def main():",
         "    print('a line')",
         "    bytearray(1 << 62)",
-        "guarded(main)()",
+        "handle_errors(main)()",
     )
     ended = program(*lines)
-    said = "error: memory ran out: free some and run it again\n"
+    said = "error: out of memory; free memory and rerun\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (75, "a line\n", said)
 
 
@@ -298,7 +298,7 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
         "def main():",
         "    print('a line')",
         f"    {act}",
-        "errors.through(errors.guarded(main))",
+        "errors.run_and_exit(errors.handle_errors(main))",
     )
     ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "a line\n")
@@ -315,7 +315,7 @@ def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -
         "def main():",
         "    atexit.register(print, 'told')",
         f"    {act}",
-        "errors.started(main)",
+        "errors.run_typer(main)",
     )
     ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "told\n")
@@ -325,14 +325,14 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
     lines = (
         "import resource",
         "from pathlib import Path",
-        "from epigram.core.errors import guarded",
+        "from epigram.core.errors import handle_errors",
         "from epigram.training import fit_linear_svm as linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
-        "guarded(linear.fit)(None, None, None, seed=0)",
+        "handle_errors(linear.fit)(None, None, None, seed=0)",
     )
     ended = program(*lines)
-    assert (ended.returncode, ended.stderr) == (75, "error: memory ran out: free some and run it again\n")
+    assert (ended.returncode, ended.stderr) == (75, "error: out of memory; free memory and rerun\n")
 
 
 def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:

@@ -19,7 +19,7 @@ from tests.support.toy import Toy
         (["--set", "prune.treshold=0.5"], "prune.treshold is not a setting"),
         (["--set", "prune"], "KEY=VALUE"),
         (["--seeds", "0,one"], "invalid --seeds 'one'"),
-        (["--name", "../elsewhere"], "--name was '../elsewhere'"),
+        (["--name", "../elsewhere"], "--name is '../elsewhere'"),
         (["--name", "champion"], "--name 'champion' is reserved: epigram uses runs/champion"),
         (["--set", "systems=textcnn"], "systems is 'textcnn'"),
         (["--max-parallel", "0"], "--max-parallel"),

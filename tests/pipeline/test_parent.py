@@ -15,7 +15,7 @@ import pytest
 from tests.support.processes import alive, until
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY = "error: memory ran out: free some and run it again\n"
+MEMORY = "error: out of memory; free memory and rerun\n"
 LIMITED = (
     "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
     "resource.setrlimit(resource.RLIMIT_AS, (taken + (16 << 20),) * 2)",
@@ -30,8 +30,8 @@ HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
     "from epigram.core import supervisor",
-    "supervisor.LOOK = 1.0",
-    "supervisor.stand_between()",
+    "supervisor.CHECK_INTERVAL = 1.0",
+    "supervisor.start_supervisor()",
 )
 WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 
@@ -55,9 +55,9 @@ def begin(*lines: str) -> subprocess.Popen[str]:
     [
         (["sys.exit(65)"], 65, ""),
         (["sys.exit(1)"], 1, ""),
-        (["os.abort()"], 134, "error: ended by signal 6 (Aborted), by a library or the machine: run it again\n"),
-        (["os.kill(os.getpid(), signal.SIGKILL)"], 137, "error: killed, most often because memory ran out: "),
-        (["os.kill(os.getpid(), signal.SIGTERM)"], 75, "error: stopped by SIGTERM: run it again to go on\n"),
+        (["os.abort()"], 134, "error: terminated by signal 6 (Aborted) in a library or the system; rerun\n"),
+        (["os.kill(os.getpid(), signal.SIGKILL)"], 137, "error: killed by SIGKILL, probably out of memory; "),
+        (["os.kill(os.getpid(), signal.SIGTERM)"], 75, "error: stopped by SIGTERM; run it again to resume\n"),
         ([*LIMITED, "os.abort()"], 75, MEMORY),
         ([*LIMITED, "os._exit(127)"], 75, MEMORY),
         ([*LIMITED, "sys.exit(65)"], 65, ""),

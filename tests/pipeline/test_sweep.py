@@ -47,7 +47,7 @@ def test_the_best_is_best_on_dev_of_its_data_set() -> None:
         ("train.epochs", "KEY=V1,V2"),
         ("train.epochs=", "KEY=V1,V2"),
         ("dataset=toy,nowhere", "dataset is 'nowhere'"),
-        ("compare.alpha=0.05,7", "compare.alpha was 7"),
+        ("compare.alpha=0.05,7", "compare.alpha is 7"),
         ("train.epochs=1,[", "contains an invalid YAML value"),
     ],
 )

@@ -115,7 +115,7 @@ def place(prepared: Place, tmp_path: Path) -> Place:
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
-        (signal.SIGTERM, 75, "error: stopped by SIGTERM: run it again to go on\n"),
+        (signal.SIGTERM, 75, "error: stopped by SIGTERM; run it again to resume\n"),
         (signal.SIGINT, 130, "error: interrupted\n"),
         (signal.SIGKILL, -9, ""),
     ],

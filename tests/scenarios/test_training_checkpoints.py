@@ -107,7 +107,7 @@ def test_a_pause_saves_where_it_is_time_or_the_end_is_asked_for(
     made = Checkpoints(tmp_path)
     made.every = 0.0 if due else 1e9
     asked: list[int] = []
-    monkeypatch.setattr(checkpoint, "interrupt", asked.append)
+    monkeypatch.setattr(checkpoint, "raise_interrupt", asked.append)
     checkpoint_or_stop(made, signal, 3, lambda: state(3) if fit else None)
     assert (taken_up(tmp_path) == 3) is saved
     assert asked == ([signal] if signal else [])

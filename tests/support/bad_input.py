@@ -75,7 +75,7 @@ class Ended:
         missing = [words for words in said if words not in self.first]
         assert not missing, self.first
         assert "Traceback" not in self.err
-        assert "a fault of epigram" not in self.err
+        assert "internal error" not in self.err
 
 
 class Workshop:

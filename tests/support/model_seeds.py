@@ -22,7 +22,7 @@ def of_tokenizers(folder: Path) -> list[Format]:
     def encode(at: Path) -> None:
         encoder = TextEncoder(load(at / "tokenizer.json"))
         texts = ["这店好ab", "", "[MASK] 差"]
-        assert encoder.encode(texts, 8).ids.tolist() == encoder.locate(texts, 8).ids.tolist()
+        assert encoder.encode(texts, 8).ids.tolist() == encoder.encode_with_positions(texts, 8).ids.tolist()
 
     formats = []
     for make in (character_tokenizer, word_tokenizer, wordpiece_tokenizer):

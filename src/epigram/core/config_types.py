@@ -226,7 +226,7 @@ def read_yaml(path: Path) -> Any:
     try:
         return parse_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is not valid UTF-8 at byte {error.start}: save it as UTF-8") from None
+        raise ParameterError(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except ValueError as error:
         raise ParameterError(f"{path} is not valid YAML: {error}") from None
 

@@ -61,7 +61,7 @@ class Predictor:
         characters = frame.characters
         if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
-        self.speller = CharacterEncoder(characters) if characters else None
+        self.character_encoder = CharacterEncoder(characters) if characters else None
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""
@@ -83,7 +83,7 @@ class Predictor:
         predicted = self._run_model(batches)
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
-            tokens = self.encoder.locate(stripped, self.room + 1) if tokens is None else tokens
+            tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
             words = words_of(texts, _shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
             TextPrediction(
@@ -111,11 +111,11 @@ class Predictor:
         """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
         frame = self.saved.frame
         # one token more than the model reads is encoded: it shows whether a text is truncated
-        if self.speller is None:
+        if self.character_encoder is None:
             encoded = self.encoder.encode(texts, self.room + 1)
             return TextBatches.framed(frame, encoded.ids, encoded.offsets), None, self._truncated(encoded.offsets)
-        tokens = self.encoder.locate(texts, self.room + 1)
-        spelling = self.speller.spell(texts, tokens)
+        tokens = self.encoder.encode_with_positions(texts, self.room + 1)
+        spelling = self.character_encoder.encode(texts, tokens)
         batches = TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling)
         return batches, tokens, self._truncated(tokens.offsets)
 

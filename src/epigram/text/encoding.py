@@ -108,7 +108,7 @@ def _report_failures() -> Iterator[None]:
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of texts with about CHARACTERS_AT_ONCE characters each."""
+    """Yield ranges of texts with about CHUNK_CHARACTERS characters each."""
     chunk = np.cumsum(lengths(texts)) // CHUNK_CHARACTERS
     cuts = np.flatnonzero(np.diff(chunk)) + 1
     return pairwise([0, *cuts.tolist(), len(texts)])

@@ -59,7 +59,7 @@ def _from_vocabulary(path: Path, lowercase: bool) -> Tokenizer:
     try:
         vocabulary = read_limited_text(path).splitlines()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not valid UTF-8 at byte {error.start}: it is not a BERT vocabulary") from None
+        raise DataError(f"{path} is not UTF-8 at byte {error.start}: it is not a BERT vocabulary") from None
     missing = [special for special in SPECIALS if special not in vocabulary]
     if missing:
         raise DataError(f"{path} has no {', '.join(missing)}: it is not a BERT vocabulary")

@@ -37,7 +37,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{path} line {number} is not valid UTF-8 at byte {error.start}: save the file as UTF-8"
+                    f"{path} line {number} is not UTF-8 at byte {error.start}: save the file as UTF-8"
                 ) from None
             if text:
                 empty = False

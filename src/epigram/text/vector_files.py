@@ -165,7 +165,7 @@ def _read_word_list(path: Path) -> Sequence[str]:
     try:
         return found.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"{found} is not valid UTF-8 at byte {error.start}: save it as UTF-8") from None
+        raise DataError(f"{found} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
 
 
 def _parse_word_list(value: Any, path: Path) -> list[str]:

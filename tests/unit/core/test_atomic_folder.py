@@ -101,7 +101,7 @@ def test_a_second_writer_of_a_folder_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
     with atomic_folder(path) as folder:
         (folder / "a").write_text("first")
-        with pytest.raises(TryAgainError, match=r"another process writes .*model"), atomic_folder(path):
+        with pytest.raises(TryAgainError, match=r"another process is writing .*model"), atomic_folder(path):
             pytest.fail("two writers of one folder")
         assert (folder / "a").read_text() == "first"
     assert contents(path) == ["model/a=first"]

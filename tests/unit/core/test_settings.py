@@ -31,7 +31,7 @@ systems: {textcnn: {view: token}}
     [
         ("seeds: [0, 1]", "seeds: [0, 0]", r"seeds was \[0, 0\]"),
         ("seeds: [0, 1]", "seeds: [0, -1]", r"seeds.*-1"),
-        ("textcnn:", "'a; rm -rf x':", r"'a; rm -rf x': letters, digits"),
+        ("textcnn:", "'a; rm -rf x':", r"'a; rm -rf x'; expected letters, digits"),
         ("tokenizer: token}", "checkpoint: bert, pretrain: {}}", "has checkpoint and pretrain"),
         ("tokenizer: token}", "vectors: a.txt, pretrain: {}}", "has vectors and pretrain"),
     ],
@@ -59,7 +59,7 @@ def test_a_data_set_has_a_name_wherever_it_is_named(tmp_path: Path, name: object
     assert dataset_of(path) == load(path).dataset == "shop"
     path.write_text(PARAMS.replace("dataset: shop", f"dataset: {json.dumps(name)}"))
     for read in (dataset_of, load):
-        with pytest.raises(ParameterError, match=r"params\.yaml: dataset was"):
+        with pytest.raises(ParameterError, match=r"params\.yaml: dataset is"):
             read(path)
 
 
@@ -69,7 +69,7 @@ def test_a_system_and_a_view_have_names(tmp_path: Path, key: str) -> None:
     others = [line for line in PARAMS.splitlines() if line.split(":")[0] != key.split(":", maxsplit=1)[0]]
     for name in ("token", "../token"):
         path.write_text("\n".join([*others, key % name]))
-        with pytest.raises(ParameterError, match=r"was '\.\./token': letters") if "/" in name else nullcontext():
+        with pytest.raises(ParameterError, match=r"is '\.\./token'; expected letters") if "/" in name else nullcontext():
             load(path)
 
 
@@ -162,12 +162,12 @@ def test_a_source_is_found_by_its_name_alone(tmp_path: Path) -> None:
     for folder, name in (("sources", "shop"), (".", "precious")):
         (tmp_path / folder / f"{name}.yaml").write_text(SOURCE.replace("NAME", name))
     assert load_source("shop", tmp_path / "sources").name == "shop"
-    with pytest.raises(ParameterError, match=r"dataset was '\.\./precious': letters, digits"):
+    with pytest.raises(ParameterError, match=r"dataset is '\.\./precious'; expected letters, digits"):
         load_source("../precious", tmp_path / "sources")
 
 
 def test_a_source_beside_its_files_has_a_name(tmp_path: Path) -> None:
     for name in ("shop", "../shop"):
         (tmp_path / "source.json").write_text(json.dumps(yaml.safe_load(SOURCE.replace("NAME", name))))
-        with pytest.raises(ParameterError, match="name was") if "/" in name else nullcontext():
+        with pytest.raises(ParameterError, match="name is") if "/" in name else nullcontext():
             read_source(tmp_path / "source.json")

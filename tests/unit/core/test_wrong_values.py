@@ -116,7 +116,7 @@ def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeyp
     monkeypatch.setattr(serve.process_manager, "serve", lambda *_: pytest.fail("it was served"))
     monkeypatch.setattr(serve.service_lock, "acquire", lambda: pytest.fail("it was acquired"))
     done = CliRunner().invoke(serve.app, ["--port", port])
-    assert done.exit_code == 2  # which `started` makes 64
+    assert done.exit_code == 2  # which `run_typer` changes to 64
     assert "Invalid value for '--port'" in done.output
 
 
@@ -147,7 +147,7 @@ def test_a_nul_character_in_a_setting_is_refused(value: str, tmp_path: Path) -> 
     with pytest.raises(ParameterError, match="is not a YAML value"):
         pipeline.parse_change(f"retrain.incoming={value}")
     (tmp_path / "params.yaml").write_text(f"dataset: {value}\n")
-    with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: .* has a NUL character"):
+    with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: .* contains a NUL character"):
         load(tmp_path / "params.yaml")
 
 
@@ -155,7 +155,7 @@ def test_a_nul_character_in_a_path_is_the_user_s_error() -> None:
     with pytest.raises(ValueError, match="embedded null") as raised:
         Path("a\0b").read_bytes()
     assert exit_code(raised.value) == 64
-    assert message(raised.value) == "a path or a name has a NUL character: remove it"
+    assert message(raised.value) == "a path or a name contains a NUL character: remove it"
     assert exit_code(ValueError("another")) == 70
 
 
@@ -191,7 +191,7 @@ def test_a_character_map_that_makes_the_library_panic_is_a_damaged_tokenizer(
     whole["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
     (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
     with pytest.raises(
-        DataError, match=r"tokenizer\.json is not a tokenizer \((Precompiled|index out of bounds)"
+        DataError, match=r"tokenizer\.json is not a valid tokenizer \((Precompiled|index out of bounds)"
     ) as raised:
         load_tokenizer(tmp_path / "tokenizer.json")
     one_line(raised)
@@ -202,8 +202,8 @@ def test_an_expression_that_takes_too_long_on_a_text_is_a_damaged_tokenizer(capf
     split = {"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}
     encoder = TextEncoder(tokenizer(pre_tokenizer=split))
     assert encoder.encode(["a"], 9).ids.tolist() == [len(SPECIALS)]
-    for read in (encoder.encode, encoder.locate):
-        with pytest.raises(DataError, match=r"the tokenizer fails on a text \(.*retry-limit.*\): its tokenizer\.json"):
+    for read in (encoder.encode, encoder.encode_with_positions):
+        with pytest.raises(DataError, match=r"the tokenizer failed on a text \(.*retry-limit.*\): its tokenizer\.json"):
             read(["a" * 60 + "b"], 9)
     capfd.readouterr()
 
@@ -211,7 +211,7 @@ def test_an_expression_that_takes_too_long_on_a_text_is_a_damaged_tokenizer(capf
 def test_a_model_without_its_unknown_token_is_a_damaged_tokenizer() -> None:
     model = {"type": "WordLevel", "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2}, "unk_token": "[NONE]"}
     encoder = TextEncoder(tokenizer(model=model, added_tokens=[]))
-    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+    with pytest.raises(DataError, match="the tokenizer failed on a text"):
         encoder.encode(["b"], 9)
 
 

@@ -116,11 +116,11 @@ def test_truncated_texts_are_counted_on_stderr(
     fits, longer = " ".join(["soup"] * 8), " ".join(["soup"] * 9)  # the model reads 8 tokens
     run(fits, longer, longer)
     said = capsys.readouterr()
-    assert said.err == "note: 2 texts are truncated: the model reads 8 tokens of a text\n"
+    assert said.err == "note: 2 texts are truncated to 8 tokens\n"
     assert [line.split("\t")[0] for line in said.out.splitlines()] == ["food"] * 3
     source = write(pl.DataFrame({"text": [longer, fits]}), tmp_path / "in.csv")
     run(source, "--out", tmp_path / "out.csv")
-    assert capsys.readouterr().err == "note: 1 text is truncated: the model reads 8 tokens of a text\n"
+    assert capsys.readouterr().err == "note: 1 text is truncated to 8 tokens\n"
 
 
 def test_a_prompt_takes_room_from_a_text(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_words_with_labels_are_records(tmp_path: Path) -> None:
             ["--out", "there.csv"],
             "there.csv already exists; choose another file, or overwrite it with --force",
         ),
-        ({"text": ["a"]}, [], "in.csv is a table: name the column of its texts and a file to write"),
-        ({"text": ["a"]}, ["--json", "--out", "out.csv"], "--out is for one table, without --json"),
+        ({"text": ["a"]}, [], "in.csv is a table: give its text column with --text"),
+        ({"text": ["a"]}, ["--json", "--out", "out.csv"], "--out needs one table and no --json"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

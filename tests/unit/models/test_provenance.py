@@ -137,7 +137,7 @@ def test_verify_prints_what_made_a_model(model: Path, run: Run) -> None:
     code, out, err = run("verify", model)
     lines = [f"{name}: {digest}" for name, digest in manifest(model)["provenance"].items()]
     assert (code, err) == (0, "")
-    assert out.splitlines() == [*lines, f"{model}: 6 files as they were saved"]
+    assert out.splitlines() == [*lines, f"{model}: 6 files are unchanged"]
 
 
 def test_verify_takes_an_exported_model(model: Path, tmp_path: Path, run: Run) -> None:
@@ -177,7 +177,7 @@ def test_a_model_of_an_older_version_has_no_provenance(model: Path, run: Run) ->
     content = manifest(model)
     del content["provenance"]
     (model / "manifest.json").write_text(json.dumps(content))
-    assert run("verify", model) == (0, f"{model}: 6 files as they were saved\n", "")
+    assert run("verify", model) == (0, f"{model}: 6 files are unchanged\n", "")
 
 
 def written(key: Any, path: Path, password: bytes | None = None) -> Path:
@@ -213,7 +213,7 @@ def test_a_signed_model_predicts_where_its_signature_is_required(
     assert (code, err) == (0, "")
     assert out == run("predict", signed, "good film")[1]
     assert run("verify", "--require-signature", owner[1], signed)[1].endswith(
-        "6 files as they were saved, and signed\n"
+        "6 files are unchanged, signature valid\n"
     )
     assert run("sign", signed, "--key", owner[0])[0] == 0  # once more: the old signature is not signed itself
     assert run("predict", "--require-signature", owner[1], signed, "good film")[0] == 0

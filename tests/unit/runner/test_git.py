@@ -40,7 +40,7 @@ def failure(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch, **free: in
 def test_a_full_disk_is_named(tmp_path: Path, said: str, free: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     error = failure(tmp_path, said, monkeypatch, **free)
     assert exit_code(error) == 74
-    assert message(error) == f"No space left on device: {tmp_path}: free some space"
+    assert message(error) == f"No space left on device: {tmp_path}: free disk space and rerun"
 
 
 @pytest.mark.parametrize(("said", "free"), [(REF, {}), (UNKNOWN, {"here": NOTHING})])
@@ -56,4 +56,4 @@ def test_a_read_only_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = "error: unable to create temporary file: Read-only file system\nfatal: Unable to add (null) to database"
     error = failure(tmp_path, said, monkeypatch)
     assert exit_code(error) == 74
-    assert message(error) == f"Read-only file system: {tmp_path}: choose a folder that can be written"
+    assert message(error) == f"Read-only file system: {tmp_path}: choose a writable folder"

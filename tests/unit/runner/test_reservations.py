@@ -142,5 +142,5 @@ def test_a_name_is_no_longer_than_that_of_a_file(main: Path, name: str, allowed:
         assert reservations.reserve(main, name, "d") == name
         reservations.release(main, name)
     else:
-        with pytest.raises(ParameterError, match=r"100 characters at most \(200 bytes\)"):
+        with pytest.raises(ParameterError, match=r"at most 100 characters \(200 bytes\)"):
             reservations.reserve(main, name, "d")

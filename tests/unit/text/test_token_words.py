@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Tokenizer, list[str], list[int]]] = {
 
 @pytest.mark.parametrize(("tokenizer", "entries", "numbers"), CASES.values(), ids=CASES)
 def test_a_token_belongs_to_the_word_behind_its_blank(tokenizer: Any, entries: list[str], numbers: list[int]) -> None:
-    found = TextEncoder(tokenizer).locate(TEXTS, 99)
+    found = TextEncoder(tokenizer).encode_with_positions(TEXTS, 99)
     assert [tokenizer.id_to_token(int(token)) for token in found.ids] == entries
     assert word_numbers(TEXTS, WORDS, found).tolist() == numbers
     row = np.repeat([0, 1], np.diff(found.offsets))
@@ -64,7 +64,7 @@ def test_a_token_belongs_to_the_word_behind_its_blank(tokenizer: Any, entries: l
 def test_the_token_with_a_words_label_is_the_one_that_labels_it(
     tokenizer: Any, entries: list[str], numbers: list[int]
 ) -> None:
-    found = TextEncoder(tokenizer).locate(TEXTS, 99)
+    found = TextEncoder(tokenizer).encode_with_positions(TEXTS, 99)
     gold = np.array([1, 2, 3, 4, 5])
     labels = label_first_tokens(gold, np.array([3, 2]), word_numbers(TEXTS, WORDS, found), found.offsets)
     said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a model that says what it was taught, else label 0

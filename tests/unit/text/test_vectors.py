@@ -96,16 +96,16 @@ def test_words_with_blanks_are_passed_over_and_a_blank_is_a_word(tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "holds no vectors"),
-        ("word\n", "holds no vectors"),
-        ("a 1 2\nb 1 2\n\nc 1\n", r"x\.vec line 4 has 1 numbers, 2 are needed as in the first line"),
-        ("a 1 2\nb 1 2 3\n", r"line 2 has 3 numbers, 2 are needed"),
-        ("2 3\na 1 2\n", r"line 2 has 2 numbers, 3 are needed"),
+        ("", "contains no vectors"),
+        ("word\n", "contains no vectors"),
+        ("a 1 2\nb 1 2\n\nc 1\n", r"x\.vec line 4 has 1 numbers; expected 2, as in the first line"),
+        ("a 1 2\nb 1 2 3\n", r"line 2 has 3 numbers; expected 2"),
+        ("2 3\na 1 2\n", r"line 2 has 2 numbers; expected 3"),
         ("a 1 two\n", r"x\.vec line 1: could not convert string to float"),
-        ("a 1 nan\n", "the vector of 'a' holds numbers that are not finite"),
+        ("a 1 nan\n", "the vector of 'a' contains NaN or infinite numbers"),
         (
             "b 1 2\nc 1 2\n",
-            r"a vector for none of the 2 entries of the vocabulary, such as 'a', 'z'.*own tokens.*UTF-8",
+            r"no vector for any of the 2 entries of the vocabulary, such as 'a', 'z'.*tokens of the view.*UTF-8",
         ),
     ],
 )
@@ -125,24 +125,24 @@ def test_a_wrong_table_gets_one_clear_line(tmp_path: Path) -> None:
 
     for path in (bundle, tensors):
         path.write_bytes(b"nothing of the kind")
-    refused(bundle, r"x\.npz is not a whole \.npz")
+    refused(bundle, r"x\.npz is not a valid \.npz")
     refused(tensors, r"x\.safetensors is not a safetensors file")
     np.savez(bundle, words=np.array(["a"], dtype=object), vectors=TABLE)
     refused(bundle, "of plain arrays")
     np.savez(bundle, TABLE)
     refused(
-        bundle, r"does not say which words its rows are: put a list of them beside it as x\.json, x\.txt, rows\.json"
+        bundle, r"has no list of the words of its rows: put one next to it, named x\.json or x\.txt or rows\.json"
     )
     np.savez(bundle, words=np.array(["a"]), vectors=TABLE)
-    refused(bundle, r"holds float32 \(5, 3\) for 1 words")
+    refused(bundle, r"contains float32 \(5, 3\) for 1 words")
     np.savez(bundle, TABLE, TABLE)
     refused(bundle, "one array of vectors")
     save_file({"a": TABLE, "b": TABLE}, tensors)
-    refused(tensors, "holds 2 tensors")
+    refused(tensors, "contains 2 tensors")
     save_file({"a": TABLE}, tensors, metadata={"words": "the, good"})
-    refused(tensors, "words in its metadata that are not JSON")
+    refused(tensors, "words in its metadata that is not valid JSON")
     bundle.write_bytes(bundle.read_bytes()[:-30])
-    refused(bundle, r"is not a whole \.npz")
+    refused(bundle, r"is not a valid \.npz")
 
 
 def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
@@ -153,12 +153,12 @@ def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
     (tmp_path / "x.vec").write_text("a 1\n")
     for outside in ("x.vec", "data/local/../../x.vec", str(tmp_path / "x.vec")):
         with pytest.raises(
-            ParameterError, match=r"views\.v\.vectors was .*put the file into data/local and say data/lo"
+            ParameterError, match=r"views\.v\.vectors is .*; expected a file in data/local: put it there and set .* to data/lo"
         ):
             vectors_file(outside, "v")
-    with pytest.raises(ParameterError, match=r"x\.bin'?: a file that ends in \.npz, \.safetensors, \.txt, \.vec"):
+    with pytest.raises(ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.safetensors, \.txt, \.vec"):
         vectors_file("data/local/x.bin", "v")
-    with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?: there is no such file"):
+    with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?: the file does not exist"):
         vectors_file("data/local/x.vec", "v")
     (tmp_path / "data/local/x.vec").symlink_to(tmp_path / "x.vec")
     assert vectors_file("./data/local/x.vec", "v").is_file()
@@ -183,7 +183,7 @@ def test_a_view_carries_its_vectors(
     path.write_text("好 1 2\n吃 3 4\n了 5 7\n", encoding="utf-8")
     assert encoded_in(tmp_path, pos, ZH, view=settings).fingerprint != before
     path.write_text("nothing 1 2\n", encoding="utf-8")
-    with pytest.raises(DataError, match="a vector for none"):
+    with pytest.raises(DataError, match="no vector for any"):
         encoded_in(tmp_path, pos, ZH, view=settings)
 
 
@@ -212,5 +212,5 @@ def test_a_line_without_end_is_refused_before_it_is_read_whole(tmp_path: Path) -
         file.truncate(1 << 36)
     width, rows = open_vectors(path)
     assert (width, next(rows)[0]) == (2, "a")
-    with pytest.raises(DataError, match=r"x\.vec line 2 has more than 4 MB"):
+    with pytest.raises(DataError, match=r"x\.vec line 2 is longer than 4 MB"):
         next(rows)

@@ -31,7 +31,7 @@ FULL = "echo 'error: No space left on device: data/raw'; exit 74"
 READ_ONLY = "echo 'error: Read-only file system: data/raw'; exit 74"
 OTHER = "echo 'error: internal error'; exit 70"
 BUSY = "echo 'ERROR: Unable to acquire lock'; exit 255"
-NO_MEMORY = "sleep 0.1; echo 'error: memory ran out: free some and run it again'; exit 75"
+NO_MEMORY = "sleep 0.1; echo 'error: out of memory; free memory and rerun'; exit 75"
 STATE = ".epigram/state/train/x/f/seed-0-steps/step-00000001"
 CHECKPOINT = f"mkdir -p {STATE}; echo '{{}}' > {STATE}/state.json; {EPOCH}{AT_WORK}"
 ASKS = f"""exec {shlex.quote(sys.executable)} -c "
@@ -137,7 +137,7 @@ MISSED: list[tuple[str, Scripts]] = [
     ("kill -9 in training", {"stage": AT_WORK}),  # it has not ended an epoch
     ("SIGTERM in training", {"stage": AT_WORK}),
     ("two signals to a stage", {"stage": EPOCH + AT_WORK}),  # it dies of the first
-    ("out of memory in a stage", {"stage": NO_MEMORY.replace("memory ran out", "x is busy")}),
+    ("out of memory in a stage", {"stage": NO_MEMORY.replace("out of memory", "x is busy")}),
     ("a loss that is NaN or infinite", {"stage": "echo 'error: no such parameter'; exit 64"}),
     ("dvc twice at once", {"dvc": [ENDED, SHORT]}),  # one after the other
     ("a stage twice at once", {"stage": [ENDED, SHORT]}),

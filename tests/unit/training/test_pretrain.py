@@ -93,7 +93,7 @@ def starts(tokenizer: Tokenizer, texts: list[str], *, language: str, whole: bool
     vocabulary = vocabulary_of(tokenizer)
     finder = WordStarts(vocabulary, language=language, pieces=not whole)
     found = TextEncoder(tokenizer).encode(texts, 100)
-    begins, words = finder.of(found.ids, found.offsets), []
+    begins, words = finder.find(found.ids, found.offsets), []
     for first, last in pairwise(found.offsets):
         row: list[str] = []
         for index, begin in zip(found.ids[first:last], begins[first:last], strict=True):
@@ -371,9 +371,9 @@ def test_further_texts_are_read_too(
 @pytest.mark.parametrize(
     ("content", "texts", "kind", "said"),
     [
-        (b"a", "data/local/mroe.txt", InputMissingError, "views.v.pretrain.texts was 'data/local/mroe.txt'"),
-        (b"a", "/etc/passwd", ParameterError, "put the file into data/local"),
-        (b"a", "data/local/../../more.txt", ParameterError, "put the file into data/local"),
+        (b"a", "data/local/mroe.txt", InputMissingError, "views.v.pretrain.texts is 'data/local/mroe.txt'"),
+        (b"a", "/etc/passwd", ParameterError, "expected a file in data/local"),
+        (b"a", "data/local/../../more.txt", ParameterError, "expected a file in data/local"),
         ("很好\n".encode() + "不错\n".encode("gbk"), None, DataError, "more.txt line 2 is not UTF-8 at byte 0"),
         ("很好\n".encode("utf-16"), None, DataError, "more.txt line 1 is not UTF-8"),
         (b"\n \n", None, DataError, "more.txt holds no text"),
@@ -420,8 +420,8 @@ def test_settings_that_cannot_train(
         ({"pretrain": {}, "vectors": "x"}, r"views\.v has vectors and pretrain"),
         ({"checkpoint": "y", "vectors": "x"}, r"views\.v has checkpoint and vectors"),
         ({"pretrain": {"epoch": 3}}, r"views\.v\.pretrain\.epoch is not a setting: did you mean 'epochs'\?"),
-        ({"pretrain": {"mask_share": 1}}, r"views\.v\.pretrain\.mask_share was 1"),
-        ({"pretrain": True}, r"views\.v\.pretrain was True"),
+        ({"pretrain": {"mask_share": 1}}, r"views\.v\.pretrain\.mask_share is 1"),
+        ({"pretrain": True}, r"views\.v\.pretrain is True"),
     ],
 )
 def test_settings_that_are_refused_at_once(tmp_path: Path, view: dict[str, Any], said: str) -> None:
