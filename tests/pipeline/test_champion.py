@@ -271,7 +271,7 @@ FORGED = [
     ("model", "../precious", "a path below the repository"),
     ("model", "/precious", "a path below the repository"),
     ("score", {"name": "accuracy"}, "value is missing"),
-    ("number", -1, "was -1"),
+    ("number", -1, "is -1"),
 ]
 
 

@@ -201,7 +201,7 @@ def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(f"{toy}  url: {{a: '{address}'}}\n")
     (tmp_path / "params.yaml").write_text(f"dataset: toy\nseeds: [0]\nretrain: {{database: '{address}'}}\n")
     for name, read in (("toy.yaml", read_source), ("params.yaml", load)):
-        with pytest.raises(ParameterError, match="is a value with a URL \(not shown\)") as caught:
+        with pytest.raises(ParameterError, match=r"is a value with a URL \(not shown\)") as caught:
             read(tmp_path / name)  # type: ignore[operator]
         assert SECRET not in str(caught.value)
 

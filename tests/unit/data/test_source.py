@@ -87,7 +87,7 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"lisence": "x"}, r"toy\.yaml: lisence is not a setting: did you mean 'licence'\?"),
-        ({"language": "fr"}, r"toy\.yaml: language was 'fr'"),
+        ({"language": "fr"}, r"toy\.yaml: language is 'fr'"),
         ({"splits": {"dve": ["train.csv"]}}, "splits"),
         ({"name": "other"}, r"name is 'other'; expected 'toy', the name of the file"),
         ({"labels": ["a", "a"]}, "labels has duplicates: a"),
@@ -98,7 +98,7 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
         ({"files": [{"path": "x", "mirror": "../../etc/passwd"}]}, r"files\.0\.mirror is '\.\./\.\./etc/passwd'"),
         ({"files": [{"path": "x", "mirror": "/etc/passwd"}]}, r"files\.0\.mirror is '/etc/passwd'"),
         ({"files": [{"path": "x", "mirror": "a/../../x"}]}, r"files\.0\.mirror is"),
-        ({"files": [{"path": "x", "url": "https://e.org", "max_bytes": 0}]}, r"files\.0\.max_bytes was '?0"),
+        ({"files": [{"path": "x", "url": "https://e.org", "max_bytes": 0}]}, r"files\.0\.max_bytes is '?0"),
         ({"files": [{"path": "x"}]}, r"files\.0: set either url"),
         ({"files": [{"path": "x", "local": "x", "url": "https://e.org"}]}, r"files\.0: set either url"),
         ({"files": [{"path": "x", "url": "https://e.org", "query": "SELECT 1"}]}, "a database address needs a query"),

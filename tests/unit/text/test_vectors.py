@@ -178,7 +178,7 @@ def test_a_view_carries_its_vectors(
     told = {"file": "x.vec", "width": 2, "found": 3, "of": view.vocabulary, "tokens": pytest.approx(share)}
     assert view.vectors == told
     assert (~np.isnan(view.vectors_array()).any(1)).sum() == 3
-    assert f"v vectors of x.vec: 3 of {view.vocabulary} entries, {share:.2%} of train" in capsys.readouterr().out
+    assert f"v: x.vec has vectors for 3 of {view.vocabulary} entries, {share:.2%} of the training tokens" in capsys.readouterr().out
     before = view.fingerprint
     path.write_text("好 1 2\n吃 3 4\n了 5 7\n", encoding="utf-8")
     assert encoded_in(tmp_path, pos, ZH, view=settings).fingerprint != before
