@@ -376,7 +376,7 @@ def test_further_texts_are_read_too(
         (b"a", "data/local/../../more.txt", ParameterError, "expected a file in data/local"),
         ("很好\n".encode() + "不错\n".encode("gbk"), None, DataError, "more.txt line 2 is not UTF-8 at byte 0"),
         ("很好\n".encode("utf-16"), None, DataError, "more.txt line 1 is not UTF-8"),
-        (b"\n \n", None, DataError, "more.txt holds no text"),
+        (b"\n \n", None, DataError, "more.txt contains no text"),
     ],
 )
 def test_texts_that_cannot_be_read(
