@@ -129,9 +129,7 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
 
 
 def test_what_is_no_model(shop: Workshop) -> None:
-    shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(
-        64, "--file is 'new/texts.txt'", "a text"
-    )
+    shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(64, "--file is 'new/texts.txt'", "a text")
     shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
     shop.epigram("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
     with changed(shop.root / MODEL / "manifest.json", b"{}"):
@@ -230,7 +228,9 @@ def test_a_folder_that_is_read_only(shop: Workshop) -> None:
             text=True,
             check=False,
         )
-        Ended(ended.returncode, ended.stdout, ended.stderr).refused(74, "Permission denied", "check the read and write permissions")
+        Ended(ended.returncode, ended.stdout, ended.stderr).refused(
+            74, "Permission denied", "check the read and write permissions"
+        )
     finally:
         shop.out.parent.chmod(0o700)
 
@@ -252,7 +252,11 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
         (OSError(errno.ENOSPC, "x", "a.npy"), 74, "No space left on device: a.npy: free disk space"),
         (RuntimeError("I/O error: full (os error 28)"), 74, "No space left on device: the disk: free disk space"),
         (shutil.Error([("a", "b", "[Errno 28] No space left on device")]), 74, "No space left on device: the disk"),
-        (PermissionError(errno.EACCES, "x", "a", None, "b"), 74, "Permission denied: b: check the read and write permissions"),
+        (
+            PermissionError(errno.EACCES, "x", "a", None, "b"),
+            74,
+            "Permission denied: b: check the read and write permissions",
+        ),
         (FileNotFoundError(errno.ENOENT, "x", "a"), 66, "No such file or directory: a"),
         (OSError("something"), 74, "Input/output error: the disk"),
         (SystemError("error return without exception set"), 75, "out of memory; free memory"),

@@ -59,7 +59,9 @@ def test_a_workspace_has_uncommitted_edits_and_leaves_the_tree_alone(toy: Toy) -
 def test_a_data_set_that_is_a_path_gets_no_workspace(toy: Toy) -> None:
     params = toy.root / "params.yaml"
     params.write_text(params.read_text().replace("dataset: toy", "dataset: ../../../precious"))
-    with pytest.raises(ParameterError, match=r"params\.yaml: dataset is '\.\./\.\./\.\./precious'; expected letters, digits"):
+    with pytest.raises(
+        ParameterError, match=r"params\.yaml: dataset is '\.\./\.\./\.\./precious'; expected letters, digits"
+    ):
         opened(toy, revision="HEAD")
     toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--all", "--message", "a path")
     place = opened(toy, dataset="other", revision="HEAD~1")

@@ -69,7 +69,9 @@ def test_a_system_and_a_view_have_names(tmp_path: Path, key: str) -> None:
     others = [line for line in PARAMS.splitlines() if line.split(":")[0] != key.split(":", maxsplit=1)[0]]
     for name in ("token", "../token"):
         path.write_text("\n".join([*others, key % name]))
-        with pytest.raises(ParameterError, match=r"is '\.\./token'; expected letters") if "/" in name else nullcontext():
+        with (
+            pytest.raises(ParameterError, match=r"is '\.\./token'; expected letters") if "/" in name else nullcontext()
+        ):
             load(path)
 
 

@@ -130,9 +130,7 @@ def test_a_wrong_table_gets_one_clear_line(tmp_path: Path) -> None:
     np.savez(bundle, words=np.array(["a"], dtype=object), vectors=TABLE)
     refused(bundle, "of plain arrays")
     np.savez(bundle, TABLE)
-    refused(
-        bundle, r"has no list of the words of its rows: put one next to it, named x\.json or x\.txt or rows\.json"
-    )
+    refused(bundle, r"has no list of the words of its rows: put one next to it, named x\.json or x\.txt or rows\.json")
     np.savez(bundle, words=np.array(["a"]), vectors=TABLE)
     refused(bundle, r"contains float32 \(5, 3\) for 1 words")
     np.savez(bundle, TABLE, TABLE)
@@ -153,10 +151,13 @@ def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
     (tmp_path / "x.vec").write_text("a 1\n")
     for outside in ("x.vec", "data/local/../../x.vec", str(tmp_path / "x.vec")):
         with pytest.raises(
-            ParameterError, match=r"views\.v\.vectors is .*; expected a file in data/local: put it there and set .* to data/lo"
+            ParameterError,
+            match=r"views\.v\.vectors is .*; expected a file in data/local: put it there and set .* to data/lo",
         ):
             vectors_file(outside, "v")
-    with pytest.raises(ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.safetensors, \.txt, \.vec"):
+    with pytest.raises(
+        ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.safetensors, \.txt, \.vec"
+    ):
         vectors_file("data/local/x.bin", "v")
     with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?: the file does not exist"):
         vectors_file("data/local/x.vec", "v")
@@ -178,7 +179,10 @@ def test_a_view_carries_its_vectors(
     told = {"file": "x.vec", "width": 2, "found": 3, "of": view.vocabulary, "tokens": pytest.approx(share)}
     assert view.vectors == told
     assert (~np.isnan(view.vectors_array()).any(1)).sum() == 3
-    assert f"v: x.vec has vectors for 3 of {view.vocabulary} entries, {share:.2%} of the training tokens" in capsys.readouterr().out
+    assert (
+        f"v: x.vec has vectors for 3 of {view.vocabulary} entries, {share:.2%} of the training tokens"
+        in capsys.readouterr().out
+    )
     before = view.fingerprint
     path.write_text("好 1 2\n吃 3 4\n了 5 7\n", encoding="utf-8")
     assert encoded_in(tmp_path, pos, ZH, view=settings).fingerprint != before
