@@ -84,8 +84,8 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run from the repository's root") from None
     if not isinstance(values, Mapping):
-        was = "empty" if values is None else f"a {type(values).__name__}"
-        raise ParameterError(f"{path} is {was}: sections are needed, such as dataset: pocket_zh")
+        found = "empty" if values is None else f"a {type(values).__name__}"
+        raise ParameterError(f"{path} is {found}; expected sections, for example dataset: pocket_zh")
     return dict(values)
 
 
@@ -129,10 +129,10 @@ def check_views(values: Mapping[str, Any]) -> None:
         view = system.get("view") if isinstance(system, Mapping) else None
         if isinstance(view, str) and view not in views:
             known = nearest(view, list(map(str, views)))
-            raise ParameterError(f"params.yaml: systems.{name}.view was {view!r}: {known}")
+            raise ParameterError(f"params.yaml: systems.{name}.view is {view!r}: {known}")
 
 
 def check_seeds(seeds: list[int]) -> None:
     """Raise ParameterError if there is no seed or a repeated one."""
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ParameterError(f"params.yaml: seeds was {seeds}: one number or more are needed, each once")
+        raise ParameterError(f"params.yaml: seeds is {seeds}; expected one or more different integers")

@@ -51,8 +51,8 @@ def read_prompt(folder: Path) -> Prompt:
         has_type(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
     ):
         raise DataError(f"{path} is not a valid prompt: delete it and run dvc repro augment")
-    build_prompt: Prompt = value  # type: ignore[assignment]
-    return build_prompt
+    content: Prompt = value  # type: ignore[assignment]
+    return content
 
 
 def _plain(language: Language, labels: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ systems: {textcnn: {view: token}}
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("seeds: [0, 1]", "seeds: [0, 0]", r"seeds was \[0, 0\]"),
+        ("seeds: [0, 1]", "seeds: [0, 0]", r"seeds is \[0, 0\]"),
         ("seeds: [0, 1]", "seeds: [0, -1]", r"seeds.*-1"),
         ("textcnn:", "'a; rm -rf x':", r"'a; rm -rf x'; expected letters, digits"),
         ("tokenizer: token}", "checkpoint: bert, pretrain: {}}", "has checkpoint and pretrain"),
@@ -105,16 +105,16 @@ def test_a_section_that_a_stage_does_not_declare_cannot_be_read(tmp_path: Path) 
     [
         ("drfit: {}", r"drfit is not a setting: did you mean 'drift'\?"),
         ("1: {}", r"1 is not a setting: allowed: augment, compare"),
-        ("dataset: a b", "dataset was 'a b': letters, digits"),
-        ("systems: {mlp: {view: tokne}}", r"systems\.mlp\.view was 'tokne': did you mean 'token'\?"),
-        ("seeds: [0, 0]", r"seeds was \[0, 0\]: one number or more"),
-        ("seeds: [0, x]", r"seeds\.1 was 'x': input should be"),
-        ("seeds: 3", "seeds was 3: input should be"),
+        ("dataset: a b", "dataset is 'a b'; expected letters, digits"),
+        ("systems: {mlp: {view: tokne}}", r"systems\.mlp\.view is 'tokne': did you mean 'token'\?"),
+        ("seeds: [0, 0]", r"seeds is \[0, 0\]; expected one or more"),
+        ("seeds: [0, x]", r"seeds\.1 is 'x'; expected"),
+        ("seeds: 3", "seeds is 3; expected"),
         ("prune: {treshold: 1}", r"prune\.treshold is not a setting: did you mean 'threshold'\?"),
-        ("prune: {epochs: 0}", r"prune\.epochs was 0: input should be"),
-        ("prune:", "prune was None: input should be"),
-        ("views: 3", "views was 3: input should be"),
-        ("views: {tokens: {}, token: 3}", r"views\.token was 3: input should be"),
+        ("prune: {epochs: 0}", r"prune\.epochs is 0; expected"),
+        ("prune:", "prune is None; expected"),
+        ("views: 3", "views is 3; expected"),
+        ("views: {tokens: {}, token: 3}", r"views\.token is 3; expected"),
         ("views: {token: {tokeniser: token}}", r"views\.token\.tokeniser is not a setting: did you mean 'tokenizer'"),
         ("views: {token: {checkpoint: bert, pretrain: {}}}", r"views\.token has checkpoint and pretrain"),
         ("views: {tokens: {}}\nsystems: {}", r"views has no 'token': did you mean 'tokens'\?"),
@@ -140,7 +140,7 @@ def test_a_mistake_in_another_section_is_found_before_a_run_and_not_by_the_stage
     path = tmp_path / "params.yaml"
     path.write_text(f"{PARAMS}drift: {{threshold: -1}}\n")
     assert Params.read(("seeds",), path=path).seeds == [0, 1]
-    with pytest.raises(ParameterError, match=r"params\.yaml: drift\.threshold was -1"):
+    with pytest.raises(ParameterError, match=r"params\.yaml: drift\.threshold is -1"):
         load(path)
 
 

@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import sha256
 from epigram.stages import pos_table as stage
 from epigram.text import lexicons
-from epigram.text.pos_table import PosTable, SCHEMA, add_entries, build, load, next_version, save, weights_for
+from epigram.text.pos_table import SCHEMA, PosTable, add_entries, build, load, next_version, save, weights_for
 from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from tests.support.text_samples import EN, ZH, validated

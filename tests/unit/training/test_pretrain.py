@@ -33,6 +33,8 @@ from epigram.text.settings import (
     EncodeSettings,
     PosTableSettings,
     PretrainSettings,
+)
+from epigram.text.settings import (
     View as ViewSettings,
 )
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, vocabulary_of, word_tokenizer, wordpiece_tokenizer
