@@ -9,7 +9,13 @@ from tests.drill.place import Ended, Running
 
 DISK_FULL = ("No space left", "disk is full", "os error 28")
 READ_ONLY = ("Read-only file system", "readonly database", "os error 30")
-KILLED = ("killed by SIGKILL", "killed, most often because", "killed, probably because", "exited with -9", "exited with 137")
+KILLED = (
+    "killed by SIGKILL",
+    "killed, most often because",
+    "killed, probably because",
+    "exited with -9",
+    "exited with 137",
+)
 INTERRUPTED = ("error: interrupted", "stopped by SIGTERM", "interrupted by the user")
 OUT_OF_MEMORY = ("memory ran out", "out of memory")
 BUSY = ("is busy", "Unable to acquire lock", "another run", "another process")
