@@ -18,7 +18,7 @@ from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import parameters
+from epigram.models.classifier import Classifier, parameters
 from epigram.models.complexity import flops, milliseconds
 from epigram.models.precision import Precision, lowered, products
 from epigram.models.predict import Predicted, predict
@@ -70,7 +70,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
 
 
 def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
-    names = getattr(getattr(model, "head", None), "alone", ())  # a linear SVM has no separate head
+    names = model.head.part_names if isinstance(model, Classifier) else ()  # a linear SVM has no separate head
     if not names:
         return []
     dev, test = (each.scores(np.array(view.split(name).labels)) for name, each in predicted.items())

@@ -7,13 +7,14 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import Encoded, Prediction, Tokens
 
 
 class Classifier(nn.Module):
     """Text classifier with any encoder and any head. `multi`: a text may have several labels."""
 
-    def __init__(self, encoder: Encoder, head: nn.Module, *, multi: bool = False) -> None:
+    def __init__(self, encoder: Encoder, head: Head, *, multi: bool = False) -> None:
         super().__init__()
         self.encoder, self.head, self.multi = encoder, head, multi
         self.dropped: list[int] = []  # dropped layers, each as an index into the layers left at that time
@@ -26,7 +27,7 @@ class Classifier(nn.Module):
     @property
     def summed(self) -> bool:
         """Whether the loss is the sum over the texts of a batch, as the head declares; otherwise it is their mean."""
-        return bool(getattr(self.head, "summed", False))
+        return self.head.summed
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) of a batch (B, L), and the loss if `labels` are given."""
@@ -38,27 +39,20 @@ class Classifier(nn.Module):
         return replace(prediction, loss=prediction.loss + cost)
 
     def encode(self, tokens: Tokens) -> Encoded:
-        """Return the hidden states of every layer for the head.
-
-        A head may replace the vectors of some tokens by its own in its method `prepare`.
-        """
-        prepare = getattr(self.head, "prepare", None)
-        encoded: Encoded = self.encoder(prepare(tokens, self.encoder) if prepare else tokens)
+        """Return the hidden states of every layer for the head, from the input that the head prepares."""
+        encoded: Encoded = self.encoder(self.head.prepare(tokens, self.encoder))
         return encoded
 
     def drop(self, layer: int) -> None:
         """Drop one layer (0-based), and the head's classifier on that layer if it has one."""
-        self._shorten(layer)
-        drop = getattr(self.head, "drop", None)
-        if drop:
-            drop(layer)
+        self._drop_from_encoder(layer)
+        self.head.drop(layer)
 
     def adapt(self, accuracies: list[float]) -> bool:
         """Let a depth-controlling head act on the accuracies of its parts; return whether anything changed."""
-        adapt = getattr(self.head, "adapt", None)
-        return bool(adapt and adapt(self._shorten, accuracies))
+        return self.head.adapt(self._drop_from_encoder, accuracies)
 
-    def _shorten(self, layer: int) -> None:
+    def _drop_from_encoder(self, layer: int) -> None:
         self.encoder.drop(layer)
         self.dropped.append(layer)
 

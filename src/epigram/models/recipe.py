@@ -17,6 +17,7 @@ from epigram.models.pretrained_vectors import start_from
 from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.nn import encoders, heads
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec
 
 Fitting = Literal["gradient", "solver", "counting"]
@@ -32,7 +33,7 @@ class EncoderConfig(Protocol):
 class HeadConfig(Protocol):
     """Settings that build a head on an encoder."""
 
-    def build(self, context: DataSpec, encoder: Encoder) -> nn.Module:
+    def build(self, context: DataSpec, encoder: Encoder) -> Head:
         """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 

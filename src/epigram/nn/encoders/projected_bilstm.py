@@ -33,7 +33,7 @@ class ProjectedBiLstmConfig(Strict):
 
 
 class ProjectedBiLstmEncoder(Encoder):
-    """X = BiLSTM(proj(emb(text))); a head may encode the labels by the same `bilstm`."""
+    """X = BiLSTM(proj(emb(text))); a head may encode the labels with the same BiLSTM."""
 
     def __init__(self, config: ProjectedBiLstmConfig, context: DataSpec) -> None:
         super().__init__()
@@ -42,6 +42,11 @@ class ProjectedBiLstmEncoder(Encoder):
         self.project = nn.Linear(config.embedding, config.width)
         self.bilstm = BiLstm(inputs=config.width, width=config.width, dropout=config.state_dropout)
         self.blocks = nn.ModuleList()
+
+    @property
+    def label_bilstm(self) -> BiLstm:
+        """The BiLSTM of the texts, which a head may use to encode the labels."""
+        return self.bilstm
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the embeddings (B, L, E) and the states of the BiLSTM (B, L, D)."""

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 Weight = Annotated[float, Range(ge=0.0)]
@@ -76,7 +77,7 @@ def heads_of_classes(context: DataSpec) -> Tensor:
     )
 
 
-class AttentionLabelerHead(nn.Module):
+class AttentionLabelerHead(Head):
     """Head with text logits õ from the attention heads' text scores, and token logits a_ih with t̃_i = softmax_h(a_ih).
 
     The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper. The

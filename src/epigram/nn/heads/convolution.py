@@ -13,6 +13,7 @@ from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -39,7 +40,7 @@ class ConvolutionHeadConfig(Strict):
         return ConvolutionHead(self, context, encoder.width)
 
 
-class ConvolutionHead(nn.Module):
+class ConvolutionHead(Head):
     """Convolutions of the states, maximum over the text, one linear layer: (B, L, D) → (B, C)."""
 
     def __init__(self, config: ConvolutionHeadConfig, context: DataSpec, width: int) -> None:

@@ -13,6 +13,7 @@ from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -32,7 +33,7 @@ class InteractionConfig(Strict):
         return InteractionHead(self, context, encoder.width)
 
 
-class InteractionHead(nn.Module):
+class InteractionHead(Head):
     """Interaction I = T Hᵀ of each class with each token, then one perceptron over positions, shared by all classes.
 
     The perceptron reads n = `max_length` positions. A position without a token is 0, so the columns of W₁ beyond the

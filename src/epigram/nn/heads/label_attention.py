@@ -14,6 +14,7 @@ from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -39,7 +40,7 @@ class LabelAttentionConfig(Strict):
         return LabelAttentionHead(self, context, encoder.width)
 
 
-class LabelAttentionHead(nn.Module):
+class LabelAttentionHead(Head):
     """Weighted mean z = Σ_l β_l v_l with β from cosines of tokens and label vectors, then a two-layer perceptron f₂.
 
     The loss also asks f₂ to classify each label vector as its own label (the anchors of Eq. 10).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.label_decoder import LabelDecoder, Scene, search
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -45,10 +46,10 @@ class LabelDecoderConfig(Strict):
         return LabelDecoderHead(self, context, encoder)
 
 
-class LabelDecoderHead(nn.Module):
+class LabelDecoderHead(Head):
     """Co-attention of text X and labels Λ, then a decoder that predicts labels until `<eos>`, the last row of Λ.
 
-    The labels are encoded by the encoder's BiLSTM (`encoder.bilstm`) if it has one, otherwise by the head's own.
+    The labels are encoded by the encoder's BiLSTM (`encoder.label_bilstm`) if it has one, otherwise by the head's own.
 
     With one label per text, the decoder runs one step over the C labels, without `<eos>`. With several, the loss is
     summed over the steps. A label's probability is then (1 if chosen, else 0, plus its highest ŷ_t over the steps) / 2,
@@ -59,9 +60,11 @@ class LabelDecoderHead(nn.Module):
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         width = encoder.width
-        shared = getattr(encoder, "bilstm", None)
+        shared = encoder.label_bilstm
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)
-        self.shared: tuple[Any] = (shared,)  # a tuple hides it from the module tree: the encoder owns these weights
+        self.shared: tuple[BiLstm | None] = (
+            shared,
+        )  # a tuple hides it from the module tree: the encoder owns these weights
         inputs = width if shared is None else shared.inputs
         self.embedding = nn.Embedding(context.classes + 1, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
@@ -78,8 +81,9 @@ class LabelDecoderHead(nn.Module):
     @property
     def bilstm(self) -> BiLstm:
         """The BiLSTM that encodes the labels."""
-        reader: BiLstm = self.shared[0] if self.own is None else self.own
-        return reader
+        bilstm = self.shared[0] if self.own is None else self.own
+        assert bilstm is not None
+        return bilstm
 
     def scene(self, encoded: Encoded) -> Scene:
         """Compute X_fin, Λ_fin and the other inputs of the decoder."""

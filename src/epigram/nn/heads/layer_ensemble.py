@@ -14,6 +14,7 @@ from epigram.core.config_types import Positive, Share, Strict
 from epigram.nn import heads
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -60,7 +61,7 @@ class BaseClassifier(nn.Module):
         return out
 
 
-class LayerEnsembleHead(nn.Module):
+class LayerEnsembleHead(Head):
     """Weighted vote p = Σ_j β^j p^j of the layers' base classifiers; the depth controller sets β.  Eq. 7."""
 
     def __init__(self, config: LayerEnsembleConfig, context: DataSpec, encoder: Encoder) -> None:
@@ -94,18 +95,18 @@ class LayerEnsembleHead(nn.Module):
             return (parts.log_softmax(-1) + share).logsumexp(0)
         return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
 
-    def adapt(self, shorten: Callable[[int], None], accuracies: list[float]) -> bool:
+    def adapt(self, drop_layer: Callable[[int], None], accuracies: list[float]) -> bool:
         """Set β from the layers' accuracies α on held-out data and drop one layer if the rule says so.
 
-        This is one step of DDC, run once per epoch (Algorithm 1). `shorten` removes a layer (0-based) from the
-        encoder. Returns whether β was updated.
+        This is one step of DDC, run once per epoch (Algorithm 1). `drop_layer` removes a layer (0-based) from
+        the encoder. Returns whether β was updated.
         """
         if self.config.mode != "control":
             return False
         kept, layer = list(accuracies), self.control.dropped(accuracies)
         if layer is not None:
             del kept[layer]
-            shorten(layer)
+            drop_layer(layer)
             self.drop(layer)
         self.beta = torch.as_tensor(self.control.weights(kept), dtype=torch.float32, device=self.beta.device)
         return True

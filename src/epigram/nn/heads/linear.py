@@ -11,6 +11,7 @@ from epigram.core.config_types import Range, Strict
 from epigram.nn import heads
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import fuse
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max, masked_mean
@@ -49,7 +50,7 @@ class LinearConfig(Strict):
         return LinearHead(self, context, encoder.width)
 
 
-class LinearHead(nn.Module):
+class LinearHead(Head):
     """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
 
     def __init__(self, config: LinearConfig, context: DataSpec, width: int) -> None:

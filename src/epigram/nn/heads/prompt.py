@@ -14,6 +14,7 @@ from epigram.nn import heads
 from epigram.nn.heads.linear import Fusion, check_fusion, fused
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head import Head
 from epigram.nn.layers.soft_prompt import SoftPrompt
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
@@ -57,10 +58,10 @@ class PromptConfig(Strict):
         return PromptHead(self, context, encoder)
 
 
-class PromptHead(nn.Module):
+class PromptHead(Head):
     """Two linear layers on the states (B, D) of the two masks: "the label is" and "the label is not"."""
 
-    alone = ("the label is", "the label is not")  # the two classifiers, also evaluated separately
+    part_names = ("the label is", "the label is not")
 
     def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.types import Encoded, Tokens
 
@@ -34,6 +35,11 @@ class Encoder(nn.Module):
         return self.embedding.token
 
     @property
+    def label_bilstm(self) -> BiLstm | None:
+        """The BiLSTM of the encoder that a head may use to encode the labels; None if there is none."""
+        return None
+
+    @property
     def settings(self) -> Any:
         """The config that builds this encoder with its current depth, without its weights."""
         return replace(self.config, depth=self.depth) if self.depth else self.config
@@ -44,4 +50,4 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Encode a batch (B, L). Raises TypeError in a subclass that does not override it."""
-        raise TypeError(f"{type(self).__name__} does not encode")
+        raise TypeError(f"{type(self).__name__} does not override Encoder.forward")
