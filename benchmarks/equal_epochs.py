@@ -25,7 +25,7 @@ from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.batches import Rows
-from epigram.models.precision import multiplies_bf16
+from epigram.models.precision import has_fast_bf16
 from epigram.models.predict import predict
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
@@ -67,7 +67,7 @@ def small_system(plan: Plan, name: str, view: View) -> dict[str, Any]:
     config = config_of(name, epochs=EPOCHS, max_length=training.LENGTH, patience=EPOCHS + 1)
     train, test = drawn(view.split("train"), plan.size(TITLES)), view.split("test")
     examples, held_out = examples_of(train), examples_of(test)
-    bf16 = multiplies_bf16("cpu")
+    bf16 = has_fast_bf16("cpu")
 
     def peer(how: Settings, seed: int) -> Right:
         model = training.plain(name, view, seed)

@@ -22,7 +22,7 @@ from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.inference.export import export
 from epigram.inference.predictor import Predictor
 from epigram.models.batches import TextBatches
-from epigram.models.precision import Precision, lowered, multiplies_bf16, products
+from epigram.models.precision import Precision, has_fast_bf16, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
@@ -35,8 +35,8 @@ BATCH = 32  # texts of a prediction
 SETTINGS = {"training_texts": TEXTS, "batch": BATCH, "max_length": minilm.LENGTH, "threads": "all"}
 # Our model in float32, its two graphs and, on a CPU with bfloat16 instructions, our model in its default precision.
 NAMES = {"eager": "our model, fp32", "fp32": "fp32 graph", "int8": "int8 graph", "bf16": "our model, bf16"}
-ANSWERS = "bf16" if multiplies_bf16("cpu") else "eager"
-KINDS = [kind for kind in NAMES if kind != "bf16" or multiplies_bf16("cpu")]
+ANSWERS = "bf16" if has_fast_bf16("cpu") else "eager"
+KINDS = [kind for kind in NAMES if kind != "bf16" or has_fast_bf16("cpu")]
 
 
 def tuned(plan: Plan, view: View) -> Path:
@@ -60,7 +60,7 @@ def timed(kind: str, model: Any, texts: TextBatches, rows: np.ndarray) -> Run:
     @torch.inference_mode()
     def run() -> dict[str, float]:
         start = perf_counter()
-        with products(precision, texts.device):
+        with matmul_precision(precision, texts.device):
             model(tokens)
         return {"texts/s": len(rows) / (perf_counter() - start)}
 
@@ -98,7 +98,7 @@ def forms(plan: Plan, view: View) -> dict[str, Any]:
     folder = tuned(plan, view)
     models = {"eager": load(folder).model}
     if "bf16" in KINDS:
-        models["bf16"] = lowered(load(folder).model)
+        models["bf16"] = prepare_for_inference(load(folder).model)
     torch.set_num_threads(cores())
     for kind in ("fp32", "int8"):
         export(folder, plan.scratch / kind, int8=kind == "int8")

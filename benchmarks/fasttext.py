@@ -17,7 +17,7 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, process
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
-from epigram.models.recipe import ENCODERS, part
+from epigram.models.recipe import ENCODERS, parse_part
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as load_model
 from epigram.text.encoded_dataset import Split, View
@@ -53,7 +53,7 @@ class Library:
 
     def __init__(self, view: View, folder: Path) -> None:
         self.view, self.folder, self.rate = view, folder, RATES[0]
-        self.config: Any = part(ENCODERS, RECIPES[SYSTEM].encoder, SYSTEM)
+        self.config: Any = parse_part(ENCODERS, RECIPES[SYSTEM].encoder, SYSTEM)
         self.threads = config_of(SYSTEM).threads
         folder.mkdir(exist_ok=True)
         for name in ("train", "dev", "test"):

@@ -16,7 +16,7 @@ from torch.nn.functional import dropout
 from benchmarks.gpu_data import DEVICE, seconds
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.nn.layers.attention import DotProductAttention
 from epigram.nn.layers.head_to_head import HeadToHead
 
@@ -52,7 +52,7 @@ def timed(plan: Plan, layer: nn.Module, x: Tensor, valid: Tensor) -> Callable[[]
 
     def run() -> None:
         for _ in range(passes):
-            with products("auto", DEVICE):
+            with matmul_precision("auto", DEVICE):
                 out = layer(x, valid)
             torch.autograd.backward(out.sum())
 

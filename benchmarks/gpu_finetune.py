@@ -18,7 +18,7 @@ from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, p
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, apart
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.precision import multiplies_bf16
+from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
@@ -29,7 +29,7 @@ TOKENS = 16_384  # per batch, ours
 STEPS = 100
 SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "steps": STEPS}
 DEFAULT_BATCH = 8  # texts, of the Trainer
-BF16 = multiplies_bf16(DEVICE.type)  # false on a CPU that emulates it: the tiny run would take minutes
+BF16 = has_fast_bf16(DEVICE.type)  # false on a CPU that emulates it: the tiny run would take minutes
 
 
 class TimedBatches(TextBatches):

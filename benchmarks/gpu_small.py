@@ -17,7 +17,7 @@ from benchmarks.plain_loop import Batch, examples_of, padded_batches
 from benchmarks.rows import Measured, Row
 from benchmarks.timing import Plan
 from epigram.models.batches import TextBatches
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import Tokens
@@ -61,7 +61,7 @@ def plain_epoch(model: nn.Module, batches: Any, config: TrainingConfig, rates: A
     """Train one epoch as in a tutorial, in the same precision, and return its number of steps."""
     model.train()
     for tokens, labels in moved(batches):
-        with products(config.precision, DEVICE):
+        with matmul_precision(config.precision, DEVICE):
             loss = model(tokens, labels).loss
         rates.optimizer.zero_grad()
         loss.backward()

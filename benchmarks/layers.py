@@ -20,13 +20,13 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.nn.layers.attention import DotProductAttention
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.hook_fusion import fuse
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
-from epigram.nn.pretrained.transformers_attention import install
+from epigram.nn.pretrained.transformers_attention import install_attention
 
 TOKENS = 4_096  # per batch, padding included
 WIDTH, DROPOUT, DEPTH = 128, 0.2, 6
@@ -70,7 +70,7 @@ def compare(
     def timed(layer: Layer) -> dict[str, float]:
         start = perf_counter()
         for _ in range(passes):
-            with products("auto", x.device):
+            with matmul_precision("auto", x.device):
                 total = layer(x).sum()
             torch.autograd.backward(total)
         seconds = (perf_counter() - start) / passes
@@ -130,7 +130,9 @@ def bert_attention(kind: str) -> Any:
     torch.manual_seed(0)
     backbone = BertModel(BertConfig(**BERT))
     if kind != "library":
-        install(backbone, gate="residual" if kind == "head-to-head" else "none", site="scores", placement="none")
+        install_attention(
+            backbone, gate="residual" if kind == "head-to-head" else "none", site="scores", placement="none"
+        )
     block: Any = backbone.encoder.layer[0]
     return block.attention.train()
 

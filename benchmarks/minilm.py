@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from epigram.inference.dataset_batches import data_spec_of
-from epigram.models.precision import multiplies_bf16
+from epigram.models.precision import has_fast_bf16
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import View
 
 SYSTEM, LENGTH = "bert", 128
 SIDE = 2_048  # size of the square matrices that measure the machine's limit
-FAST = "bf16" if multiplies_bf16("cpu") else "fp32"  # precision of training and prediction on this machine
+FAST = "bf16" if has_fast_bf16("cpu") else "fp32"  # precision of training and prediction on this machine
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 

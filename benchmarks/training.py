@@ -15,9 +15,9 @@ from benchmarks.plain_loop import Padding, Settings
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import data_spec_of
-from epigram.models.precision import multiplies_bf16
+from epigram.models.precision import has_fast_bf16
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.dropout import Dropout, replaced
+from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.text.encoded_dataset import View
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
@@ -29,7 +29,7 @@ PADDINGS: tuple[Padding, ...] = ("grouped by length", "to the longest")
 
 def peers() -> list[Settings]:
     """Return settings of the plain loop: the best known ones, then padding to max_length in fp32 as in a tutorial."""
-    fast = multiplies_bf16("cpu")
+    fast = has_fast_bf16("cpu")
     best = [Settings(padding, bf16) for bf16 in ({fast, False}) for padding in PADDINGS]
     return [*best, Settings("to max_length", bf16=False)]
 
@@ -42,7 +42,7 @@ def fresh(name: str, view: View, seed: int = 0) -> Any:
 
 def plain(name: str, view: View, seed: int = 0) -> Any:
     """Return the same model with PyTorch's dropout."""
-    return replaced(fresh(name, view, seed), Dropout, nn.Dropout)
+    return replace_dropout(fresh(name, view, seed), Dropout, nn.Dropout)
 
 
 def system_row(plan: Plan, name: str, view: View) -> Row:

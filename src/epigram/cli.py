@@ -161,9 +161,9 @@ def systems(
 ) -> None:
     """List all systems with their tasks, view, parameters, paper and description."""
     gc.disable()  # imported objects live until the exit; collecting garbage among them takes 2 seconds
-    from epigram.models.listing import CAPTION, compact, listed
+    from epigram.models.listing import CAPTION, compact_number, list_systems
 
-    rows = list(listed())
+    rows = list(list_systems())
     gc.freeze()
     if as_json:
         echo(json_text([asdict(row) for row in rows], indent=2))
@@ -178,7 +178,7 @@ def systems(
     for column in ("paper", "description"):
         table.add_column(column)
     for row in rows:
-        table.add_row(row.system, " ".join(row.tasks), row.view, compact(row.parameters), row.paper, row.about)
+        table.add_row(row.system, " ".join(row.tasks), row.view, compact_number(row.parameters), row.paper, row.about)
     Console(width=max(Console().width, 120)).print(table)
 
 

@@ -30,7 +30,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
-from epigram.models.manifest import unchanged, verify
+from epigram.models.manifest import require_unchanged, verify
 from epigram.models.serialization import Saved, TextTemplate, load
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
@@ -75,7 +75,7 @@ class EpigramTokenizer(PreTrainedTokenizerFast):
     def from_pretrained(cls, pretrained_model_name_or_path: Folder, *_: Any, **__: Any) -> EpigramTokenizer:
         """Read the folder of a saved model; other arguments of the library's loader have no effect."""
         path = Path(pretrained_model_name_or_path)
-        with unchanged(path):
+        with require_unchanged(path):
             verify(path)
             frame = TextTemplate(**read_json(path / "config.json")["frame"])
             tokenizer = tokenizers.load(path / "tokenizer.json")

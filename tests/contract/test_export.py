@@ -63,7 +63,7 @@ def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
     export(model, out)
     itself, graph = load(model).model, load(out, open_graph).model
     for size in (1, 7, 32):
-        monkeypatch.setattr("epigram.models.predict.AT_ONCE", (size, 32_768))
+        monkeypatch.setattr("epigram.models.predict.BATCH_LIMITS", (size, 32_768))
         said, wanted = (predict(one, texts, precision="fp32") for one in (graph, itself))
         np.testing.assert_allclose(said.logits, wanted.logits, atol=1e-4)
         assert (said.tokens is None) == (wanted.tokens is None)
@@ -161,11 +161,11 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
     assert standard == [20], "the opset that sorting is written in"
     with pytest.raises(ParameterError, match="out already exists"):
         export(model, out)
-    with pytest.raises(ParameterError, match="out is an exported model, good for answers only"):
+    with pytest.raises(ParameterError, match="out is an exported model, which can only predict"):
         export(out, tmp_path / "again")
     with (out / "model.onnx").open("ab") as file:
         file.write(b"\0")
-    with pytest.raises(DataError, match=r"model\.onnx is not the file that the model was saved with"):
+    with pytest.raises(DataError, match=r"model\.onnx was changed after the model was saved"):
         Predictor(out)
 
 
@@ -183,7 +183,7 @@ def test_weights_next_to_a_graph_are_refused(exported: tuple[Path, Path], tmp_pa
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["sha256"]["weights.bin"] = sha256(out / "weights.bin")
     (out / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"manifest\.json lists other files than a model has"):
+    with pytest.raises(DataError, match=r"manifest\.json does not list the files of a model"):
         Predictor(out)
 
 

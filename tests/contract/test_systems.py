@@ -195,7 +195,7 @@ def test_probabilities_sum_to_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", ONE_LABEL)
 def test_a_head_that_gives_one_label_refuses_several(name: str) -> None:
-    with pytest.raises(ParameterError, match="and these texts have several"):
+    with pytest.raises(ParameterError, match="and the texts have several"):
         build(recipe_of(name), multi=True)
 
 

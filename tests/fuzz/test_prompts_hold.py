@@ -59,7 +59,7 @@ def test_a_prompt_is_never_cut(texts: list[str], prefix: list[int], suffix: list
         vocabulary=10,
     )
     encoded = TextEncoder(_characters()).encode(texts, 10**6)
-    read = TextBatches.framed(frame, encoded.ids, encoded.offsets).gather(np.arange(len(texts)))
+    read = TextBatches.from_template(frame, encoded.ids, encoded.offsets).gather(np.arange(len(texts)))
     for row in range(len(texts)):
         ids = read.ids[row][read.valid[row]].tolist()
         own = encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]].tolist()

@@ -19,7 +19,7 @@ from epigram.nn.layers.batch_norm import MaskedBatchNorm
 from epigram.nn.layers.convolution import Convolution
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.ngrams import ngram_buckets
-from epigram.nn.layers.pooling import AttentionPool, halved, k_max
+from epigram.nn.layers.pooling import AttentionPool, halve, k_max
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity.reference import baselines as paper
 from tests.parity.reference.attention import dot_product
@@ -81,7 +81,7 @@ def test_fast_text_buckets_tell_ngrams_apart() -> None:
 
 def test_halving_goes_by_each_texts_length() -> None:
     rows = texts(LENGTHS, WIDTH)
-    pooled, valid = halved(*channels(rows))
+    pooled, valid = halve(*channels(rows))
     assert valid.sum(1).tolist() == [3, 1, 6, 4, 1]
     assert_rows(pooled.transpose(1, 2), [paper.halved(x) for x in rows], 1e-12)
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.models.precision import lowered, multiplies_bf16, products
+from epigram.models.precision import has_fast_bf16, matmul_precision, prepare_for_inference
 from epigram.nn.layers.attention import DotProductAttention
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.head_to_head import HeadToHead
@@ -28,7 +28,7 @@ from tests.support.whole_models import METHODS, Whole, mixed, spread
 WIDTH, ROUNDINGS, CPU = 72, 6, torch.device("cpu")
 LARGE = 4096  # weights: layers with more are packed
 WITHOUT_LARGE = {"fast_text", "att_blstm"}  # which have no linear layer between the vectors and the classes
-lowers = pytest.mark.skipif(not multiplies_bf16("cpu"), reason="this processor answers in float32")
+lowers = pytest.mark.skipif(not has_fast_bf16("cpu"), reason="this processor answers in float32")
 
 
 def tolerance(whole: Whole) -> float:
@@ -40,7 +40,7 @@ def tolerance(whole: Whole) -> float:
 def test_training(method: str) -> None:
     whole = METHODS[method](WIDTH)
     model = whole.model.float()
-    with products("bf16", CPU):
+    with matmul_precision("bf16", CPU):
         prediction = model(whole.tokens, whole.labels)
     assert prediction.loss.item() == pytest.approx(whole.loss, abs=tolerance(whole))
     if len(whole.logits):
@@ -51,12 +51,12 @@ def test_training(method: str) -> None:
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "cnle, several labels"])
 def test_answers_with_packed_weights(method: str) -> None:
     whole = METHODS[method](WIDTH)
-    model = lowered(deepcopy(whole.model).float().eval())
+    model = prepare_for_inference(deepcopy(whole.model).float().eval())
     linear = {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
     large = {name for name, layer in linear.items() if layer.weight.numel() > LARGE}
     assert {name for name, layer in linear.items() if "forward" in vars(layer)} == large
     assert bool(large) is (method not in WITHOUT_LARGE)
-    with torch.inference_mode(), products("bf16", CPU):
+    with torch.inference_mode(), matmul_precision("bf16", CPU):
         logits = model(whole.tokens).logits
     allowed = (3 if method == "vdcnn" else 1) * tolerance(whole)
     np.testing.assert_allclose(whole.answered(logits), whole.logits, atol=allowed)
@@ -77,8 +77,8 @@ def check(layer: Any, *, training: bool) -> None:
     rows = alike(LENGTHS)
     weights = [np.random.default_rng(len(x)).choice([0.25, 1.0], size=len(x)) for x in rows]
     read = deepcopy(layer := spread(scattered(layer)))
-    layer = layer.float().train() if training else lowered(layer.float().eval())
-    with torch.set_grad_enabled(training), products("bf16", CPU), captured() as masks:
+    layer = layer.float().train() if training else prepare_for_inference(layer.float().eval())
+    with torch.set_grad_enabled(training), matmul_precision("bf16", CPU), captured() as masks:
         got = layer(*padded(rows, torch.float32), padded_weights(weights)).detach()
     assert len(masks) == int(training)
     for row, (x, weight) in enumerate(zip(rows, weights, strict=True)):

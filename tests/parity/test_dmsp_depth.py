@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.models.classifier import Classifier, parameters
+from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
@@ -86,8 +86,8 @@ def test_eq5_6_penalties_by_hand() -> None:
 )
 def test_eq5_and_algorithm_1_rule(alpha: list[float], equation: bool, algorithm: bool) -> None:
     last = len(alpha) - 1
-    assert DepthControl(threshold=XI, rule="equation").dropped(alpha) == (last if equation else None)
-    assert DepthControl(threshold=XI, rule="algorithm").dropped(alpha) == (last if algorithm else None)
+    assert DepthControl(threshold=XI, rule="equation").next_dropped(alpha) == (last if equation else None)
+    assert DepthControl(threshold=XI, rule="algorithm").next_dropped(alpha) == (last if algorithm else None)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_eq5_6_any_accuracies() -> None:
         for rule in ("equation", "algorithm"):
             for drop in ("last", "worst"):
                 control = DepthControl(threshold=xi, rule=rule, drop=drop)
-                assert control.dropped(alpha) == paper.removed(alpha, xi, rule, drop)
+                assert control.next_dropped(alpha) == paper.removed(alpha, xi, rule, drop)
                 np.testing.assert_allclose(control.weights(alpha), paper.beta(alpha, xi), atol=1e-12)
 
 
@@ -134,7 +134,7 @@ def test_without_tolerance_the_best_layers_are_good_and_no_other(rule: Any) -> N
     assert control.counts([0.9, 0.8, 0.9, 0.9]) == (3, 1)
     np.testing.assert_allclose(control.weights([0.6, 0.8, 0.9]), paper.beta([0.6, 0.8, 0.9], 0.89), atol=1e-12)
     assert control.counts([0.0, 0.0]) == (2, 0)
-    assert len(control.kept([0.9, 0.9, 0.9])) == (1 if rule == "shallowest" else 3)
+    assert len(control.remaining_layers([0.9, 0.9, 0.9])) == (1 if rule == "shallowest" else 3)
 
 
 @pytest.mark.parametrize("tolerance", [1, 2, 5])
@@ -144,14 +144,14 @@ def test_a_layer_exactly_one_tolerance_below_the_best_is_weak(tolerance: int) ->
         alpha = [best / 100, (best - tolerance) / 100]
         assert control.counts(alpha) == (1, 1), alpha
     alpha = [0.31, 0.62, 0.61, 0.60]  # g = 2 is not above s = 2
-    assert DepthControl(tolerance=0.02).dropped(alpha) is None
-    assert DepthControl(tolerance=0.021).dropped(alpha) == 3  # g = 3, s = 1
+    assert DepthControl(tolerance=0.02).next_dropped(alpha) is None
+    assert DepthControl(tolerance=0.021).next_dropped(alpha) == 3  # g = 3, s = 1
 
 
 def test_an_accuracy_at_an_absolute_threshold_is_weak_whatever_its_rounding() -> None:
     assert 0.1 + 0.2 > 0.3
     assert DepthControl(threshold=0.3).counts([0.1 + 0.2, 0.31]) == (1, 1)
-    assert DepthControl(threshold=0.3, rule="shallowest").kept([0.1 + 0.2, 0.31]) == [0, 1]
+    assert DepthControl(threshold=0.3, rule="shallowest").remaining_layers([0.1 + 0.2, 0.31]) == [0, 1]
 
 
 def head(stack: SemanticPerceptronEncoder, **settings: Any) -> LayerEnsembleHead:
@@ -293,6 +293,6 @@ def test_table4_parameters(depth: int, printed: int, millions: float) -> None:
     made = LayerEnsembleConfig(mode="control", threshold=XI).build(CONTEXT, stack)
     for remaining in range(5, depth, -1):
         made.adapt(stack.drop, [0.9] * (remaining - 1) + [0.6])
-    counted = parameters(Classifier(stack, made), embeddings=False)
+    counted = count_parameters(Classifier(stack, made), embeddings=False)
     assert counted == printed
     assert round(counted / 1e6, 2) == millions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from epigram.models.classifier import parameters
+from epigram.models.classifier import count_parameters
 from epigram.nn.heads.layer_ensemble import BaseClassifier
 from epigram.nn.layers.attention import DotProductAttention
 from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
@@ -51,13 +51,13 @@ ROWS: dict[str, tuple[list[nn.Module], int, float, float]] = {
 def test_table4_printed_parameters_and_flops(row: str) -> None:
     parts, count, millions, billions = ROWS[row]
     together = nn.ModuleList(parts)
-    assert parameters(together) == count and round(count / 1e6, 2) == millions
+    assert count_parameters(together) == count and round(count / 1e6, 2) == millions
     matrices = sum(weight.numel() for weight in together.parameters() if weight.dim() == 2)
     once_a_text = sum(part.out.weight.numel() for part in parts if isinstance(part, BaseClassifier))
     assert round((matrices - once_a_text) * TOKENS / 1e9, 2) == billions
 
 
 def test_eq2_eq4_a_weighted_feature_extractor_has_74_948_parameters() -> None:
-    assert parameters(nn.ModuleList(perceptrons(1, 512))) == 66_112
-    assert parameters(nn.ModuleList(classifiers(1))) == 8_836
-    assert parameters(nn.ModuleList(extractors(1))) == 74_948
+    assert count_parameters(nn.ModuleList(perceptrons(1, 512))) == 66_112
+    assert count_parameters(nn.ModuleList(classifiers(1))) == 8_836
+    assert count_parameters(nn.ModuleList(extractors(1))) == 74_948

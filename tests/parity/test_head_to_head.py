@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.attention import DotProductAttention, spelled_out
+from epigram.nn.layers.attention import DotProductAttention, unfused_attention
 from epigram.nn.layers.head_to_head import HeadToHead, token_mean
 from epigram.nn.layers.types import DataSpec
 from tests.parity.reference import head_to_head as paper
@@ -129,7 +129,7 @@ def test_eq6_spelled_out_is_the_fused_attention() -> None:
     (q, valid), (k, _), (v, _) = (padded(texts(LENGTHS, WIDTH, seed)) for seed in (1, 2, 3))
     q, k, v = (t.unflatten(2, (2, -1)).transpose(1, 2) for t in (q, k, v))
     mask = valid[:, None, None, :]
-    y, weights = spelled_out(q, k, v, mask, scale=0.3, dropout=0.0)
+    y, weights = unfused_attention(q, k, v, mask, scale=0.3, dropout=0.0)
     torch.testing.assert_close(y, torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=0.3))
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
     assert (weights.masked_select(~mask.expand_as(weights)) == 0).all()

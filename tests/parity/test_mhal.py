@@ -12,8 +12,8 @@ import torch
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.char_bilstm import CharBiLstmConfig, CharBiLstmEncoder
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
-from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
-from epigram.nn.layers.char_lstm import Speller
+from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
+from epigram.nn.layers.char_lstm import CharLstm
 from epigram.nn.layers.language_model import LanguageModel
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import mhal as paper
@@ -141,7 +141,7 @@ def test_eq11_is_zero_for_a_sure_token_of_each_wanted_kind() -> None:
 def test_eq12_of_one_head_a_class_is_that_head() -> None:
     scores = torch.randn(4, 3)
     groups = torch.eye(3, dtype=torch.bool)[[1, 2, 0]]
-    assert torch.equal(strongest(scores, groups), scores[:, [1, 2, 0]])
+    assert torch.equal(max_per_class(scores, groups), scores[:, [1, 2, 0]])
 
 
 def test_eq13_at_its_limits() -> None:
@@ -149,8 +149,8 @@ def test_eq13_at_its_limits() -> None:
     opposite = torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])
     crossed = torch.eye(3).unsqueeze(0)
     for queries, wanted in ((one, 1.0), (opposite, -1.0), (crossed, 0.0)):
-        assert float(query_likeness(queries, absolute=False)) == pytest.approx(wanted, abs=1e-6)
-        assert float(query_likeness(queries, absolute=True)) == pytest.approx(abs(wanted), abs=1e-6)
+        assert float(query_similarity(queries, absolute=False)) == pytest.approx(wanted, abs=1e-6)
+        assert float(query_similarity(queries, absolute=True)) == pytest.approx(abs(wanted), abs=1e-6)
 
 
 SPELLINGS = [[2, 3, 4], [5], [2, 3, 4], [10, 9, 8, 7, 6], [3, 2], [5]]
@@ -165,12 +165,12 @@ def directions(lstm: torch.nn.LSTM) -> tuple[Lstm, Lstm]:
     return one(""), one("_reverse")
 
 
-def spelling_reading(speller: Speller, characters: list[int]) -> Array:
+def spelling_reading(speller: CharLstm, characters: list[int]) -> Array:
     return paper.spelled(characters, array(speller.embedding.weight), *directions(speller.lstm), pair(speller.project))
 
 
-def speller(model: LanguageModel | None = None) -> Speller:
-    return scattered(Speller(characters=CHARACTERS, embedding=5, hidden=4, width=6, model=model))
+def speller(model: LanguageModel | None = None) -> CharLstm:
+    return scattered(CharLstm(characters=CHARACTERS, embedding=5, hidden=4, width=6, model=model))
 
 
 def character_ids(spellings: list[list[int]], width: int = 5) -> torch.Tensor:
@@ -195,7 +195,7 @@ def test_a_token_without_characters_is_spelled_by_none() -> None:
 
 
 def language_model(vocabulary: int, most: int) -> LanguageModel:
-    return scattered(LanguageModel(width=WIDTH, hidden=3, vocabulary=vocabulary, most=most))
+    return scattered(LanguageModel(width=WIDTH, hidden=3, vocabulary=vocabulary, max_vocabulary=most))
 
 
 def cost_reading(model: LanguageModel, states: Array, ids: list[int]) -> float:

@@ -88,7 +88,7 @@ def test_a_flipped_byte_in_what_training_reads(shop: Workshop, name: str) -> Non
         (None, 66, ["is not a folder: check the path"]),
         ("no weights", 65, ["cannot be loaded", "model.safetensors"]),
         ("half the weights", 65, ["cannot be loaded"]),
-        ("fewer tokens", 65, ["the checkpoint knows 8 tokens but the view has", "run encode again"]),
+        ("fewer tokens", 65, ["the checkpoint has 8 tokens but the view has", "rerun encode"]),
     ],
 )
 def test_a_checkpoint_that_is_not_what_the_view_was_made_with(
@@ -130,10 +130,10 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
 
 def test_what_is_no_model(shop: Workshop) -> None:
     shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(64, "--file is 'new/texts.txt'", "a text")
-    shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere is missing: name a model's folder")
+    shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere does not exist; expected the folder of a model")
     shop.epigram("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
     with changed(shop.root / MODEL / "manifest.json", b"{}"):
-        shop.epigram("predict", MODEL, "很好").refused(65, "manifest.json names no checksums")
+        shop.epigram("predict", MODEL, "很好").refused(65, "manifest.json has no checksums")
 
 
 @pytest.mark.parametrize(

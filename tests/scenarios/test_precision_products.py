@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from epigram.models import precision
-from epigram.models.precision import Precision, lowered, products
+from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.nn.layers.types import Tokens
 from tests.support.scripted import Dev, prepared
 
 CPU = torch.device("cpu")
-packs = pytest.mark.skipif(not precision.multiplies_bf16("cpu"), reason="this processor answers in float32")
+packs = pytest.mark.skipif(not precision.has_fast_bf16("cpu"), reason="this processor answers in float32")
 
 
 def rounded(x: Tensor) -> NDArray[np.float64]:
@@ -38,9 +38,9 @@ def test_a_lowered_layer_multiplies_by_its_weights(
     layer = nn.Linear(inputs, outputs, bias)
     x, weight, added = torch.randn(*shape, inputs), rounded(layer.weight), rounded(layer.bias) if bias else 0.0
     wanted = rounded(x) @ weight.T + added
-    lowered(layer)
+    prepare_for_inference(layer)
     assert ("forward" in vars(layer)) is packed
-    with torch.inference_mode(), products("bf16", CPU):
+    with torch.inference_mode(), matmul_precision("bf16", CPU):
         got = layer(x)
     assert got.dtype == torch.bfloat16 and got.shape == (*shape, outputs)
     np.testing.assert_allclose(got.double().numpy(), wanted, rtol=2**-8, atol=1e-3)
@@ -48,18 +48,18 @@ def test_a_lowered_layer_multiplies_by_its_weights(
 
 
 def test_a_processor_without_bfloat16_keeps_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "multiplies_bf16", lambda kind: False)
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda kind: False)
     layer, x = nn.Linear(96, 80), torch.randn(3, 96)
     wanted = layer(x)
-    lowered(layer)
+    prepare_for_inference(layer)
     assert layer.weight.dtype == torch.float32 and "forward" not in vars(layer)
-    with products("auto", CPU):
+    with matmul_precision("auto", CPU):
         assert torch.equal(layer(x), wanted)
 
 
 @packs
 def test_only_linear_layers_are_lowered() -> None:
-    model = lowered(nn.Sequential(nn.Embedding(9, 96), nn.LayerNorm(96), nn.Linear(96, 80)))
+    model = prepare_for_inference(nn.Sequential(nn.Embedding(9, 96), nn.LayerNorm(96), nn.Linear(96, 80)))
     assert [p.dtype for p in model.parameters()] == [torch.float32] * 3 + [torch.bfloat16] * 2
 
 
@@ -81,8 +81,8 @@ def in_bf16() -> bool:
 def test_products_are_in_bfloat16_where_asked_for_or_fast(
     asked: Precision, fast: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "multiplies_bf16", lambda kind: fast)
-    with products(asked, CPU):
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda kind: fast)
+    with matmul_precision(asked, CPU):
         assert in_bf16() is wanted
     assert not in_bf16()
 
@@ -95,7 +95,7 @@ def test_a_cpu_needs_instructions_for_bfloat16_and_a_gpu_does_not(
     able: dict[str, bool], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-    ask: Any = precision.multiplies_bf16
+    ask: Any = precision.has_fast_bf16
     assert ask.__wrapped__("cpu") is wanted
     assert ask.__wrapped__("cuda") is True
     assert ask.__wrapped__("mps") is False

@@ -108,15 +108,15 @@ def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
     ],
 )
 def test_the_layers_that_each_rule_keeps(alphas: list[float], rule: Any, drop: Any, kept: list[int]) -> None:
-    assert DepthControl(threshold=0.8, rule=rule, drop=drop).kept(alphas) == kept
+    assert DepthControl(threshold=0.8, rule=rule, drop=drop).remaining_layers(alphas) == kept
 
 
 def test_an_automatic_threshold_follows_the_layers_that_are_left() -> None:
     """Tolerance 0.05. Of all four ξ = 0.90, 2:2. Of 0.80, 0.92 and 0.95 ξ = 0.90, 2:1; of 0.80 and 0.92 0.87, 1:1."""
     control = DepthControl(tolerance=0.05)
-    assert control.kept([0.80, 0.92, 0.95, 0.90]) == [0, 1, 2, 3]
-    assert control.kept([0.80, 0.92, 0.95]) == [0, 1]
-    assert DepthControl(tolerance=0.05, drop="worst").kept([0.80, 0.92, 0.95]) == [1, 2]
+    assert control.remaining_layers([0.80, 0.92, 0.95, 0.90]) == [0, 1, 2, 3]
+    assert control.remaining_layers([0.80, 0.92, 0.95]) == [0, 1]
+    assert DepthControl(tolerance=0.05, drop="worst").remaining_layers([0.80, 0.92, 0.95]) == [1, 2]
     assert control.xi([0.80, 0.92, 0.95, 0.90]) == pytest.approx(0.90)
 
 

@@ -67,7 +67,7 @@ class ByToken(nn.Module):
 
 
 def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.models.predict.AT_ONCE", (2, 100))
+    monkeypatch.setattr("epigram.models.predict.BATCH_LIMITS", (2, 100))
     lengths = np.array([3, 1, 4, 1, 5, 9, 2, 6])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     made = TextBatches(

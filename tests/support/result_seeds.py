@@ -45,7 +45,7 @@ def of_pretrained(folder: Path) -> list[Format]:
     from epigram.models.registry import RECIPES
     from epigram.nn.encoders.pretrained import PretrainedConfig
     from epigram.nn.layers.types import DataSpec
-    from epigram.nn.pretrained.warm_start import found, write
+    from epigram.nn.pretrained.warm_start import find_pretrained, write
     from epigram.text.tokenizers import character_tokenizer
 
     folder.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def of_pretrained(folder: Path) -> list[Format]:
     write(here, encoder, tokenizer, {"steps": 1})
 
     def started(at: Path) -> None:
-        if there := found(at, tokenizer):
+        if there := find_pretrained(at, tokenizer):
             RECIPES["bert"].build(replace(context, pretrained=there), "toy")
 
     kinds = {

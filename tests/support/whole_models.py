@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.models.classifier import Classifier
-from epigram.models.recipe import ENCODERS, HEADS, part
+from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity import test_baselines as baselines
@@ -78,8 +78,8 @@ def mean_loss(logits: Array) -> float:
 
 def built(encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2) -> Classifier:
     """Encoder and head without dropout, in float64, with the same spread of sums at every width."""
-    made = part(ENCODERS, encoder, "encoder").build(context)
-    model = Classifier(made, part(HEADS, head, "head").build(context, made))
+    made = parse_part(ENCODERS, encoder, "encoder").build(context)
+    model = Classifier(made, parse_part(HEADS, head, "head").build(context, made))
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.serialization import TextTemplate, spelling_size
+from epigram.models.serialization import TextTemplate, character_count
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import View
 
@@ -65,7 +65,7 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
         label_counts=_label_counts(view),
         token_labels=tuple(view.token_labels),
         plain_class=_plain_class(view),
-        characters=spelling_size(view.characters),
+        characters=character_count(view.characters),
         vectors=None if view.vectors is None else torch.tensor(view.vectors_array()),
         checkpoint=view.checkpoint,
         pretrained=pretrained,
@@ -102,7 +102,7 @@ def batches_of(
     `token_supervision` is the share of its texts that keep their token labels, and a seed.
     """
     part = view.split(split)
-    return TextBatches.framed(
+    return TextBatches.from_template(
         frame,
         part.ids,
         part.offsets,

@@ -19,9 +19,9 @@ from epigram.inference import graph, ngram_graph
 from epigram.inference.graph import export_error
 from epigram.inference.quantize import quantize
 from epigram.models import manifest
-from epigram.models.classifier import parameters
+from epigram.models.classifier import count_parameters
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.serialization import CHECKED, GRAPH, Saved, load
+from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of encoder and head, with the reason why they cannot be exported
@@ -59,7 +59,7 @@ def _check_exportable(saved: Saved) -> None:
     for part in parts.values():
         if part["kind"] in NOT_EXPORTABLE:
             raise export_error(saved, NOT_EXPORTABLE[part["kind"]])
-    if 4 * parameters(saved.model) > MAX_WEIGHT_BYTES:
+    if 4 * count_parameters(saved.model) > MAX_WEIGHT_BYTES:
         raise export_error(saved, "its weights are larger than 2 GB, the limit of an ONNX file")
 
 
@@ -77,9 +77,9 @@ def _silence_exporter() -> Iterator[None]:
 
 def _write_other_files(new: Path, folder: Path, precision: str) -> None:
     """Copy the other files of the model's `folder` to `new`, and write the model card and the manifest."""
-    copied = [name for name in CHECKED if name != "model.safetensors"]
+    copied = [name for name in MODEL_FILES if name != "model.safetensors"]
     for name in copied:
         shutil.copyfile(folder / name, new / name)
     card = (folder / "card.md").read_text(encoding="utf-8")
     write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
-    manifest.write(new, {**manifest.facts_of(folder), "graph": precision})
+    manifest.write(new, {**manifest.read_facts(folder), "graph": precision})

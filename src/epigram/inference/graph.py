@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from epigram.core.errors import ParameterError
 from epigram.inference.runtime import OnnxModel
 from epigram.models.batches import TextBatches
-from epigram.models.serialization import Saved, spelling_size
+from epigram.models.serialization import Saved, character_count
 from epigram.nn.layers.types import Prediction, Tokens
 
 INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters": ("texts", "length", "letters")}
@@ -50,10 +50,10 @@ def random_batch(saved: Saved, texts: int, length: int) -> Tokens:
     lengths = np.append(length, random.integers(1, length + 1, texts - 1))
     total = int(lengths.sum())
     spelling = None
-    if letters := spelling_size(frame.characters):
+    if letters := character_count(frame.characters):
         spelling = (random.integers(2, letters, 3 * total), 3 * np.arange(total + 1))
     ids, offsets = random.integers(0, frame.vocabulary, total), np.append(0, lengths.cumsum())
-    return TextBatches.framed(frame, ids, offsets, spelling=spelling).gather(np.arange(texts))
+    return TextBatches.from_template(frame, ids, offsets, spelling=spelling).gather(np.arange(texts))
 
 
 def write_graph(saved: Saved, path: Path) -> None:

@@ -18,9 +18,9 @@ from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier, parameters
+from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.complexity import flops, milliseconds
-from epigram.models.precision import Precision, lowered, products
+from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import load
 from epigram.text.encoded_dataset import Split, View
@@ -51,13 +51,13 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
     model = saved.model.to(device)
     dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
     cost = Cost(
-        parameters=parameters(model),
+        parameters=count_parameters(model),
         parameters_full=facts["parameters_full"],
         depth=model.depth or None,
         depth_full=facts["depth_full"] or None,
         flops=flops(model.cpu(), dev.median_length, saved.frame),
     )
-    model = model.to(device) if precision == "fp32" else lowered(model.to(device))
+    model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
     predicted = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
     return Measurement(
         dev=predicted["dev"],
@@ -104,7 +104,7 @@ def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | Non
 def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> dict[str, float]:
     """Return the median milliseconds of one text at a time, and texts per second in batches, on development texts."""
     rows = np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(np.int64)
-    with torch.inference_mode(), products(precision, texts.device):
+    with torch.inference_mode(), matmul_precision(precision, texts.device):
         one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
     start = time.perf_counter()
     predict(model, texts, precision=precision)

@@ -15,7 +15,7 @@ from epigram.core.files import read_json
 from epigram.core.ragged import positions_in_groups
 from epigram.inference.runtime import OnnxModel
 from epigram.models.serialization import NGRAMS
-from epigram.nn.layers.ngrams import count_known, longest
+from epigram.nn.layers.ngrams import count_known, max_n
 from epigram.nn.layers.types import Tokens
 
 
@@ -53,7 +53,7 @@ def read_ngrams(path: Path) -> tuple[Tensor, int, tuple[int, int]]:
     stored = read_json(path)
     try:
         vocabulary, orders = stored["vocabulary"], [int(order) for order in stored["ngrams"]]
-        if orders != list(range(orders[0], orders[-1] + 1)) or not 1 <= orders[0] <= orders[-1] <= longest(vocabulary):
+        if orders != list(range(orders[0], orders[-1] + 1)) or not 1 <= orders[0] <= orders[-1] <= max_n(vocabulary):
             raise ValueError("orders")
         parts = [_keys(rows, n, vocabulary) for n, rows in zip(orders, stored["ngrams"].values(), strict=True)]
         keys = np.concatenate(parts)

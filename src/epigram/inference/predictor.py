@@ -14,8 +14,8 @@ from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.runtime import OnnxModel
 from epigram.inference.words import Word, words_of
 from epigram.models.batches import TextBatches
-from epigram.models.manifest import unchanged
-from epigram.models.precision import lowered
+from epigram.models.manifest import require_unchanged
+from epigram.models.precision import prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
 from epigram.text.alignment import PositionedTokens
@@ -50,11 +50,11 @@ class Predictor:
     """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts."""
 
     def __init__(self, folder: Path) -> None:
-        with unchanged(folder):
+        with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer = load_tokenizer(folder / "tokenizer.json")
         if not isinstance(self.saved.model, OnnxModel):
-            lowered(self.saved.model)
+            prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
         self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
@@ -113,10 +113,14 @@ class Predictor:
         # one token more than the model reads is encoded: it shows whether a text is truncated
         if self.character_encoder is None:
             encoded = self.encoder.encode(texts, self.room + 1)
-            return TextBatches.framed(frame, encoded.ids, encoded.offsets), None, self._truncated(encoded.offsets)
+            return (
+                TextBatches.from_template(frame, encoded.ids, encoded.offsets),
+                None,
+                self._truncated(encoded.offsets),
+            )
         tokens = self.encoder.encode_with_positions(texts, self.room + 1)
         spelling = self.character_encoder.encode(texts, tokens)
-        batches = TextBatches.framed(frame, tokens.ids, tokens.offsets, spelling=spelling)
+        batches = TextBatches.from_template(frame, tokens.ids, tokens.offsets, spelling=spelling)
         return batches, tokens, self._truncated(tokens.offsets)
 
     def _truncated(self, offsets: NDArray[np.int64]) -> list[bool]:

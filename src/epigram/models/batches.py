@@ -20,7 +20,7 @@ POOL = 64  # batches per pool; the texts of a pool are sorted together
 SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
 
 
-class Spellings:
+class CharacterArrays:
     """Characters of all tokens in one array: token t has `characters[offsets[t] : offsets[t + 1]]`."""
 
     def __init__(self, characters: NDArray[Any], offsets: NDArray[Any], device: torch.device | str) -> None:
@@ -34,9 +34,9 @@ class Spellings:
         """
         starts = self.offsets[index]
         counts = torch.where(inside, self.offsets[index + 1] - starts, 0)
-        place = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
-        characters = self.characters[(starts.unsqueeze(-1) + place).clamp(max=len(self.characters) - 1)]
-        return torch.where(place < counts.unsqueeze(-1), characters, 0)
+        position = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
+        characters = self.characters[(starts.unsqueeze(-1) + position).clamp(max=len(self.characters) - 1)]
+        return torch.where(position < counts.unsqueeze(-1), characters, 0)
 
 
 class TextBatches:
@@ -45,8 +45,9 @@ class TextBatches:
     `ids` (T,) and `offsets` (N + 1,) hold the texts only. `prefix` (prompt) and `suffix` are put around each text, and
     the text is truncated so that the whole fits `max_length`; prompt and special tokens are never truncated. An empty
     text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED` for a token without
-    one. `spelling` is the pair of arrays that `Spellings` takes. Raises ValueError if `max_length` leaves no room for
-    text.
+    one. `spelling` is the pair of arrays that `CharacterArrays` takes.
+
+    Raises ValueError if `max_length` leaves no room for text.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class TextBatches:
         spelling: tuple[NDArray[Any], NDArray[Any]] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        room = max_length - len(prefix) - len(suffix)
-        if room < 1:
+        max_text = max_length - len(prefix) - len(suffix)
+        if max_text < 1:
             raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
         self.ids = torch.from_numpy(np.append(ids, unk_id).astype(np.int64)).to(device)
-        counts = np.minimum(np.diff(offsets), room)
+        counts = np.minimum(np.diff(offsets), max_text)
         starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text points to the unknown token at the end
         self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
         self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
@@ -79,12 +80,12 @@ class TextBatches:
         if token_labels is not None:
             flat = np.append(token_labels, UNLABELLED).astype(np.int64)
             self.token_labels = torch.from_numpy(flat).to(device)
-        self.spellings = None if spelling is None else Spellings(*spelling, device)
+        self.characters = None if spelling is None else CharacterArrays(*spelling, device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.device = pad_id, torch.device(device)
 
     @classmethod
-    def framed(cls, frame: TextTemplate, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
+    def from_template(cls, frame: TextTemplate, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
         """Return the texts in the input format `frame` of a model; `more` is passed to the constructor."""
         return cls(
             ids,
@@ -111,10 +112,10 @@ class TextBatches:
         counts, starts = self.counts[index], self.starts[index]
         before, after = len(self.prefix), len(self.suffix)
         width = int(self.lengths[rows].max())
-        place = torch.arange(width, device=self.device)  # (L,)
-        own = place - before
-        inside = (own >= 0) & (own < counts[:, None])  # (B, L)
-        flat = (starts[:, None] + own).clamp(0, len(self.ids) - 1)
+        position = torch.arange(width, device=self.device)  # (L,)
+        text_position = position - before
+        inside = (text_position >= 0) & (text_position < counts[:, None])  # (B, L)
+        flat = (starts[:, None] + text_position).clamp(0, len(self.ids) - 1)
         ids = torch.where(inside, self.ids[flat], self.pad_id)
         ids[:, :before] = self.prefix
         if after:
@@ -122,8 +123,8 @@ class TextBatches:
             ids.scatter_(1, tail, self.suffix.expand(len(rows), -1))
         return Tokens(
             ids,
-            place < (counts + before + after)[:, None],
-            characters=None if self.spellings is None else self.spellings.gather(flat, inside),
+            position < (counts + before + after)[:, None],
+            characters=None if self.characters is None else self.characters.gather(flat, inside),
             labels=None if self.token_labels is None else torch.where(inside, self.token_labels[flat], UNLABELLED),
         )
 
@@ -134,18 +135,18 @@ class TextBatches:
 
     def own_tokens(self, rows: Rows, shape: torch.Size) -> Tensor:
         """Return the mask (B, L) of the texts' own tokens in a batch: not prompt, special tokens or padding."""
-        place = torch.arange(shape[1], device=self.device) - len(self.prefix)
+        position = torch.arange(shape[1], device=self.device) - len(self.prefix)
         counts = self.counts[torch.from_numpy(rows).to(self.device)]
-        return (place >= 0) & (place < counts[:, None])
+        return (position >= 0) & (position < counts[:, None])
 
     def read_labels(self) -> NDArray[np.int64] | None:
         """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:
             return None
         counts = self.counts.cpu().numpy()
-        places = np.repeat(self.starts.cpu().numpy(), counts) + positions_in_groups(counts)
-        found: NDArray[np.int64] = self.token_labels.cpu().numpy()[places]
-        return found
+        positions = np.repeat(self.starts.cpu().numpy(), counts) + positions_in_groups(counts)
+        labels: NDArray[np.int64] = self.token_labels.cpu().numpy()[positions]
+        return labels
 
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
         """Return all rows in a new order as batches of similar length.

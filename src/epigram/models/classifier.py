@@ -57,7 +57,7 @@ class Classifier(nn.Module):
         self.dropped.append(layer)
 
 
-def parameters(model: nn.Module, *, embeddings: bool = True) -> int:
+def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     """Return the number of weights; without `embeddings`, do not count embedding tables, as in the papers."""
     table = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     return sum(p.numel() for p in model.parameters() if embeddings or id(p) not in table)

@@ -14,9 +14,9 @@ from torch import nn
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
-from epigram.nn.torch_adapter import keep_plain
+from epigram.nn.torch_adapter import bypass_compiler
 
-LETTERS = 5  # assumed characters per token, for models that read characters
+CHARACTERS_PER_TOKEN = 5  # assumed characters per token, for models that read characters
 
 
 def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
@@ -26,19 +26,19 @@ def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
     """
     from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode
 
-    keep_plain(_FlopCounterMode.__torch_dispatch__)
+    bypass_compiler(_FlopCounterMode.__torch_dispatch__)
     if isinstance(model, LinearSvm):  # one weight per class and n-gram
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
-    spelled = torch.full((*ids.shape, LETTERS), 1) if frame.characters else None
-    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mkldnn_rnn_layer: _recurrent})
+    characters = torch.full((*ids.shape, CHARACTERS_PER_TOKEN), 1) if frame.characters else None
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
     with torch.inference_mode(), counter:
-        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelled))
+        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=characters))
     return int(counter.get_total_flops())
 
 
-def _recurrent(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:
+def _recurrent_flops(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:
     """Return the operations of a fused recurrent layer for texts (L, B, I) and weights (4H, I) and (4H, H)."""
     return 2 * texts[0] * texts[1] * (math.prod(inputs) + math.prod(states))
 

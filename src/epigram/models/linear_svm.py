@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.ngrams import count_known, longest
+from epigram.nn.layers.ngrams import count_known, max_n
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 
@@ -38,11 +38,11 @@ class LinearSvmConfig(Strict):
         bits.
         """
         if not self.orders or self.orders != list(range(self.orders[0], self.orders[0] + len(self.orders))):
-            raise ValueError(f"encoder.orders was {self.orders}: ascending neighbours are needed, such as [1, 2]")
-        if self.orders[-1] > (most := longest(context.vocabulary)):
+            raise ValueError(f"encoder.orders is {self.orders}; expected consecutive numbers, for example [1, 2]")
+        if self.orders[-1] > (largest := max_n(context.vocabulary)):
             raise ValueError(
-                f"encoder.orders was {self.orders}: with a vocabulary of {context.vocabulary:,} tokens orders up to "
-                f"{most} fit 64 bits: leave out those above"
+                f"encoder.orders is {self.orders}, but with a vocabulary of {context.vocabulary:,} tokens only orders "
+                f"up to {largest} fit 64 bits; remove the larger ones"
             )
         return LinearSvm(self, context)
 

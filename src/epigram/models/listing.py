@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import parameters
+from epigram.models.classifier import count_parameters
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec, Tokens
@@ -26,19 +26,19 @@ REFERENCE = DataSpec(
     pos_weight=torch.ones(5_000),
 )
 TOKENS = replace(REFERENCE, token_labels=("O", "X"))
-WHOLE_TEXTS = {
+TEXT_CONTEXTS = {
     "single": REFERENCE,
     "multi": replace(REFERENCE, multi=True, label_counts=torch.ones(2, dtype=torch.int64)),
 }
-CONTEXTS = {**WHOLE_TEXTS, "tokens": TOKENS}
+CONTEXTS = {**TEXT_CONTEXTS, "tokens": TOKENS}
 CAPTION = (
-    f"parameters: for a vocabulary of {REFERENCE.vocabulary:,}, {REFERENCE.classes} classes and texts of "
-    f"{REFERENCE.max_length} tokens; pretrained encoders as they are without a checkpoint"
+    f"parameters: for a vocabulary of {REFERENCE.vocabulary:,} tokens, {REFERENCE.classes} classes and a maximum "
+    f"length of {REFERENCE.max_length} tokens; pretrained encoders: without a checkpoint"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class ListedSystem:
     """One registered system.
 
     `tasks` are some of single, multi and tokens. `parameters` is None if the number depends on the training data.
@@ -52,23 +52,23 @@ class Listed:
     about: str
 
 
-def listed() -> Iterator[Listed]:
+def list_systems() -> Iterator[ListedSystem]:
     """Yield every registered system, in the order of the registry."""
     torch.set_num_threads(1)  # models of this size gain nothing from more threads
     for recipe in RECIPES.values():
-        asked = CONTEXTS if _labels_tokens(recipe) else WHOLE_TEXTS
-        built = {task: model for task, context in asked.items() if (model := _built(recipe, context)) is not None}
-        yield Listed(
+        contexts = CONTEXTS if _labels_tokens(recipe) else TEXT_CONTEXTS
+        built = {task: model for task, context in contexts.items() if (model := _build(recipe, context)) is not None}
+        yield ListedSystem(
             system=recipe.name,
             tasks=tuple(built),
             view=recipe.view,
-            parameters=None if recipe.fitting == "solver" else parameters(next(iter(built.values()))),
+            parameters=None if recipe.fitting == "solver" else count_parameters(next(iter(built.values()))),
             paper=recipe.paper,
             about=recipe.about,
         )
 
 
-def _built(recipe: Recipe, context: DataSpec) -> nn.Module | None:
+def _build(recipe: Recipe, context: DataSpec) -> nn.Module | None:
     """Build the model on the meta device; return None if the recipe refuses the task."""
     try:
         with torch.device("meta"):
@@ -94,10 +94,10 @@ def labels_tokens(model: nn.Module, context: DataSpec) -> bool:
     return model.eval()(tokens).tokens is not None
 
 
-def compact(number: int | None) -> str:
+def compact_number(number: int | None) -> str:
     """Return a number in short form, such as 1.2 M for 1,186,818."""
     if number is None:
-        return "by the data"
+        return "depends on data"
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if round(number / size, 1) >= 1:
             return f"{number / size:.1f} {unit}"

@@ -23,7 +23,7 @@ def write(folder: Path, facts: dict[str, Any]) -> None:
     write_json(folder / MANIFEST, {**facts, "sha256": {name: sha256(folder / name) for name in names}})
 
 
-def facts_of(folder: Path) -> dict[str, Any]:
+def read_facts(folder: Path) -> dict[str, Any]:
     """Return the facts of the manifest, without the checksums."""
     return {name: value for name, value in read_json(folder / MANIFEST).items() if name != "sha256"}
 
@@ -35,21 +35,23 @@ def verify(folder: Path) -> set[str]:
     read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
     """
     if not folder.is_dir():
-        raise InputMissingError(f"{folder} is missing: name a model's folder, such as runs/latest/model")
+        raise InputMissingError(
+            f"{folder} does not exist; expected the folder of a model, for example runs/latest/model"
+        )
     for name in ("config.json", MANIFEST):
         if not (folder / name).is_file():
-            raise InputMissingError(f"{folder} is not a saved model, or not whole: it has no {name}")
-    digests = _digests(folder)
+            raise InputMissingError(f"{folder} is not a saved model or is incomplete: {name} is missing")
+    digests = _read_checksums(folder)
     for name, digest in digests.items():
         if not (folder / name).is_file():
-            raise InputMissingError(f"{folder}/{name} is missing: the model's folder is not whole, restore it")
+            raise InputMissingError(f"{folder}/{name} is missing; restore the model's folder")
         if sha256(folder / name) != digest:
-            raise DataError(f"{folder}/{name} is not the file that the model was saved with: restore the folder")
+            raise DataError(f"{folder}/{name} was changed after the model was saved; restore the model's folder")
     return set(digests)
 
 
 @contextmanager
-def unchanged(folder: Path) -> Iterator[None]:
+def require_unchanged(folder: Path) -> Iterator[None]:
     """Raise TryAgainError if a file of `folder`, or the folder that a link points to, changes during the block.
 
     After such a change, the files that were read may differ from the files that were checked. For example, a promotion
@@ -60,7 +62,7 @@ def unchanged(folder: Path) -> Iterator[None]:
         yield
     finally:
         if _stamps(folder) != before:
-            raise TryAgainError(f"{folder} changed while it was read: try again")
+            raise TryAgainError(f"{folder} changed while it was read; try again")
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
@@ -68,24 +70,26 @@ def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
     stamps = []
     for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
         with suppress(OSError):
-            found = path.stat()
-            stamps.append((path.name, found.st_ino, found.st_size, found.st_mtime_ns))
+            stat = path.stat()
+            stamps.append((path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns))
     return stamps
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def _read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums by file name; every name is that of an entry of the folder."""
     manifest = read_json(folder / MANIFEST)
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict) or not has_type(digests, dict[str, str]):
-        raise DataError(f"{folder}/{MANIFEST} names no checksums: restore the folder")
+        raise DataError(f"{folder}/{MANIFEST} has no checksums; restore the model's folder")
     found = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
     if unlisted := sorted(found - digests.keys()):
         name = shown(unlisted[0])
-        raise DataError(f"{folder}/{name} is not listed in {MANIFEST}: remove it, or train the model again")
+        raise DataError(f"{folder}/{name} is not listed in {MANIFEST}; remove it, or train the model again")
     for name in digests:
         if Path(name).name != name:
-            raise DataError(f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name: restore the folder")
+            raise DataError(
+                f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name; restore the model's folder"
+            )
         if name not in found:  # not is_file(), which fails for a name that is too long
-            raise InputMissingError(f"{folder}/{shown(name)} is missing: the model's folder is not whole, restore it")
+            raise InputMissingError(f"{folder}/{shown(name)} is missing; restore the model's folder")
     return dict(digests)

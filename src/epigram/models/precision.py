@@ -15,7 +15,7 @@ SMALL = 16**3  # weights: with at most this many, and one row, PyTorch does not 
 
 
 @runtime_checkable
-class Joins(Protocol):
+class JoinsProducts(Protocol):
     """Module that can join several matrix products into one."""
 
     def join_products(self) -> None:
@@ -23,28 +23,28 @@ class Joins(Protocol):
 
 
 @cache
-def multiplies_bf16(kind: str) -> bool:
+def has_fast_bf16(kind: str) -> bool:
     """Return whether bfloat16 matrix products are fast on a device type: GPUs, and CPUs with instructions for them.
 
     Other CPUs emulate them, slower than float32.
     """
     if kind != "cpu":
         return kind == "cuda"
-    can = torch.cpu.get_capabilities()
-    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
-def lowered(model: T) -> T:
+def prepare_for_inference(model: T) -> T:
     """Return `model`, for inference only, with linear layers in bfloat16 if products are fast in it.
 
-    The predictions are the same as under `products`, without converting the weights in every call. Products of the same
-    input are joined into one.
+    The predictions are the same as under `matmul_precision`, without converting the weights in every call. Products of
+    the same input are joined into one.
     """
     for part in list(model.modules()):
-        if isinstance(part, Joins):
+        if isinstance(part, JoinsProducts):
             part.join_products()
     for layer in model.modules():
-        if isinstance(layer, nn.Linear) and multiplies_bf16(layer.weight.device.type):
+        if isinstance(layer, nn.Linear) and has_fast_bf16(layer.weight.device.type):
             layer.bfloat16()
             if layer.weight.device.type == "cpu" and layer.weight.numel() > SMALL:
                 _pack(layer)
@@ -64,7 +64,7 @@ def _pack(layer: nn.Linear) -> None:
     layer.forward = forward  # type: ignore[assignment, method-assign]
 
 
-def products(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+def matmul_precision(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Return a context with bfloat16 matrix products if `precision` is bf16, or auto where they are fast."""
-    lower = precision == "bf16" or (precision == "auto" and multiplies_bf16(device.type))
+    lower = precision == "bf16" or (precision == "auto" and has_fast_bf16(device.type))
     return torch.autocast(device.type, dtype=torch.bfloat16) if lower else nullcontext()

@@ -13,12 +13,12 @@ from torch import nn
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import positions_in_groups
 from epigram.models.batches import TextBatches
-from epigram.models.precision import Precision, products
+from epigram.models.precision import Precision, matmul_precision
 
-AT_ONCE = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
-AT_ONCE_ON_GPU = 256, 32_768
+BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
+GPU_BATCH_LIMITS = 256, 32_768
 Array = NDArray[np.float32]
-Judged = Literal["sentence", "token", "mean"]  # labels that judge a model: of texts, of tokens, or both
+ScoredLabels = Literal["sentence", "token", "mean"]  # labels that a model is scored on: of texts, of tokens, or both
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Predicted:
         Raises ParameterError if the labels or the predictions of tokens are missing.
         """
         if self.tokens is None or labels is None:
-            lacks = "the data have" if labels is None else "this system gives"
-            raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {lacks} none: set it to sentence")
+            missing = "the data have none" if labels is None else "this system predicts none"
+            raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {missing}; set it to sentence")
         known = labels >= 0
-        said, gold = self.tokens.argmax(1)[known], labels[known]
-        hits = ((said == gold) & (gold > 0)).sum()
-        return float(2 * hits / max(1, (said > 0).sum() + (gold > 0).sum()))
+        predicted, gold = self.tokens.argmax(1)[known], labels[known]
+        hits = ((predicted == gold) & (gold > 0)).sum()
+        return float(2 * hits / max(1, (predicted > 0).sum() + (gold > 0).sum()))
 
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
         """Return the score of each part: α of the depth controller."""
@@ -76,23 +76,23 @@ class Predicted:
     def _score(self, logits: Array, labels: NDArray[np.integer]) -> float:
         if not self.multi:
             return float((logits.argmax(-1) == labels).mean())
-        said, gold = logits > 0, labels > 0
-        return float(2 * (said & gold).sum() / max(1, said.sum() + gold.sum()))
+        predicted, gold = logits > 0, labels > 0
+        return float(2 * (predicted & gold).sum() / max(1, predicted.sum() + gold.sum()))
 
 
-def dev_score(predicted: Predicted, texts: TextBatches, judged: Judged) -> float:
+def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) -> float:
     """Return the score on labelled `texts` by which a model is selected."""
     labels = texts.targets(np.arange(len(texts))).cpu().numpy()
-    if judged == "sentence":
+    if scored == "sentence":
         return predicted.score(labels)
     tokens = predicted.token_score(texts.read_labels())
-    return tokens if judged == "token" else (tokens + predicted.score(labels)) / 2
+    return tokens if scored == "token" else (tokens + predicted.score(labels)) / 2
 
 
-def score_name(judged: Judged, *, multi: bool) -> str:
+def score_name(scored: ScoredLabels, *, multi: bool) -> str:
     """Return the name of the score that `dev_score` returns, for messages and reports."""
     texts = "micro-F1 at 0.5" if multi else "accuracy"
-    return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[judged]
+    return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[scored]
 
 
 @torch.inference_mode()
@@ -101,8 +101,8 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
     if model.training:
         model.eval()
     rows, logits, parts, tokens = [], [], [], []
-    with products(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in texts.in_order(*(AT_ONCE if texts.device.type == "cpu" else AT_ONCE_ON_GPU)):
+    with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
+        for batch in texts.in_order(*(BATCH_LIMITS if texts.device.type == "cpu" else GPU_BATCH_LIMITS)):
             prediction = model(texts.gather(batch))
             rows.append(batch)
             logits.append(prediction.logits.float().cpu().numpy())
@@ -113,10 +113,10 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
                 tokens.append(own.float().softmax(-1).cpu().numpy())
     order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
     return Predicted(
-        _restored(logits, order, 0),
-        _restored(parts, order, 1) if parts else None,
+        _restore_order(logits, order, 0),
+        _restore_order(parts, order, 1) if parts else None,
         bool(getattr(model, "multi", False)),
-        _restored(tokens, token_order(order, counts), 0) if tokens else None,
+        _restore_order(tokens, token_order(order, counts), 0) if tokens else None,
         counts,
     )
 
@@ -126,12 +126,12 @@ def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[
 
     Text n has `counts[n]` tokens.
     """
-    starts, many = (np.cumsum(counts) - counts)[order], counts[order]
-    places: NDArray[np.int64] = np.repeat(starts, many) + positions_in_groups(many)
-    return places
+    starts, token_counts = (np.cumsum(counts) - counts)[order], counts[order]
+    positions: NDArray[np.int64] = np.repeat(starts, token_counts) + positions_in_groups(token_counts)
+    return positions
 
 
-def _restored(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:
+def _restore_order(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:
     joined = np.concatenate(pieces, axis)
     out = np.empty_like(joined)
     if axis == 0:

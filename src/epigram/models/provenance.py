@@ -41,7 +41,11 @@ def read(folder: Path) -> dict[str, str]:
     content = read_json(folder / manifest.MANIFEST)
     found = content.get(PROVENANCE, {})
     if not has_type(found, dict[str, str]):
-        raise DataError(f"{folder}/{manifest.MANIFEST}: {PROVENANCE} is not a list of checksums: restore the folder")
+        raise DataError(
+            f"{folder}/{manifest.MANIFEST}: {PROVENANCE} is not a mapping of checksums; restore the model's folder"
+        )
     if found and content["sha256"].get(WEIGHTS, found.get("weights")) != found.get("weights"):
-        raise DataError(f"{folder}/{manifest.MANIFEST} names two checksums of the weights: restore the folder")
+        raise DataError(
+            f"{folder}/{manifest.MANIFEST} has two different checksums of the weights; restore the model's folder"
+        )
     return dict(found)

@@ -27,7 +27,7 @@ def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None)
     base = system.recipe or name
     if base not in RECIPES:
         where = f"systems.{name}.recipe" if system.recipe else f"systems.{name}"
-        raise ParameterError(f"params.yaml: {where}: there is no system {base!r}: {nearest(base, list(RECIPES))}")
+        raise ParameterError(f"params.yaml: {where}: unknown system {base!r}: {nearest(base, list(RECIPES))}")
     if "backbone" in system.encoder:  # only in a saved model's config.json
-        raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting: remove it")
+        raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting; remove it")
     return RECIPES[base].changed(encoder=system.encoder, head=system.head, train={**(train or {}), **system.train})

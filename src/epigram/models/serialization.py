@@ -23,20 +23,21 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from epigram.core.memory_limit import is_near_limit
 from epigram.models import manifest, provenance
-from epigram.models.classifier import Classifier, parameters
+from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.nn.layers.types import DataSpec
 
 FORMAT = 1
-CHECKED = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
+MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
 DOCUMENTS = {"card.md", HISTORY}  # for readers; not needed to load a model
-EXPORTED = {GRAPH, *CHECKED} - {"model.safetensors"}
-WHOLE = (set(CHECKED), EXPORTED, {NGRAMS, *EXPORTED})  # files of a model, an exported model, an exported SVM
-KINDS = {
+EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
+# files of a model, an exported model, an exported SVM
+FILE_SETS = (set(MODEL_FILES), EXPORTED_FILES, {NGRAMS, *EXPORTED_FILES})
+DTYPES = {
     torch.float32,
     torch.float16,
     torch.bfloat16,
@@ -45,7 +46,7 @@ KINDS = {
     torch.int32,
     torch.bool,
 }  # allowed dtypes of weights
-UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
+LOAD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class TextTemplate:
     plain_class: int = 0  # class with the smallest share of non-default token labels
 
 
-def spelling_size(characters: str) -> int:
+def character_count(characters: str) -> int:
     """Return the number of character ids, those for none and unknown included; 0 if tokens have no characters."""
     return len(characters) + 2 if characters else 0
 
@@ -115,13 +116,13 @@ def save(
         shutil.copyfile(tokenizer, new / "tokenizer.json")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         write_tensors(new / "model.safetensors", state)
-        write_text(new / "card.md", card(recipe, model, frame, labels, facts))
+        write_text(new / "card.md", model_card(recipe, model, frame, labels, facts))
         if history is not None:
             write_json(new / HISTORY, history)
         manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
 
 
-def save_again(
+def save_changed(
     folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any], thresholds: list[float] | None = None
 ) -> None:
     """Write a changed `model`, such as a pruned one, and its `thresholds`; the rest is that of `saved`."""
@@ -134,7 +135,7 @@ def save_again(
         frame=saved.frame,
         labels=saved.labels,
         tokenizer=saved.folder / "tokenizer.json",
-        facts={**manifest.facts_of(saved.folder), **facts},
+        facts={**manifest.read_facts(saved.folder), **facts},
         thresholds=thresholds,
         history=read_json(history) if history.exists() else None,
     )
@@ -156,38 +157,44 @@ def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
     Raises InputMissingError for a missing file, DataError for a file that was changed or that does not fit this
     version, and TryAgainError if the folder changes while it is read.
     """
-    with manifest.unchanged(folder):
-        return _loaded(folder, graph)
+    with manifest.require_unchanged(folder):
+        return _load(folder, graph)
 
 
-def _loaded(folder: Path, graph: Callable[..., Any] | None) -> Saved:
+def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     exported = GRAPH in _check(folder)
     if exported and graph is None:
-        raise ParameterError(f"{folder} is an exported model, good for answers only: name the one it was exported from")
+        raise ParameterError(
+            f"{folder} is an exported model, which can only predict; use the model that it was exported from"
+        )
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if not isinstance(config, dict) or config.get("model_type") != "epigram" or config.get("format") != FORMAT:
-        raise DataError(f"{folder}/config.json is not of this version's format ({FORMAT}): train the model again")
+        raise DataError(
+            f"{folder}/config.json does not have format {FORMAT} of this version of epigram; train the model again"
+        )
     if not has_type(labels, list[str]) or not labels or len(set(labels)) < len(labels):
-        raise DataError(f"{folder}/labels.json is not a list of labels: restore the folder")
+        raise DataError(f"{folder}/labels.json is not a list of distinct labels; restore the model's folder")
     try:
-        frame, multi = _frame(config["frame"]), config["task"] == "multi"
+        frame, multi = _read_template(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
         if (
             not has_type(config["system"], str)
             or not has_type(thresholds, list[float])
             or len(thresholds) != len(labels)
         ):
-            raise TypeError("a name, or a threshold a label, is missing")
-        model = graph(folder / GRAPH, multi=multi) if exported and graph else _built(folder, config, frame, labels)
+            raise TypeError("system or thresholds: missing or invalid")
+        model = graph(folder / GRAPH, multi=multi) if exported and graph else _build(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
-    except (*UNFIT, ParameterError) as error:  # saved by another version, or with false sizes
+    except (*LOAD_ERRORS, ParameterError) as error:  # saved by another version, or with false sizes
         if is_near_limit():
             raise
         reason = shown(str(error).partition("\n")[0])
-        raise DataError(f"{folder} does not fit this version of epigram ({reason}): train the model again") from None
+        raise DataError(
+            f"{folder} cannot be loaded by this version of epigram ({reason}); train the model again"
+        ) from None
 
 
-def _frame(values: Any) -> TextTemplate:
+def _read_template(values: Any) -> TextTemplate:
     """Return the frame in config.json. Raises TypeError or ValueError for one that no model can have."""
     for name, hint in get_type_hints(TextTemplate).items():
         if name in values and not has_type(values[name], hint):
@@ -196,7 +203,7 @@ def _frame(values: Any) -> TextTemplate:
     check_numbers([frame.max_length, frame.vocabulary])
     ids = [frame.pad_id, frame.unk_id, frame.mask_id or 0, *frame.prefix_ids, *frame.suffix_ids]
     if min(ids) < 0 or max(ids) >= frame.vocabulary:
-        raise ValueError("frame has ids beyond its vocabulary")
+        raise ValueError("frame has token ids outside its vocabulary")
     if frame.max_length <= len(frame.prefix_ids) + len(frame.suffix_ids):
         raise ValueError("frame.max_length leaves no room for a text")
     return frame
@@ -205,12 +212,12 @@ def _frame(values: Any) -> TextTemplate:
 def _check(folder: Path) -> set[str]:
     """Return the names of a model's files; all must exist and be unchanged."""
     names = manifest.verify(folder)
-    if names - DOCUMENTS not in WHOLE:
-        raise DataError(f"{folder}/manifest.json lists other files than a model has: restore the folder")
+    if names - DOCUMENTS not in FILE_SETS:
+        raise DataError(f"{folder}/manifest.json does not list the files of a model; restore the model's folder")
     return names
 
 
-def _built(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: list[str]) -> nn.Module:
+def _build(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: list[str]) -> nn.Module:
     """Return the model that `config` describes, with its weights."""
     recipe = Recipe(name=config["system"], about="", paper="", view="", **config["parts"])
     context = DataSpec(
@@ -221,7 +228,7 @@ def _built(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
         multi=config["task"] == "multi",
         token_labels=tuple(frame.token_labels),
         plain_class=frame.plain_class,
-        characters=spelling_size(frame.characters),
+        characters=character_count(frame.characters),
         unk_id=frame.unk_id,
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
@@ -231,7 +238,7 @@ def _built(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
         pos_weight = torch.ones(frame.vocabulary)  # placeholder: the saved weights replace it
         return recipe.build(replace(context, pos_weight=pos_weight), "config.json")
 
-    weights = _state(folder / "model.safetensors")
+    weights = _read_weights(folder / "model.safetensors")
     if recipe.fitting == "gradient":  # others take their sizes from the weights, not from the config
         check_sizes(weights, config["parts"], build)
     model = build()
@@ -239,20 +246,24 @@ def _built(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
     return model.eval()
 
 
-def _state(path: Path) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         weights = load_file(path)
     except SafetensorError as error:
-        raise DataError(f"{path} is not a whole safetensors file ({shown(str(error))}): restore the folder") from None
-    if other := {tensor.dtype for tensor in weights.values()} - KINDS:
-        raise DataError(f"{path} holds {shown(str(other.pop()))}, in which no weights are saved: restore the folder")
+        raise DataError(
+            f"{path} cannot be read as safetensors ({shown(str(error))}); restore the model's folder"
+        ) from None
+    if other := {tensor.dtype for tensor in weights.values()} - DTYPES:
+        raise DataError(
+            f"{path} has weights of the unsupported type {shown(str(other.pop()))}; restore the model's folder"
+        )
     return weights
 
 
-def card(recipe: Recipe, model: nn.Module, frame: TextTemplate, labels: list[str], facts: dict[str, Any]) -> str:
+def model_card(recipe: Recipe, model: nn.Module, frame: TextTemplate, labels: list[str], facts: dict[str, Any]) -> str:
     """Return the model card: what the model is, what it was trained on and how to use it."""
     score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
     named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
@@ -265,13 +276,13 @@ def card(recipe: Recipe, model: nn.Module, frame: TextTemplate, labels: list[str
 
 * language: {frame.language}
 * labels: {escape_markdown(", ".join(labels))}
-* parameters: {parameters(model):,}
-* reads up to {frame.max_length} tokens of a text
+* parameters: {count_parameters(model):,}
+* maximum length: {frame.max_length} tokens; longer texts are truncated
 {shown}
 
 ## Use
 
     epigram predict . "a text"
 
-The folder holds all that is needed: weights (safetensors), tokenizer, labels, settings.
+The folder is self-contained: weights (safetensors), tokenizer, labels and settings.
 """

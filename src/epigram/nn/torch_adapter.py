@@ -12,7 +12,7 @@ import torch
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of glibc's mallopt
 
 
-def keep_plain(*functions: Callable[..., Any]) -> None:
+def bypass_compiler(*functions: Callable[..., Any]) -> None:
     """Let `functions`, which PyTorch excludes from compilation by a wrapper, run without that wrapper.
 
     The wrapper imports the compiler (1.5 s) at the first call and caches its result as an attribute of the function.
@@ -20,29 +20,29 @@ def keep_plain(*functions: Callable[..., Any]) -> None:
     another kind of wrapper, nothing changes.
     """
     for function in functions:
-        bare = getattr(function, "__wrapped__", None)
-        if bare is not None and not hasattr(bare, "__dynamo_disable"):
-            bare.__dynamo_disable = bare
+        wrapped = getattr(function, "__wrapped__", None)
+        if wrapped is not None and not hasattr(wrapped, "__dynamo_disable"):
+            wrapped.__dynamo_disable = wrapped
 
 
-def plain_optimizer(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+def optimizer_without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
     """Return a subclass of `kind` that runs without importing the compiler."""
     base = torch.optim.Optimizer
-    keep_plain(base.add_param_group, base.zero_grad, base.state_dict, base.load_state_dict)
+    bypass_compiler(base.add_param_group, base.zero_grad, base.state_dict, base.load_state_dict)
     step: Any = kind.step
     return type(kind.__name__, (kind,), {"step": torch.no_grad()(step.__wrapped__)})
 
 
 @cache
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """Let the C library keep freed tensor memory for the next step, because new pages are slow.
 
     The setting exists in glibc only. On a CPU, new memory for the gradient of a large token table alone takes a tenth
     of each step.
     """
     try:
-        tune = ctypes.CDLL(None).mallopt
+        mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return
-    tune(M_MMAP_MAX, 0)
-    tune(M_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(M_MMAP_MAX, 0)
+    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

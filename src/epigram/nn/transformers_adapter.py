@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
-from epigram.nn.pretrained.bert import BertConfig, fresh
-from epigram.nn.pretrained.checkpoint import bert_in, filled
+from epigram.nn.pretrained.bert import BertConfig, random_bert
+from epigram.nn.pretrained.checkpoint import bert_with_weights, load_bert
 from epigram.nn.pretrained.config_check import check_config
 
 
@@ -19,9 +19,9 @@ def from_config(values: dict[str, Any]) -> Any:
     Raises DataError if the config is not supported.
     """
     check_config(values, "config.json")
-    own = BertConfig.of(values)
-    if own is not None:
-        return fresh(own)
+    bert_config = BertConfig.of(values)
+    if bert_config is not None:
+        return random_bert(bert_config)
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(**values)
@@ -41,14 +41,14 @@ def from_checkpoint(checkpoint: str) -> Any:
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
     try:
-        return (bert_in(folder) if folder.is_dir() else None) or _by_library(name)
+        return (load_bert(folder) if folder.is_dir() else None) or _load_by_transformers(name)
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).partition("\n")[0]
         kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
         raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
 
 
-def _by_library(name: str) -> Any:
+def _load_by_transformers(name: str) -> Any:
     """Load the encoder by the transformers library; a supported BERT is converted to `Bert`."""
     from transformers import AutoModel, PreTrainedConfig
     from transformers.utils.logging import disable_progress_bar
@@ -57,5 +57,7 @@ def _by_library(name: str) -> Any:
     config, _ = PreTrainedConfig.get_config_dict(name)
     check_config(config, f"config.json of checkpoint {name!r}")
     model = AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-    own = BertConfig.of(model.config.to_dict())
-    return model if own is None else filled(own, ((n, w.detach) for n, w in model.state_dict().items()))
+    bert_config = BertConfig.of(model.config.to_dict())
+    if bert_config is None:
+        return model
+    return bert_with_weights(bert_config, ((name, weight.detach) for name, weight in model.state_dict().items()))

@@ -52,7 +52,7 @@ def layer_accuracies(
 
 def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
     """Drop the layers that the rule does not keep; return how many were dropped."""
-    dropped = sorted(set(range(len(accuracies))) - set(control.kept(accuracies)), reverse=True)
+    dropped = sorted(set(range(len(accuracies))) - set(control.remaining_layers(accuracies)), reverse=True)
     for layer in dropped:
         model.drop(layer)
     return len(dropped)

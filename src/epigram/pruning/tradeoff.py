@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.classifier import parameters
+from epigram.models.classifier import count_parameters
 from epigram.models.complexity import flops
 from epigram.models.serialization import Saved
 from epigram.pruning.depth import PruningResult, truncated_copy
@@ -34,6 +34,6 @@ def _point(saved: Saved, depth: int, alpha: float, length: int) -> dict[str, Any
     return {
         "depth": depth,
         "classifier_score": alpha,
-        "parameters": parameters(model),
+        "parameters": count_parameters(model),
         "flops": flops(model, length, saved.frame),
     }

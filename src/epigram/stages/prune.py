@@ -19,7 +19,7 @@ from epigram.core.files import atomic_folder, read_json, write_json
 from epigram.core.settings import Params
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.provenance import PROVENANCE, parameters_hash, read
-from epigram.models.serialization import Saved, load, save_again
+from epigram.models.serialization import Saved, load, save_changed
 from epigram.pruning.depth import PruningResult, prune
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import pruning_record
@@ -69,7 +69,7 @@ def _write(
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}
-    save_again(out, saved, pruned.model, facts, thresholds)
+    save_changed(out, saved, pruned.model, facts, thresholds)
 
 
 @handle_errors

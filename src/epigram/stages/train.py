@@ -24,7 +24,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.registry import recipe_of
 from epigram.models.serialization import save
 from epigram.models.settings import System
-from epigram.nn.pretrained.warm_start import found
+from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.encoded_dataset import View
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, mark_finished, read_finished, resume_folder
@@ -96,7 +96,7 @@ def main() -> None:
     view = View.load(Path(encoded))
     config = resolve_threads(configure(name, recipe, shared), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
-    start = found(Path(pretrained), view.tokenizer_json)
+    start = find_pretrained(Path(pretrained), view.tokenizer_json)
     frame = template_of(view, config.max_length)
     if truncated := count_truncated(view, frame, "train"):
         echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from epigram.core.config_types import Count, OpenShare, Positive, Range, Share, Strict, validate_as
 from epigram.models.precision import Precision
-from epigram.models.predict import Judged
+from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
 
 
@@ -34,7 +34,7 @@ class TrainingConfig(Strict):
     warmup_steps: Annotated[int | None, Range(ge=1)] = None  # maximum of the warm-up steps
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
     patience: Positive = 5  # evaluations without improvement on dev before early stopping
-    stop_on: Judged = "sentence"  # dev score that selects the weights: of the texts, token micro-F1, or their mean
+    stop_on: ScoredLabels = "sentence"  # dev score that selects the weights: of texts, token micro-F1, or their mean
     token_supervision: Share = 1.0  # share of the training texts that keep their token labels
     evaluations: Positive = 1  # per epoch
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.step import optimizer_step
@@ -46,7 +46,7 @@ class GraphSteps:
     def __init__(
         self, model: Any, texts: TextBatches, optimizer: torch.optim.Optimizer, config: TrainingConfig
     ) -> None:
-        if texts.spellings is not None:
+        if texts.characters is not None:
             raise ValueError("CUDA graph steps read token ids only, but these texts have characters")
         every = np.arange(len(texts))
         self.model, self.optimizer, self.config, self.device = model, optimizer, config, texts.device
@@ -92,7 +92,7 @@ class GraphSteps:
 
     def _step(self, index: Tensor, width: int) -> Tensor:
         self.model.train()
-        with products(self.config.precision, self.device):
+        with matmul_precision(self.config.precision, self.device):
             loss: Tensor = self.model(self._tokens(index, width), self.labels[index]).loss
         return optimizer_step(self.model, [loss], self.optimizer, self.config.clip)
 

@@ -15,11 +15,11 @@ from torch.nn.functional import cross_entropy, linear
 from epigram.core.errors import ParameterError, defer_signals
 from epigram.inference.dataset_batches import data_spec_of, default_device, template_of
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import Tokens
-from epigram.nn.pretrained.families import SMALL
+from epigram.nn.pretrained.families import SMALL_KEY
 from epigram.text.encoded_dataset import View
 from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
@@ -164,7 +164,7 @@ class Pretrainer:
         tokens = texts.gather(rows)
         assert tokens.labels is not None
         ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
-        with products("auto", texts.device):
+        with matmul_precision("auto", texts.device):
             logits = self.model(replace(tokens, ids=ids, labels=None), chosen).float()
         gold = tokens.ids[chosen]
         return cross_entropy(logits, gold, reduction="sum"), len(gold), (logits.argmax(1) == gold).sum()
@@ -220,7 +220,7 @@ def pretrain(
     try:
         encoder = PretrainedConfig(small=sizes).build(data_spec_of(view, settings.max_length))
     except ValueError as error:
-        message = str(error).replace(f"{SMALL}.", "")  # in params.yaml the sizes are keys of `pretrain`
+        message = str(error).replace(f"{SMALL_KEY}.", "")  # in params.yaml the sizes are keys of `pretrain`
         raise ParameterError(f"{path}: {message}") from None
     device, frame = default_device(), template_of(view, settings.max_length)
     model = MaskedLanguageModel(encoder).to(device)

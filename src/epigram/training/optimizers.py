@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from epigram.nn.torch_adapter import plain_optimizer
+from epigram.nn.torch_adapter import optimizer_without_compiler
 from epigram.training.config import TrainingConfig
 
 
@@ -25,9 +25,11 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> to
     """Return the optimizer that `config` names, fused if PyTorch supports it."""
     parameters = parameter_groups(model, config.weight_decay)
     if config.optimizer == "adadelta":
-        return plain_optimizer(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
+        return optimizer_without_compiler(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return plain_optimizer(kind)(parameters, lr=rate, betas=(0.9, config.beta2), eps=config.epsilon, fused=True)
+    return optimizer_without_compiler(kind)(
+        parameters, lr=rate, betas=(0.9, config.beta2), eps=config.epsilon, fused=True
+    )
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:

@@ -12,7 +12,7 @@ from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.models.listing import labels_tokens
-from epigram.models.recipe import ENCODERS, Recipe, part, settings_of
+from epigram.models.recipe import ENCODERS, Recipe, parse_part, settings_of
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
@@ -94,7 +94,7 @@ def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
 
 def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
     """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
-    encoder = part(ENCODERS, recipe.encoder, f"{path}.encoder")
+    encoder = parse_part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):
         try:
             sketch = encoder.sketch(context)

@@ -69,7 +69,7 @@ class Shards:
         offsets = self.offsets[first : last + 1]
         ids = np.array(self.texts.ids[offsets[0] : offsets[-1]])
         words = word_indices(self.texts.starts[offsets[0] : offsets[-1]], offsets - offsets[0])
-        return TextBatches.framed(
+        return TextBatches.from_template(
             self.frame,
             ids,
             offsets - offsets[0],

@@ -12,7 +12,7 @@ import torch
 from epigram.core.errors import ParameterError
 from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, template_of
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import parameters
+from epigram.models.classifier import count_parameters
 from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe
 from epigram.text.encoded_dataset import View
@@ -70,7 +70,7 @@ def train_system(
     dev = batches_of(view, "dev", frame, device)
     if not by_gradient:
         return _fit(recipe, model, train, dev, seed=seed, path=path)
-    depth, size, rate = model.depth, parameters(model), learning_rate_of(config, view)
+    depth, size, rate = model.depth, count_parameters(model), learning_rate_of(config, view)
     trainer = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
     record = trainer.run()
     return Trained(
@@ -90,6 +90,6 @@ def _fit(recipe: Recipe, model: Any, train: TextBatches, dev: TextBatches, *, se
         FITTERS[recipe.fitting](model, train, dev, seed=seed)
     except ParameterError as error:
         raise ParameterError(f"params.yaml: {path}.{error}") from None
-    score, size = dev_score(predict(model, dev), dev, "sentence"), parameters(model)
+    score, size = dev_score(predict(model, dev), dev, "sentence"), count_parameters(model)
     model.to(default_device())
     return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])

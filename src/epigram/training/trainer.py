@@ -14,9 +14,9 @@ from torch import Tensor
 
 from epigram.core.errors import ParameterError, TryAgainError, defer_signals, is_out_of_memory
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.precision import products
+from epigram.models.precision import matmul_precision
 from epigram.models.predict import dev_score
-from epigram.nn.torch_adapter import keep_memory
+from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import TrainingConfig
@@ -57,7 +57,7 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
     ) -> None:
         self.model, self.train, self.dev, self.config, self.report = model, train, dev, config, report
-        keep_memory()
+        keep_freed_memory()
         parallel.broadcast_and_seed(model, seed)
         self.checkpoints = checkpoints if parallel.processes() == 1 else None
         self.order = np.random.default_rng(seed)
@@ -144,7 +144,7 @@ class Trainer:
 
     def _losses(self, rows: Rows) -> Iterator[Tensor]:
         for piece, weight in parallel.split_batch(rows, self.model, self.position.pieces):
-            with products(self.config.precision, self.train.device):
+            with matmul_precision(self.config.precision, self.train.device):
                 loss = self.model(self.train.gather(piece), self.train.targets(piece)).loss * weight
             yield loss
 

@@ -18,7 +18,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.display import echo, escape_markdown, json_text, printable
 from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
-from epigram.models.serialization import card
+from epigram.models.serialization import model_card
 from epigram.report.markdown import comparison_markdown
 from epigram.runner.dvc.dvc_output import PROGRESS, ReproOutputParser
 from epigram.runner.prefect import markdown
@@ -193,7 +193,7 @@ def pages(text: str) -> dict[str, str]:
         "report": markdown.report(text, text, Path("runs/x")),
         "champion": retrain._page(result),  # type: ignore[arg-type]
         "comparison.md": comparison_markdown(summary(text)),
-        "card.md": card(recipe, model, frame, [text, text], {"dataset": text}),  # type: ignore[arg-type]
+        "card.md": model_card(recipe, model, frame, [text, text], {"dataset": text}),  # type: ignore[arg-type]
     }
 
 

@@ -148,7 +148,7 @@ def test_weights_leave_a_mebibyte_of_the_two_gibibytes_for_the_graph(
     more: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"parts": {}}))
-    monkeypatch.setattr(export, "parameters", lambda _: (2047 * 1024 * 1024) // 4 + more)
+    monkeypatch.setattr(export, "count_parameters", lambda _: (2047 * 1024 * 1024) // 4 + more)
     model = Saved(tmp_path, "bert", None, [], FRAME, [])
     if refused:
         with pytest.raises(ParameterError, match="larger than 2 GB, the limit of an ONNX file"):

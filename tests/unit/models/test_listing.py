@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from epigram.models.classifier import parameters
-from epigram.models.listing import REFERENCE, Listed, compact, listed
+from epigram.models.classifier import count_parameters
+from epigram.models.listing import REFERENCE, ListedSystem, compact_number, list_systems
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, Listed]:
-    return {row.system: row for row in listed()}
+def rows() -> dict[str, ListedSystem]:
+    return {row.system: row for row in list_systems()}
 
 
 def shown(*options: str) -> str:
@@ -26,7 +26,7 @@ def shown(*options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_every_system_has_a_row_and_can_do_something(rows: dict[str, Listed]) -> None:
+def test_every_system_has_a_row_and_can_do_something(rows: dict[str, ListedSystem]) -> None:
     assert list(rows) == list(RECIPES)
     assert len(rows) >= 30
     assert all(row.tasks for row in rows.values())
@@ -43,36 +43,36 @@ def test_every_system_has_a_row_and_can_do_something(rows: dict[str, Listed]) ->
     ],
 )
 def test_the_tasks_are_those_that_the_system_does_not_refuse(
-    rows: dict[str, Listed], name: str, tasks: tuple[str, ...]
+    rows: dict[str, ListedSystem], name: str, tasks: tuple[str, ...]
 ) -> None:
     assert rows[name].tasks == tasks
 
 
 @pytest.mark.parametrize("name", ["textcnn", "bert", "dmsp", "cnle"])
-def test_parameters_are_counted_for_the_sizes_that_the_caption_names(rows: dict[str, Listed], name: str) -> None:
+def test_parameters_are_counted_for_the_sizes_that_the_caption_names(rows: dict[str, ListedSystem], name: str) -> None:
     context = DataSpec(vocabulary=5_000, classes=2, max_length=128)
-    assert rows[name].parameters == parameters(RECIPES[name].build(context))
+    assert rows[name].parameters == count_parameters(RECIPES[name].build(context))
     assert (REFERENCE.vocabulary, REFERENCE.classes, REFERENCE.max_length) == (5_000, 2, 128)
 
 
 def test_a_new_recipe_appears_by_being_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = Recipe(name="mine", about="it", paper="me", view="token", encoder={"kind": "embedding", "width": 8})
     monkeypatch.setitem(RECIPES, "mine", recipe)
-    *_, last = listed()
-    assert last == Listed(
+    *_, last = list_systems()
+    assert last == ListedSystem(
         system="mine", tasks=("single", "multi"), view="token", parameters=5_000 * 8 + 2 * 8 + 2, paper="me", about="it"
     )
 
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(None, "by the data"), (0, "0"), (12, "12"), (460_802, "460.8 k"), (1_186_818, "1.2 M"), (999_999, "1.0 M")],
+    [(None, "depends on data"), (0, "0"), (12, "12"), (460_802, "460.8 k"), (1_186_818, "1.2 M"), (999_999, "1.0 M")],
 )
 def test_numbers_are_short(number: int | None, said: str) -> None:
-    assert compact(number) == said
+    assert compact_number(number) == said
 
 
-def test_the_command_says_the_same_to_a_reader_and_to_a_program(rows: dict[str, Listed]) -> None:
+def test_the_command_says_the_same_to_a_reader_and_to_a_program(rows: dict[str, ListedSystem]) -> None:
     said: list[dict[str, Any]] = json.loads(shown("--json"))
     assert said == [{**vars(row), "tasks": list(row.tasks)} for row in rows.values()]
     table = shown()

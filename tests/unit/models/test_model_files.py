@@ -18,7 +18,7 @@ from epigram.core.files import sha256
 from epigram.inference import predictor
 from epigram.inference.predictor import Predictor
 from epigram.models import manifest
-from epigram.models.serialization import load, save_again
+from epigram.models.serialization import load, save_changed
 from tests.support.model_seeds import saved_model, sealed
 
 FILES = ["card.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]
@@ -51,7 +51,7 @@ def test_the_manifest_lists_every_file(whole: Path) -> None:
 
 def test_a_model_that_is_saved_again_keeps_its_history(whole: Path, tmp_path: Path) -> None:
     saved = load(whole)
-    save_again(tmp_path / "again", saved, saved.model, {"dev_accuracy": 0.5})
+    save_changed(tmp_path / "again", saved, saved.model, {"dev_accuracy": 0.5})
     assert json.loads((tmp_path / "again/history.json").read_text()) == HISTORY
     assert sorted(listed(tmp_path / "again")) == FILES
     assert load(tmp_path / "again").labels == ["bad", "good"]
@@ -61,7 +61,7 @@ def test_a_model_that_is_saved_again_keeps_its_history(whole: Path, tmp_path: Pa
 def test_a_changed_or_missing_file_is_refused(model: Path, name: str) -> None:
     content = (model / name).read_bytes()
     (model / name).write_bytes(content + b" ")
-    with pytest.raises(DataError, match=rf"{name} is not the file that the model was saved with"):
+    with pytest.raises(DataError, match=rf"{name} was changed after the model was saved"):
         load(model)
     (model / name).unlink()
     with pytest.raises(InputMissingError, match=name):
@@ -74,7 +74,7 @@ def test_a_file_that_the_manifest_does_not_list_is_refused(model: Path, name: st
         (model / name).mkdir()
     else:
         (model / name).write_text("{}")
-    with pytest.raises(DataError, match=rf"{name} is not listed in manifest\.json: remove it"):
+    with pytest.raises(DataError, match=rf"{name} is not listed in manifest\.json; remove it"):
         load(model)
 
 
@@ -87,7 +87,7 @@ def test_a_manifest_that_lists_other_files_is_refused(model: Path, name: str) ->
         (model / "extra.json").unlink()
     manifest["sha256"][name] = sha256(model / "extra.json") if name == "extra.json" else "0" * 64
     (model / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"manifest\.json lists (other files than a model has|.*not a file name)"):
+    with pytest.raises(DataError, match=r"manifest\.json (does not list the files of a model|lists .*not a file name)"):
         load(model)
 
 
@@ -109,7 +109,7 @@ def test_the_transformers_library_gets_no_folder_that_was_changed(model: Path, r
         reader.from_pretrained(model)
     (model / "tokenizer_config.json").unlink()
     (model / "tokenizer.json").write_text((model / "tokenizer.json").read_text() + " ")
-    with pytest.raises(DataError, match=r"tokenizer\.json is not the file that the model was saved with"):
+    with pytest.raises(DataError, match=r"tokenizer\.json was changed after the model was saved"):
         reader.from_pretrained(model)
 
 
@@ -151,7 +151,7 @@ def test_files_that_are_exchanged_after_they_were_checked_are_not_used(
         return names
 
     monkeypatch.setattr(manifest, "verify", then_exchange)
-    with pytest.raises(TryAgainError, match="model changed while it was read: try again"):
+    with pytest.raises(TryAgainError, match="model changed while it was read; try again"):
         load(model)
 
 
@@ -177,7 +177,7 @@ def test_a_name_that_no_system_can_look_for_is_missing(model: Path) -> None:
     for name in ("x" * 5_000, ".."):
         changed = manifest_json | {"sha256": manifest_json["sha256"] | {name: "0" * 64}}
         (model / "manifest.json").write_text(json.dumps(changed))
-        with pytest.raises(InputMissingError, match="is missing: the model's folder is not whole"):
+        with pytest.raises(InputMissingError, match="is missing; restore the model's folder"):
             load(model)
 
 
@@ -193,5 +193,5 @@ def test_weights_of_a_kind_that_no_model_has_are_refused(model: Path) -> None:
     weights = load_file(model / "model.safetensors")
     save_file({name: tensor.to(torch.float8_e4m3fn) for name, tensor in weights.items()}, model / "model.safetensors")
     sealed(model)
-    with pytest.raises(DataError, match=r"holds torch\.float8_e4m3fn, in which no weights are saved"):
+    with pytest.raises(DataError, match=r"has weights of the unsupported type torch\.float8_e4m3fn"):
         load(model)

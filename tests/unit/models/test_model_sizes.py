@@ -77,7 +77,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused(
     load(folder)
     changed(folder, path, value)
     start = time.monotonic()
-    with pytest.raises(DataError, match=r"does not fit this version of epigram|at most 1,000 is supported"):
+    with pytest.raises(DataError, match=r"cannot be loaded by this version of epigram|at most 1,000 is supported"):
         load(folder)
     assert time.monotonic() - start < 5
 
@@ -85,7 +85,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused(
 def test_the_reason_is_told(tmp_path: Path) -> None:
     folder = saved(tmp_path, {"kind": "transformer", **SMALL})
     changed(folder, "parts.encoder.depth", 10**6)
-    with pytest.raises(DataError, match="it describes a larger model than its weights"):
+    with pytest.raises(DataError, match=r"config\.json describes a larger model than its weights"):
         load(folder)
     changed(folder, "parts.encoder.depth", 10**8)
     with pytest.raises(DataError, match="has a size above 10,000,000"):
@@ -150,7 +150,7 @@ def test_orders_are_checked_without_a_list_of_their_range() -> None:
     context = DataSpec(vocabulary=10, classes=2, max_length=8)
     assert LinearSvmConfig(orders=[2, 3]).build(context).orders == (2, 3)
     for orders in ([1, 10**12], [1, 3], [2, 1], []):
-        with pytest.raises((ValueError, ParameterError), match="ascending neighbours"):
+        with pytest.raises((ValueError, ParameterError), match="expected consecutive numbers"):
             LinearSvmConfig(orders=orders).build(context)
 
 

@@ -297,5 +297,5 @@ def test_without_the_package_a_signature_cannot_be_required(
 
 def test_a_provenance_is_read_of_the_weights_that_are_there(model: Path) -> None:
     resealed(model, "model.safetensors", b"others")
-    with pytest.raises(DataError, match="names two checksums of the weights"):
+    with pytest.raises(DataError, match="has two different checksums of the weights"):
         provenance.read(model)

@@ -62,7 +62,7 @@ def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix
 
 
 def test_predictions_of_tokens_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.models.predict.AT_ONCE", (2, 100))
+    monkeypatch.setattr("epigram.models.predict.BATCH_LIMITS", (2, 100))
     texts = batches([7, 8], [9])
     predicted = predict(Echo(), texts)
     assert predicted.counts is not None

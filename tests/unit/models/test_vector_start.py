@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from epigram.core.errors import DataError
-from epigram.models.pretrained_vectors import narrowed, start_from
+from epigram.models.pretrained_vectors import reduce_width, set_pretrained_vectors
 
 
 def table(width: int) -> nn.Embedding:
@@ -27,12 +27,12 @@ def vectors(width: int) -> torch.Tensor:
 def test_entries_without_a_vector_stay_random_and_the_others_keep_their_angles(width: int) -> None:
     embedding, given = table(width), vectors(16)
     before = embedding.weight.detach().clone()
-    start_from(embedding, given)
+    set_pretrained_vectors(embedding, given)
     after, known = embedding.weight.detach(), ~given.isnan().any(1)
     assert torch.equal(after[~known], before[~known])
     placed = after[known][:, : min(width, 16)]
     assert placed.std() == pytest.approx(float(before.std()), rel=1e-3)
-    expected = narrowed(given[known], width)
+    expected = reduce_width(given[known], width)
     torch.testing.assert_close(
         torch.cosine_similarity(placed[:1], placed), torch.cosine_similarity(expected[:1], expected)
     )
@@ -41,7 +41,7 @@ def test_entries_without_a_vector_stay_random_and_the_others_keep_their_angles(w
 def test_narrowing_keeps_more_of_the_dot_products_than_any_cut_of_columns() -> None:
     given = torch.randn(40, 12, generator=torch.Generator().manual_seed(2)) * torch.linspace(2, 1, 12)
     whole = given @ given.T
-    few = narrowed(given, 6)
+    few = reduce_width(given, 6)
     assert (few @ few.T - whole).norm() < (given[:, :6] @ given[:, :6].T - whole).norm()
 
 
@@ -50,10 +50,12 @@ def test_narrowing_keeps_more_of_the_dot_products_than_any_cut_of_columns() -> N
 def test_vectors_without_spread_are_refused(width: int, value: float) -> None:
     given = torch.full((50, 16), value)
     given[::5] = torch.nan
-    with pytest.raises(DataError, match=r"no spread.*: give the view a file of trained vectors"):
-        start_from(table(width), given)
+    with pytest.raises(
+        DataError, match=r"do not differ from each other; set the view's vectors to a file of trained vectors"
+    ):
+        set_pretrained_vectors(table(width), given)
 
 
 def test_vectors_that_are_one_number_once_narrowed_are_refused() -> None:
-    with pytest.raises(DataError, match="no spread"):
-        start_from(table(1), torch.tensor([[3.0, 4.0]]).expand(50, 2))
+    with pytest.raises(DataError, match="do not differ from each other"):
+        set_pretrained_vectors(table(1), torch.tensor([[3.0, 4.0]]).expand(50, 2))

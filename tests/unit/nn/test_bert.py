@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from epigram.core.errors import DataError
-from epigram.models.precision import lowered, multiplies_bf16
+from epigram.models.precision import has_fast_bf16, prepare_for_inference
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.layers.types import Tokens
-from epigram.nn.pretrained.bert import Bert, BertConfig, fresh
+from epigram.nn.pretrained.bert import Bert, BertConfig, random_bert
 from tests.support.families import DEPTH, FAMILIES, MASK, PAD, VOCABULARY, built, checkpoint, context, recipe_of, texts
 
 WEIGHTS = "model.safetensors"
@@ -84,7 +84,7 @@ def test_gradients_are_the_library_s(folder: Path) -> None:
 
 
 def test_names_and_shapes_are_the_library_s_without_the_pooler(folder: Path) -> None:
-    ours = {name: weight.shape for name, weight in fresh(BertConfig(**FAMILIES["bert"])).state_dict().items()}
+    ours = {name: weight.shape for name, weight in random_bert(BertConfig(**FAMILIES["bert"])).state_dict().items()}
     theirs = {name: weight.shape for name, weight in library(folder).state_dict().items()}
     assert ours == {name: shape for name, shape in theirs.items() if not name.startswith("pooler.")}
 
@@ -94,7 +94,7 @@ def test_random_weights_are_drawn_as_the_library_draws_them() -> None:
 
     sizes = {"vocab_size": 500, "hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 1, "pad_token_id": 3}
     theirs = AutoModel.from_config(AutoConfig.for_model("bert", **sizes))
-    for name, weight in fresh(BertConfig(**sizes)).named_parameters():
+    for name, weight in random_bert(BertConfig(**sizes)).named_parameters():
         wanted = theirs.get_parameter(name)
         torch.testing.assert_close((weight.mean(), weight.std()), (wanted.mean(), wanted.std()), atol=0.01, rtol=0.1)
         assert not name.endswith("word_embeddings.weight") or not weight[3].any()
@@ -132,7 +132,7 @@ def test_weights_in_several_files_are_read(folder: Path, tmp_path: Path) -> None
 def test_a_weight_that_is_missing_or_of_another_shape_is_named(folder: Path, tmp_path: Path) -> None:
     name = "encoder.layer.1.output.dense.weight"
     less = changed(folder, tmp_path / "less", lambda state: {n: w for n, w in state.items() if n != name})
-    with pytest.raises(DataError, match=rf"checkpoint '.*less' cannot be loaded: its weights lack {name}"):
+    with pytest.raises(DataError, match=rf"checkpoint '.*less' cannot be loaded: weight {name} is missing"):
         built(less)
     other = changed(folder, tmp_path / "other", lambda state: state, intermediate_size=20)
     with pytest.raises(DataError, match=r"intermediate\.dense\.weight is \(24, 16\), and by config\.json \(20, 16\)"):
@@ -182,7 +182,7 @@ def logits_of(head: torch.nn.Linear, first: Tensor) -> np.ndarray:
 @torch.no_grad()
 def test_lowered_weights_give_the_library_s_answers(tmp_path: Path) -> None:
     """In layers that are packed, with queries, keys and values in one product. bfloat16 is off by 2⁻⁹ a sum."""
-    if not multiplies_bf16("cpu"):
+    if not has_fast_bf16("cpu"):
         pytest.skip("this processor answers in float32")
     sizes = {**FAMILIES["bert"], "hidden_size": 96, "intermediate_size": 128, "initializer_range": 0.15}
     folder, tokens = checkpoint("bert", tmp_path, sizes), texts()
@@ -190,7 +190,7 @@ def test_lowered_weights_give_the_library_s_answers(tmp_path: Path) -> None:
     model.head.out.weight.normal_(generator=torch.Generator().manual_seed(0))
     states = library(folder)(tokens.ids, tokens.valid.long()).last_hidden_state
     wanted = logits_of(model.head.out, states[:, 0])
-    lowered(model)
+    prepare_for_inference(model)
     packed = {name.rpartition(".")[2] for name, layer in encoder.named_modules() if "forward" in vars(layer)}
     assert packed == {"joined", "dense"}
     with torch.autocast("cpu", torch.bfloat16):

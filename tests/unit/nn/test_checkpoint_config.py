@@ -10,7 +10,7 @@ import pytest
 
 from epigram.core.errors import DataError
 from epigram.nn.encoders.pretrained import PretrainedConfig
-from epigram.nn.pretrained.checkpoint_info import outlined
+from epigram.nn.pretrained.checkpoint_info import read_checkpoint_info
 from epigram.nn.pretrained.config_check import check_config
 from tests.support.families import FAMILIES, OTHERS, built, checkpoint, context
 
@@ -82,7 +82,7 @@ def test_what_could_fetch_or_run_something_is_refused(
     folder = checkpoint(family, tmp_path)
     values = configured(folder, **changes)
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
-        outlined(str(folder))  # before anything is trained
+        read_checkpoint_info(str(folder))  # before anything is trained
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
         built(folder)
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
@@ -103,7 +103,7 @@ def test_every_family_is_still_read(family: str, tmp_path: Path) -> None:
     folder = checkpoint(family, tmp_path, FAMILIES.get(family) or OTHERS[family])
     for implementation in (None, "eager", "sdpa"):
         configured(folder, _attn_implementation=implementation)
-        assert outlined(str(folder)) is not None
+        assert read_checkpoint_info(str(folder)) is not None
     configured(folder, _attn_implementation="eager", _attn_implementation_autoset=True)
     assert built(folder)[1].backbone.config.model_type == family
 

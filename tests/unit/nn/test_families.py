@@ -26,7 +26,7 @@ def test_a_checkpoint_of_the_family_is_taken(name: str, family: str, tmp_path: P
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_checkpoint_of_another_family_is_refused(name: str, tmp_path: Path) -> None:
     folder = checkpoint("electra", tmp_path)
-    message = rf"systems\.x: the view's checkpoint '.*' is of the family electra, and {EXPECTED[name]} is needed"
+    message = rf"systems\.x: encoder\.family is '{EXPECTED[name]}', but the view's checkpoint '.*' is of family electra"
     with pytest.raises(ParameterError, match=message):
         RECIPES[name].build(context(checkpoint=str(folder)), "systems.x")
 

@@ -8,7 +8,7 @@ from torch.nn.functional import max_pool1d
 from torch.testing import assert_close
 
 from epigram.nn.layers.masking import masked_max
-from epigram.nn.layers.pooling import halved
+from epigram.nn.layers.pooling import halve
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -36,7 +36,7 @@ def test_halving_and_its_gradient_are_those_of_the_library(length: int) -> None:
     x = rows.transpose(1, 2).requires_grad_()
     valid = torch.arange(length) < torch.tensor([[length], [max(1, length - 2)], [1]])
     weight = torch.randn(3, 4, -(-length // 2), dtype=torch.float64)
-    pooled, kept = halved(x, valid)
+    pooled, kept = halve(x, valid)
     filled = x.masked_fill(~valid.unsqueeze(1), float("-inf"))
     wanted = max_pool1d(filled, 3, stride=2, padding=1).masked_fill(~kept.unsqueeze(1), 0.0)
     assert_close(pooled, wanted)
@@ -47,5 +47,5 @@ def test_halving_and_its_gradient_are_those_of_the_library(length: int) -> None:
 
 def test_of_equal_ones_in_a_window_one_takes_the_whole_gradient() -> None:
     x = torch.zeros(1, 1, 5, requires_grad=True)
-    halved(x, torch.ones(1, 5, dtype=torch.bool))[0].sum().backward()
+    halve(x, torch.ones(1, 5, dtype=torch.bool))[0].sum().backward()
     assert x.grad is not None and x.grad.sum() == 3

@@ -146,7 +146,7 @@ def test_the_training_settings_of_a_recipe_exist(name: str) -> None:
     [
         (replace(CONTEXT, token_labels=()), "the data have none: give it data whose tokens have two labels or more"),
         (replace(CONTEXT, token_labels=("O",)), "the data have 1: give it"),
-        (replace(CONTEXT, multi=True), "one label, and these texts have several"),
+        (replace(CONTEXT, multi=True), "one label per text, and the texts have several"),
         (replace(CONTEXT, token_labels=("O", "A", "B", "C", "D")), r"here are 3 \(N, O, P\) and 5 \(O, A, B, C, D\)"),
         (
             replace(CONTEXT, token_labels=("O", "A", "B")),
@@ -162,12 +162,14 @@ def test_labels_that_the_heads_cannot_stand_for_are_refused(context: DataSpec, r
 @pytest.mark.parametrize("head", ["attention_labeler", "tagger"])
 def test_an_encoder_that_keeps_no_tokens_is_refused(head: str) -> None:
     recipe = replace(RECIPES["mhal_joint"], encoder={"kind": "dpcnn"}, head={"kind": head})
-    with pytest.raises(ParameterError, match=f"head: {head} labels every token, and this encoder keeps no state"):
+    with pytest.raises(ParameterError, match=f"head: {head} needs an encoder with one state per token"):
         recipe.build(CONTEXT)
 
 
 def test_a_tagger_without_token_labels_is_refused() -> None:
-    with pytest.raises(ParameterError, match="the data have no token labels: take the head linear"):
+    with pytest.raises(
+        ParameterError, match="head: tagger predicts token labels, but the data have none; use head linear"
+    ):
         build(RECIPES["bilstm_tagger"], replace(CONTEXT, token_labels=()))
 
 

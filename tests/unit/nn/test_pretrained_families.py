@@ -163,12 +163,12 @@ def test_a_family_that_would_ignore_it_is_refused_by_name(family: str, tmp_path:
 def test_a_wide_window_needs_no_matrix_and_a_narrow_one_is_kept() -> None:
     from transformers.masking_utils import sliding_window_bidirectional_mask_function as window
 
-    from epigram.nn.pretrained.transformers_attention import mask
+    from epigram.nn.pretrained.transformers_attention import build_mask
 
     valid = texts().valid
     sizes = {"batch_size": 3, "q_length": 20, "kv_length": 20}
-    wide = mask(mask_function=window(64), attention_mask=valid, local_size=64, **sizes)
-    narrow = mask(mask_function=window(4), attention_mask=valid, local_size=4, **sizes)
+    wide = build_mask(mask_function=window(64), attention_mask=valid, local_size=64, **sizes)
+    narrow = build_mask(mask_function=window(4), attention_mask=valid, local_size=4, **sizes)
     assert wide is not None and wide.shape == (3, 1, 1, 20)
     assert narrow is not None and not narrow[0, 0, 0, 5] and narrow[0, 0, 0, 4]
     assert torch.equal(narrow.any(2).squeeze(1), valid)

@@ -67,17 +67,17 @@ def test_what_does_fit_is_taken(system: dict[str, Any]) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"recipe": "transfomer"}, "systems.x.recipe: there is no system 'transfomer': did you mean 'transformer'"),
+    ({"recipe": "transfomer"}, "systems.x.recipe: unknown system 'transfomer': did you mean 'transformer'"),
     ({"encoder": {"widht": 8}}, "systems.x.encoder.widht is not a setting: did you mean 'width'"),
     ({"head": {"fuson": "hook"}}, "systems.x.head.fuson is not a setting: did you mean 'fusion'"),
-    ({"head": {"kind": "linaer"}}, "systems.x.head.kind was 'linaer': did you mean 'linear'"),
-    ({"encoder": {"kind": "transformr"}}, "systems.x.encoder.kind was 'transformr': did you mean 'transformer'"),
+    ({"head": {"kind": "linaer"}}, "systems.x.head.kind is 'linaer': did you mean 'linear'"),
+    ({"encoder": {"kind": "transformr"}}, "systems.x.encoder.kind is 'transformr': did you mean 'transformer'"),
     ({"encoder": pretrained(attention="correlation")}, "systems.x.encoder.attention is not a setting"),
     ({"head": {"kind": "prompt"}}, "systems.x: head: prompt needs a view with prompt: true"),
     ({"head": {"kind": "prompt", "soft": True}}, "systems.x: head: prompt needs a view with prompt: true"),
     (
         {"head": {"kind": "prompt"}, "prompt": True, "multi": True},
-        "head: prompt asks for the one label of a text, and these texts have several: take another head",
+        "head: prompt predicts one label per text, and the texts have several; use another head",
     ),
     ({"encoder": {"kind": "dpcnn"}, "head": {"kind": "prompt"}, "prompt": True}, "this encoder keeps none for each"),
     ({"encoder": {"kind": "vdcnn"}, "head": {"kind": "prompt"}, "prompt": True}, "this encoder keeps none for each"),
@@ -89,7 +89,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"encoder": pretrained(head_to_head="residual", family="xlnet")},
-        "encoder.head_to_head was 'residual': the attention of xlnet cannot be replaced; set it to none, or take",
+        "encoder.head_to_head is 'residual', but the attention of xlnet cannot be replaced; set it to none, or use",
     ),
     ({"encoder": pretrained(pos_weight="after", family="xlnet")}, "pos_weight was 'after': the attention of xlnet"),
     *(
@@ -116,9 +116,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"encoder": {"width": 30, "heads": 3}, "head": {"kind": "label_decoder"}}, "a multiple of head.heads 4: it is 30"),
     ({"encoder": {"width": 30, "heads": 4}}, "encoder.width 30 is not a multiple of encoder.heads 4"),
-    ({"head": {"kind": "convolution", "sizes": []}}, r"systems.x: head.sizes was \[\]: one size or more is needed"),
-    ({"head": {"kind": ["linear"]}}, r"systems.x.head.kind was \['linear'\]: did you mean 'linear'"),
-    ({"encoder": {"kind": {"transformer": 1}}}, "systems.x.encoder.kind was {'transformer': 1}: "),
+    (
+        {"head": {"kind": "convolution", "sizes": []}},
+        r"systems.x: head.sizes is \[\]; expected at least one window size",
+    ),
+    ({"head": {"kind": ["linear"]}}, r"systems.x.head.kind is \['linear'\]: did you mean 'linear'"),
+    ({"encoder": {"kind": {"transformer": 1}}}, "systems.x.encoder.kind is {'transformer': 1}: "),
     ({"recipe": "bert", "encoder": {"backbone": {}}}, "systems.x.encoder.backbone is not a setting: remove it"),
     *(
         (
@@ -154,7 +157,9 @@ def test_a_checkpoint_whose_attention_cannot_be_replaced_is_refused_before_it_is
 ) -> None:
     folder = str(checkpoint(family, tmp_path, OTHERS[family]))
     encoder = pretrained(**{setting: "residual" if setting == "head_to_head" else "log"})
-    message = rf"systems\.x: encoder\.{setting} was '\w+': the attention of {family} cannot be replaced; set it to none"
+    message = (
+        rf"systems\.x: encoder\.{setting} is '\w+', but the attention of {family} cannot be replaced; set it to none"
+    )
     with pytest.raises(ParameterError, match=message):
         checked(encoder=encoder, checkpoint=folder)
     with pytest.raises(ParameterError, match=message):
@@ -183,9 +188,9 @@ def test_a_head_that_does_not_suit_a_checkpoint_s_width(tmp_path: Path) -> None:
     ("config", "weights", "kind", "said"),
     [
         (None, True, InputMissingError, "config.json"),
-        ("[]", True, DataError, "config.json is not that of an encoder"),
+        ("[]", True, DataError, "config.json does not describe an encoder"),
         ("{", True, DataError, "config.json"),
-        ('{"model_type": "epigram", "format": 1}', True, DataError, "config.json is not that of an encoder"),
+        ('{"model_type": "epigram", "format": 1}', True, DataError, "config.json does not describe an encoder"),
         (
             '{"model_type": "bert", "hidden_size": 16, "num_attention_heads": 2}',
             False,
@@ -231,7 +236,9 @@ def test_a_small_encoder_that_there_cannot_be_is_refused_where_it_is_built_too(n
 
 @pytest.mark.parametrize("name", ["roberta", "albert", "macbert", "ernie", "xlnet"])
 def test_an_encoder_of_a_family_does_not_pass_over_what_its_view_was_taught(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"systems\.x: the view's pretrain teaches a small BERT .*: give"):
+    with pytest.raises(
+        ParameterError, match=r"systems\.x: encoder\.family is '\w+', but the view pretrains a small encoder .*; use"
+    ):
         RECIPES[name].build(context(pretrained=tmp_path), "systems.x")
 
 
@@ -244,9 +251,7 @@ def test_orders_whose_keys_would_not_fit_are_refused_with_those_that_do() -> Non
 
 def test_a_view_with_more_tokens_than_the_checkpoint(tmp_path: Path) -> None:
     folder = checkpoint("bert", tmp_path)
-    with pytest.raises(
-        DataError, match=r"the checkpoint knows 40 tokens but the view has 41: set the view's checkpoint"
-    ):
+    with pytest.raises(DataError, match=r"the checkpoint has 40 tokens but the view has 41; set the view's checkpoint"):
         recipe_of().build(context(checkpoint=str(folder), vocabulary=41))
 
 

@@ -152,7 +152,7 @@ def test_a_run_in_float32_is_judged_in_it(
     def asked(kind: str) -> bool:
         raise AssertionError("only precision auto wants to know")
 
-    monkeypatch.setattr(precision, "multiplies_bf16", asked)
+    monkeypatch.setattr(precision, "has_fast_bf16", asked)
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)

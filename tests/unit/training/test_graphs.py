@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
-from epigram.models.recipe import ENCODERS, HEADS, part
+from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
@@ -52,8 +52,8 @@ def model_of(name: str, **changes: Any) -> Classifier:
     recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
     context = DataSpec(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
     torch.manual_seed(0)
-    encoder = part(ENCODERS, recipe.encoder, "encoder").build(context)
-    head = part(HEADS, recipe.head, "head")
+    encoder = parse_part(ENCODERS, recipe.encoder, "encoder").build(context)
+    head = parse_part(HEADS, recipe.head, "head")
     return Classifier(
         encoder, (replace(head, dropout=0.0) if hasattr(head, "dropout") else head).build(context, encoder)
     )

@@ -22,7 +22,7 @@ from epigram.core.errors import DataError, EpigramError, InputMissingError, Para
 from epigram.inference.dataset_batches import data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
-from epigram.nn.pretrained.warm_start import found
+from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import augment, encode, pretrain, train
 from epigram.text.encoded_dataset import View
@@ -311,14 +311,14 @@ def test_an_encoder_of_another_vocabulary_is_refused(
     pretrained: tuple[View, Path], encoded: Callable[[ViewSettings], Path], tmp_path: Path
 ) -> None:
     view, folder = pretrained
-    assert found(folder, view.tokenizer_json) == folder
+    assert find_pretrained(folder, view.tokenizer_json) == folder
     other = View.load(encoded(ViewSettings()))
     with pytest.raises(DataError, match="another vocabulary"):
-        found(folder, other.tokenizer_json)
-    with pytest.raises(DataError, match="does not fit the view"):
+        find_pretrained(folder, other.tokenizer_json)
+    with pytest.raises(DataError, match="does not match the view"):
         RECIPES["bert"].build(data_spec_of(other, LENGTH, folder))
     with pytest.raises(InputMissingError, match=r"about\.json is missing"):
-        found(tmp_path / "nowhere", view.tokenizer_json)
+        find_pretrained(tmp_path / "nowhere", view.tokenizer_json)
 
 
 def params(root: Path, view: dict[str, Any] | None, **sections: Any) -> None:
@@ -334,7 +334,7 @@ def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
     code += "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'jieba', 'polars')))"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["about.json"]
-    assert found(tmp_path / "new/out", tmp_path) is None
+    assert find_pretrained(tmp_path / "new/out", tmp_path) is None
 
 
 def test_on_is_one_line(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
-from epigram.nn.layers.char_lstm import Speller
+from epigram.nn.layers.char_lstm import CharLstm
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
@@ -47,7 +47,9 @@ class CharBiLstmConfig(Strict):
         """Return a language model over states of `width`, both directions together; None if `lm_weight` is 0."""
         if self.lm_weight == 0.0:
             return None
-        return LanguageModel(width=width, hidden=self.lm_hidden, vocabulary=vocabulary, most=self.lm_vocabulary)
+        return LanguageModel(
+            width=width, hidden=self.lm_hidden, vocabulary=vocabulary, max_vocabulary=self.lm_vocabulary
+        )
 
 
 class CharBiLstmEncoder(Encoder):
@@ -70,9 +72,9 @@ class CharBiLstmEncoder(Encoder):
         self.word_model = config.language_model(self.width, context.vocabulary)
         self.blocks = nn.ModuleList()
 
-    def _speller(self, characters: int) -> Speller:
+    def _speller(self, characters: int) -> CharLstm:
         config = self.config
-        return Speller(
+        return CharLstm(
             characters=characters,
             embedding=config.character_embedding,
             hidden=config.character_width,
@@ -84,26 +86,26 @@ class CharBiLstmEncoder(Encoder):
         """Return the word and character vectors (B, L, E) and the states of the BiLSTM (B, L, D)."""
         x, cost = self.embedding(tokens), None
         if self.speller is not None:
-            spelled, cost = self.spelled(tokens)
-            x = torch.cat([x, spelled.to(x.dtype)], -1)
+            characters, cost = self.character_vectors(tokens)
+            x = torch.cat([x, characters.to(x.dtype)], -1)
         states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
         if self.training and self.word_model is not None:
-            once = torch.ones_like(tokens.ids[:, 0])
-            words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, once)
-            guess = words if cost is None else (words + cost) / 2
-            cost = self.config.lm_weight * guess
+            counts = torch.ones_like(tokens.ids[:, 0])
+            words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, counts)
+            mean = words if cost is None else (words + cost) / 2
+            cost = self.config.lm_weight * mean
         return Encoded((x, states), tokens, cost)
 
-    def spelled(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+    def character_vectors(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
         """Return the character vectors (B, L, `spelling`), zero on padding, and their language model's loss or None.
 
         Raises ValueError if the batch has no characters.
         """
         if tokens.characters is None or self.speller is None:
-            raise ValueError("this encoder reads the characters of tokens, and the batch has none")
+            raise ValueError("this encoder needs the characters of the tokens, but the batch has none")
         if torch.compiler.is_exporting():
-            each, _ = self.speller(tokens.characters.flatten(0, 1))
-            return each.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
+            vectors, _ = self.speller(tokens.characters.flatten(0, 1))
+            return vectors.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
         vectors, cost = self.speller(tokens.characters[tokens.valid])
-        room = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
-        return room.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost
+        padded = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
+        return padded.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost

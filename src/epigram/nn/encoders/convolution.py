@@ -28,7 +28,7 @@ class ConvolutionConfig(Strict):
     def build(self, context: DataSpec) -> ConvolutionEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
         if not self.sizes:
-            raise ValueError("encoder.sizes was []: one size or more is needed, such as [2, 3, 4]")
+            raise ValueError("encoder.sizes is []; expected at least one window size, for example [2, 3, 4]")
         return ConvolutionEncoder(self, context)
 
 

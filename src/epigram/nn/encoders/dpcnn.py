@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
-from epigram.nn.layers.convolution import Convolution, convolved
+from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.pooling import halved
+from epigram.nn.layers.pooling import halve
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -48,7 +48,7 @@ class PyramidBlock(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
-        return x + convolved(convolved(x.relu(), valid, self.first).relu(), valid, self.second)
+        return x + masked_convolution(masked_convolution(x.relu(), valid, self.first).relu(), valid, self.second)
 
 
 class DpcnnEncoder(Encoder):
@@ -70,10 +70,10 @@ class DpcnnEncoder(Encoder):
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the last level's states (B, ⌈L / 2^(levels − 1)⌉, D) and the tokens at their centres."""
         ids, valid = tokens.ids, tokens.valid
-        x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.region)  # (B, D, L)
+        x = masked_convolution(self.embedding(tokens).transpose(1, 2), valid, self.region)  # (B, D, L)
         for level, block in enumerate(self.levels):
             if level:
-                x, valid = halved(x, valid)
+                x, valid = halve(x, valid)
                 ids = ids[:, ::2]
             x = block(x, valid)
         return Encoded((x.transpose(1, 2),), Tokens(ids, valid))

@@ -27,7 +27,7 @@ class FastTextConfig(Strict):
     def build(self, context: DataSpec) -> FastTextEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
         if not self.orders or len(set(self.orders)) < len(self.orders):
-            raise ValueError(f"encoder.orders was {self.orders}: one or more are needed, each once, such as [2, 3]")
+            raise ValueError(f"encoder.orders is {self.orders}; expected distinct values of n, for example [2, 3]")
         return FastTextEncoder(self, context)
 
 
@@ -48,9 +48,9 @@ class FastTextEncoder(Encoder):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the word vectors (B, L, D) and the states of words and n-grams together (B, L, D)."""
-        x, none = self.embedding(tokens), self.config.buckets
-        index = ngram_buckets(tokens, self.vocabulary, self.config.orders, none)  # (B, L, K)
+        x, no_ngram = self.embedding(tokens), self.config.buckets
+        index = ngram_buckets(tokens, self.vocabulary, self.config.orders, no_ngram)  # (B, L, K)
         sums = self.ngrams(index).sum(2)
         words = tokens.valid.sum(1)
-        features = words + (index < none).sum((1, 2))
+        features = words + (index < no_ngram).sum((1, 2))
         return Encoded((x, (x + sums) * (words / features)[:, None, None].to(x.dtype)), tokens)

@@ -13,16 +13,21 @@ from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
 from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.dropout import Dropout, replaced
+from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head_to_head import Site
 from epigram.nn.layers.pos_weighting import pos_table
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.bert import Bert
-from epigram.nn.pretrained.checkpoint_info import Outline, outlined
-from epigram.nn.pretrained.families import SMALL, Family, Small, sized, small_config
-from epigram.nn.pretrained.transformers_attention import FAMILIES, install, plug, refuse_others
-from epigram.nn.pretrained.warm_start import settings_of, start
+from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
+from epigram.nn.pretrained.families import SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.transformers_attention import (
+    FAMILIES,
+    check_replaceable,
+    install_attention,
+    set_attention_parts,
+)
+from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
 from epigram.nn.transformers_adapter import from_checkpoint, from_config
 
 
@@ -57,12 +62,14 @@ class PretrainedConfig(Strict):
             return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
             backbone = from_checkpoint(context.checkpoint)
-            self._check(backbone.config.model_type, context.checkpoint)
+            self._check_family(backbone.config.model_type, context.checkpoint)
             return PretrainedEncoder(self, backbone, context)
         if context.pretrained is not None:
             self._check_pretrained()
-            return start(self._bert(settings_of(context.pretrained)), context.pretrained, context)
-        small = self._small()
+            return build_pretrained(
+                self._transformer_config(read_settings(context.pretrained)), context.pretrained, context
+            )
+        small = self._small_config()
         if self.family is None:
             return small.build(context)
         return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
@@ -75,49 +82,49 @@ class PretrainedConfig(Strict):
         if context.pretrained is not None:
             self._check_pretrained()
         if context.checkpoint is None:
-            return self._small()
-        told = outlined(context.checkpoint)
-        if told is None:
-            return TransformerConfig(**self.plugged)
-        self._check(told.family, context.checkpoint)
-        return self._like(told)
+            return self._small_config()
+        info = read_checkpoint_info(context.checkpoint)
+        if info is None:
+            return TransformerConfig(**self.attention_settings)
+        self._check_family(info.family, context.checkpoint)
+        return self._sketch_like(info)
 
     @property
-    def plugged(self) -> dict[str, Any]:
+    def attention_settings(self) -> dict[str, Any]:
         """The additions to the attention: settings `head_to_head` and `pos_weight`."""
         return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
 
-    def _like(self, told: Outline) -> TransformerConfig:
-        refuse_others(told.family, **self.plugged)
-        return TransformerConfig(width=told.width, heads=told.heads, depth=1, hidden=1, **self.plugged)
+    def _sketch_like(self, info: CheckpointInfo) -> TransformerConfig:
+        check_replaceable(info.family, **self.attention_settings)
+        return TransformerConfig(width=info.width, heads=info.heads, depth=1, hidden=1, **self.attention_settings)
 
-    def _small(self) -> TransformerConfig:
+    def _small_config(self) -> TransformerConfig:
         """Return the small encoder's config, or for a family one of its width. Raises ValueError for invalid sizes."""
         if self.family is None:
-            small = self._bert()
+            small = self._transformer_config()
         else:
-            sizes = sized(Small, self.small)
-            small = self._like(Outline(self.family, sizes.width, sizes.heads))
-        small.check(SMALL)
+            sizes = parse_sizes(SmallSizes, self.small)
+            small = self._sketch_like(CheckpointInfo(self.family, sizes.width, sizes.heads))
+        small.check(SMALL_KEY)
         return small
 
-    def _bert(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
+    def _transformer_config(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
         """Return the small encoder's config, with `sizes` as defaults."""
-        own = {"dropout": 0.1, "site": self.site, **self.plugged, **self.small}
-        return sized(TransformerConfig, {**sizes, **own})
+        own = {"dropout": 0.1, "site": self.site, **self.attention_settings, **self.small}
+        return parse_sizes(TransformerConfig, {**sizes, **own})
 
     def _check_pretrained(self) -> None:
         if self.family is not None:
             raise ValueError(
-                f"the view's pretrain teaches a small BERT of our own, and {self.family} is needed (encoder.family): "
-                "give the system a view without pretrain, or take bert, which starts from it"
+                f"encoder.family is {self.family!r}, but the view pretrains a small encoder that has no family; "
+                "use a view without pretrain, or a system without encoder.family, such as bert"
             )
 
-    def _check(self, family: str, checkpoint: str) -> None:
+    def _check_family(self, family: str, checkpoint: str) -> None:
         if self.family not in {None, family}:
             raise ValueError(
-                f"the view's checkpoint {checkpoint!r} is of the family {family}, and {self.family} is needed "
-                "(encoder.family): give the system a view of such a checkpoint, or take bert, which reads any"
+                f"encoder.family is {self.family!r}, but the view's checkpoint {checkpoint!r} is of family {family}; "
+                f"use a view with a checkpoint of family {self.family}, or the system bert, which accepts any family"
             )
 
 
@@ -128,22 +135,22 @@ class PretrainedEncoder(Encoder):
     replaced as the settings require.
     """
 
-    def __init__(self, own: PretrainedConfig, backbone: Any, context: DataSpec) -> None:
+    def __init__(self, settings: PretrainedConfig, backbone: Any, context: DataSpec) -> None:
         super().__init__()
         config = backbone.config
         if config.vocab_size < context.vocabulary:
             raise DataError(
-                f"the checkpoint knows {config.vocab_size} tokens but the view has {context.vocabulary}: "
-                "set the view's checkpoint to the model's own folder and run encode again"
+                f"the checkpoint has {config.vocab_size} tokens but the view has {context.vocabulary}; "
+                "set the view's checkpoint to the model's own folder and rerun encode"
             )
-        refuse_others(config.model_type, **own.plugged)
-        self.register_buffer("pos_weight", pos_table(own.pos_weight, context))
+        check_replaceable(config.model_type, **settings.attention_settings)
+        self.register_buffer("pos_weight", pos_table(settings.pos_weight, context))
         self.pos_weight: Tensor | None
         if config.model_type in FAMILIES:
-            equip = plug if isinstance(backbone, Bert) else install
-            equip(backbone, gate=own.head_to_head, site=own.site, placement=own.pos_weight)
-        replaced(backbone, nn.Dropout, Dropout)
-        self.config: PretrainedConfig = own
+            replace_attention = set_attention_parts if isinstance(backbone, Bert) else install_attention
+            replace_attention(backbone, gate=settings.head_to_head, site=settings.site, placement=settings.pos_weight)
+        replace_dropout(backbone, nn.Dropout, Dropout)
+        self.config: PretrainedConfig = settings
         self.backbone, self.width = backbone, config.hidden_size
 
     @property
@@ -183,16 +190,16 @@ class PretrainedEncoder(Encoder):
 
     def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
         """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention."""
-        used = getattr(self.backbone.config, "_attn_implementation", None)
-        if used != "sdpa":
+        implementation = getattr(self.backbone.config, "_attn_implementation", None)
+        if implementation != "sdpa":
             return tuple(self._run(tokens, output_attentions=True).attentions)
         self.backbone.set_attn_implementation("eager")  # the fused kernel does not return them
         try:
             return tuple(self._run(tokens, output_attentions=True).attentions)
         finally:
-            self.backbone.set_attn_implementation(used)
+            self.backbone.set_attn_implementation(implementation)
 
-    def _run(self, tokens: Tokens, **wanted: bool) -> Any:
+    def _run(self, tokens: Tokens, **outputs: bool) -> Any:
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
         weights = {} if self.pos_weight is None else {"token_weight": self.pos_weight[tokens.ids]}  # w (B, L)
-        return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **wanted)
+        return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **outputs)

@@ -28,7 +28,7 @@ class ProjectedBiLstmConfig(Strict):
     def build(self, context: DataSpec) -> ProjectedBiLstmEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
         if self.width % 2:
-            raise ValueError(f"encoder.width was {self.width}: an even number is needed, half of it a direction")
+            raise ValueError(f"encoder.width is {self.width}; expected an even number, half of it for each direction")
         return ProjectedBiLstmEncoder(self, context)
 
 

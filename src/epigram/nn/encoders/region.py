@@ -57,9 +57,9 @@ class RegionEncoder(Encoder):
         wide, exists = pad(x, (0, 0, radius, radius)), pad(valid, (radius, radius))
         length, low = x.shape[1], torch.finfo(x.dtype).min
         region: Tensor | None = None
-        for place, unit in enumerate(self.units):
-            near = unit(tokens.ids) * wide[:, place : place + length]
-            near = near.masked_fill(~exists[:, place : place + length].unsqueeze(-1), low)
+        for offset, unit in enumerate(self.units):
+            near = unit(tokens.ids) * wide[:, offset : offset + length]
+            near = near.masked_fill(~exists[:, offset : offset + length].unsqueeze(-1), low)
             region = near if region is None else torch.maximum(region, near)
         assert region is not None
         return Encoded((x, region.masked_fill(~valid.unsqueeze(-1), 0.0)), tokens)

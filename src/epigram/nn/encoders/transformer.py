@@ -50,8 +50,8 @@ class TransformerConfig(Strict):
             raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
         if self.head_to_head != "none" and self.attention != "dot":
             raise ValueError(
-                f"encoder.head_to_head was {self.head_to_head!r}: it needs {where}.attention dot: correlation "
-                "attention has one head, and no queries and keys to weigh it by; set one of the two back"
+                f"encoder.head_to_head is {self.head_to_head!r}, but {where}.attention is {self.attention!r}, which "
+                f"has one head; set {where}.attention to dot, or encoder.head_to_head to none"
             )
 
 

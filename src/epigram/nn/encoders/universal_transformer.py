@@ -33,7 +33,10 @@ class UniversalTransformerConfig(TransformerConfig):
     def build(self, context: DataSpec) -> UniversalTransformerEncoder:  # type: ignore[override]
         """Build the encoder for the data's vocabulary and lengths. Raises ValueError for other `positions`."""
         if self.positions != "sinusoidal":
-            raise ValueError("encoder.positions must be sinusoidal: place and step are one sum of sinusoids")
+            raise ValueError(
+                f"encoder.positions is {self.positions!r}; universal_transformer supports only sinusoidal, because "
+                "it also encodes the step by sinusoids"
+            )
         return UniversalTransformerEncoder(self, context)
 
 
@@ -68,11 +71,11 @@ class UniversalTransformerEncoder(Encoder):
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the states for each number of steps, from the embeddings on, and the ponder cost τ · mean(N + R)."""
         weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
-        block, places = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
+        block, positions = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
 
         def step(state: Tensor, t: int) -> Tensor:
-            moved: Tensor = block(state + places + self.wave[t], tokens.valid, weight)  # Eq. 4–7
-            return moved
+            out: Tensor = block(state + positions + self.wave[t], tokens.valid, weight)  # Eq. 4–7
+            return out
 
         x = self.embedding(tokens)
         states, cost = self.halting(x, tokens.valid, step, self.steps)

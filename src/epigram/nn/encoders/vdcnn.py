@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.batch_norm import MaskedBatchNorm
-from epigram.nn.layers.convolution import Convolution, convolved
+from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.pooling import halved, k_max
+from epigram.nn.layers.pooling import halve, k_max
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
@@ -40,7 +40,9 @@ class VdcnnConfig(Strict):
     def build(self, context: DataSpec) -> VdcnnEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
         if len(self.filters) != 4:
-            raise ValueError(f"encoder.filters was {self.filters}: four widths are needed, one a halving")
+            raise ValueError(
+                f"encoder.filters is {self.filters}; expected four widths, for example [64, 128, 256, 512]"
+            )
         return VdcnnEncoder(self, context)
 
 
@@ -57,7 +59,7 @@ class ConvolutionBlock(nn.Module):
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(convolved(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
+            x = norm(masked_convolution(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
         return x
 
 
@@ -91,10 +93,10 @@ class VdcnnEncoder(Encoder):
     def forward(self, tokens: Tokens) -> Encoded:
         """Return one state per text (B, 1, D), at the position of the first token."""
         valid = tokens.valid
-        x = convolved(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
+        x = masked_convolution(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
         for number, group in enumerate(self.groups):
             if number:
-                x, valid = halved(x, valid)
+                x, valid = halve(x, valid)
             for block in group:  # type: ignore[attr-defined]
                 x = block(x, valid)
         text = self.hidden(k_max(x, valid, self.config.k).flatten(1))  # (B, D)

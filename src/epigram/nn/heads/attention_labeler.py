@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
-from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, query_likeness, strongest
+from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
@@ -43,7 +43,10 @@ class AttentionLabelerConfig(Strict):
         Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
         """
         if not encoder.keeps_tokens:
-            raise ValueError("head: attention_labeler labels every token, and this encoder keeps no state for each")
+            raise ValueError(
+                "head: attention_labeler needs an encoder with one state per token, and this one has fewer; "
+                "use another encoder, or head linear"
+            )
         return AttentionLabelerHead(self, context, encoder.width)
 
 
@@ -55,12 +58,15 @@ def heads_of_classes(context: DataSpec) -> Tensor:
     Raises ValueError in all other cases, for fewer than two token labels and for several labels per text.
     """
     if context.multi:
-        raise ValueError("head: attention_labeler gives a text one label, and these texts have several")
+        raise ValueError(
+            "head: attention_labeler predicts one label per text, and the texts have several; "
+            "use another head, for example linear"
+        )
     classes, heads = context.labels, context.token_labels
     if len(heads) < 2:
         raise ValueError(
-            f"head: attention_labeler has a head for each token label, and the data have {len(heads) or 'none'}: "
-            "give it data whose tokens have two labels or more, or take another head, such as linear"
+            f"head: attention_labeler needs at least two token labels, and the data have {len(heads) or 'none'}; "
+            "use data with more token labels, or another head, for example linear"
         )
     groups = torch.zeros(context.classes, len(heads), dtype=torch.bool)
     if set(classes) <= set(heads):  # H = S, or tokens have more labels
@@ -71,9 +77,9 @@ def heads_of_classes(context: DataSpec) -> Tensor:
         groups[context.plain_class] = ~groups[context.plain_class]
         return groups
     raise ValueError(
-        "head: attention_labeler reads a text's label from its tokens', which takes the same labels for both or two "
-        f"for the text: here are {context.classes} ({', '.join(classes)}) and {len(heads)} ({', '.join(heads)}); "
-        "take the head tagger"
+        "head: attention_labeler needs either two text labels, or text labels that are also token labels; the data "
+        f"have {context.classes} text labels ({', '.join(classes)}) and {len(heads)} token labels "
+        f"({', '.join(heads)}); use head tagger"
     )
 
 
@@ -99,15 +105,15 @@ class AttentionLabelerHead(Head):
         """Return text logits (B, C), token logits (B, L, S) and, if `labels` (B,) are given, the summed loss."""
         tokens = encoded.tokens
         evidence = self.labeler(encoded.last, tokens.valid)
-        a, logits = evidence.tokens.float(), strongest(evidence.texts, self.groups).float()
+        a, logits = evidence.tokens.float(), max_per_class(evidence.texts, self.groups).float()
         if labels is None:
             return Prediction(logits, tokens=a)
-        own = cross_entropy(logits, labels, reduction="sum")  # Eq. 9
+        text_loss = cross_entropy(logits, labels, reduction="sum")  # Eq. 9
         attention = attention_loss(a.softmax(-1), tokens.valid, labels, self.groups, self.config.smoothing).sum()
-        likeness = query_likeness(evidence.queries.float(), absolute=self.config.absolute).sum()
+        similarity = query_similarity(evidence.queries.float(), absolute=self.config.absolute).sum()
         weight = self.config
-        loss = weight.sentence_weight * own + weight.token_weight * token_loss(a, tokens)
-        loss = loss + weight.attention_weight * attention + weight.query_weight * likeness
+        loss = weight.sentence_weight * text_loss + weight.token_weight * token_loss(a, tokens)
+        loss = loss + weight.attention_weight * attention + weight.query_weight * similarity
         return Prediction(logits, loss, tokens=a)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -35,7 +35,7 @@ class ConvolutionHeadConfig(Strict):
         Raises ValueError if `sizes` is empty or there are no layers to fuse.
         """
         if not self.sizes:
-            raise ValueError("head.sizes was []: one size or more is needed, such as [2, 3, 4]")
+            raise ValueError("head.sizes is []; expected at least one window size, for example [2, 3, 4]")
         check_fusion(self.fusion, encoder)
         return ConvolutionHead(self, context, encoder.width)
 
@@ -52,7 +52,7 @@ class ConvolutionHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        states, valid = fused(encoded, self.fusion), encoded.tokens.valid
+        states, valid = fuse_layers(encoded, self.fusion), encoded.tokens.valid
         features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
         logits = self.out(self.dropout(masked_max(features, valid)))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))

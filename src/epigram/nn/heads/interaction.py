@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 
 from epigram.core.config_types import Range, Strict
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -51,7 +51,7 @@ class InteractionHead(Head):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         valid = encoded.tokens.valid
-        matched = self.classes(self.dropout(fused(encoded, self.config.fusion)))  # (B, L, C), Eq. 6
+        matched = self.classes(self.dropout(fuse_layers(encoded, self.config.fusion)))  # (B, L, C), Eq. 6
         matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
         hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
         # Eq. 7; the sum over positions is not in the paper but in the authors' code

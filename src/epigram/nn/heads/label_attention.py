@@ -11,7 +11,7 @@ from torch.nn.functional import conv1d, normalize
 
 from epigram.core.config_types import Count, Positive, Range, Strict
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -69,12 +69,12 @@ class LabelAttentionHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss of texts and anchors."""
-        states = fused(encoded, self.config.fusion)
+        states = fuse_layers(encoded, self.config.fusion)
         beta = self.attention(states, encoded.tokens.valid).to(states.dtype)
         logits = self.classify(torch.bmm(beta.unsqueeze(1), states).squeeze(1))  # f₂(z), Eq. 8
         if labels is None:
             return Prediction(logits)
-        every = torch.arange(len(self.labels), device=logits.device)
-        own = torch.eye(len(every), device=logits.device) if self.multi else every
-        anchors = classification_loss(self.classify(self.labels), own)
+        indices = torch.arange(len(self.labels), device=logits.device)
+        targets = torch.eye(len(indices), device=logits.device) if self.multi else indices
+        anchors = classification_loss(self.classify(self.labels), targets)
         return Prediction(logits, classification_loss(logits, labels) + self.config.anchor * anchors)  # Eq. 9, 10

@@ -16,7 +16,7 @@ from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
-from epigram.nn.layers.label_decoder import LabelDecoder, Scene, search
+from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
@@ -40,8 +40,8 @@ class LabelDecoderConfig(Strict):
         """
         if encoder.width % self.heads or encoder.width % 2:
             raise ValueError(
-                f"head: label_decoder needs an encoder whose width is even and a multiple of head.heads {self.heads}: "
-                f"it is {encoder.width}"
+                "head: label_decoder needs an encoder whose width is even and a multiple of head.heads "
+                f"({self.heads}); the encoder's width is {encoder.width}"
             )
         return LabelDecoderHead(self, context, encoder)
 
@@ -62,9 +62,8 @@ class LabelDecoderHead(Head):
         width = encoder.width
         shared = encoder.label_bilstm
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)
-        self.shared: tuple[BiLstm | None] = (
-            shared,
-        )  # a tuple hides it from the module tree: the encoder owns these weights
+        # a tuple hides it from the module tree: the encoder owns these weights
+        self.shared: tuple[BiLstm | None] = (shared,)
         inputs = width if shared is None else shared.inputs
         self.embedding = nn.Embedding(context.classes + 1, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
@@ -85,7 +84,7 @@ class LabelDecoderHead(Head):
         assert bilstm is not None
         return bilstm
 
-    def scene(self, encoded: Encoded) -> Scene:
+    def decoder_input(self, encoded: Encoded) -> DecoderInput:
         """Compute X_fin, Λ_fin and the other inputs of the decoder."""
         valid = encoded.tokens.valid
         rows = torch.arange(self.classes + 1, device=valid.device)
@@ -95,42 +94,42 @@ class LabelDecoderHead(Head):
         text, labels = self.co_attention(encoded.last, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
         text, (h, c) = self.text_bilstm(text, valid)  # X_fin
         labels, _ = self.label_bilstm(labels, every.expand(len(labels), -1))  # Λ_fin
-        return Scene(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
+        return DecoderInput(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` are given, the mean over the batch of −Σ_t log ŷ_{t, y_t}.
 
         `labels` are class indices (B,) or, for several labels per text, indicators (B, C).
         """
-        scene = self.scene(encoded)
+        decoder_input = self.decoder_input(encoded)
         if not self.multi:
-            h, _ = self.decoder.start(scene)
-            logits = self.decoder.scores(h, scene)[:, 0, : self.classes]
+            h, _ = self.decoder.start(decoder_input)
+            logits = self.decoder.scores(h, decoder_input)[:, 0, : self.classes]
             return Prediction(logits, None if labels is None else cross_entropy(logits, labels))
-        loss = None if labels is None else self.loss(scene, labels)
+        loss = None if labels is None else self.loss(decoder_input, labels)
         with torch.no_grad():
             # training needs the loss only, so one step of the search is enough
-            most = 1 if self.training else self.config.max_labels or self.classes
-            chosen, highest = search(self.decoder, scene, paths=self.config.beam, most=most)
+            max_labels = 1 if self.training else self.config.max_labels or self.classes
+            chosen, highest = beam_search(self.decoder, decoder_input, beams=self.config.beam, max_labels=max_labels)
         p = (chosen + highest.clamp(1e-6, 1 - 1e-6)) / 2
         return Prediction(p.logit(), loss)
 
-    def loss(self, scene: Scene, labels: Tensor) -> Tensor:
+    def loss(self, decoder_input: DecoderInput, labels: Tensor) -> Tensor:
         """Return the mean over the batch of −Σ_t log ŷ_{t, y_t} for indicators `labels` (B, C)."""
         targets, counts = self.targets(labels)
-        logits = self.decoder(scene, targets)  # (B, T, M)
+        logits = self.decoder(decoder_input, targets)  # (B, T, M)
         each = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(targets)
-        within = torch.arange(targets.shape[1], device=labels.device) <= counts.unsqueeze(1)
-        return (each * within).sum() / len(labels)
+        counted = torch.arange(targets.shape[1], device=labels.device) <= counts.unsqueeze(1)
+        return (each * counted).sum() / len(labels)
 
     def targets(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return each text's labels, padded with `<eos>` (B, T), and their number (B,).
 
         The labels are ordered by training frequency or shuffled. T is the largest number of labels of a text plus one.
         """
-        held, counts = labels > 0, (labels > 0).sum(1)
+        present, counts = labels > 0, (labels > 0).sum(1)
         shuffled = self.config.order == "shuffle" and self.training
-        keys = torch.rand(held.shape, device=held.device) if shuffled else self.rank.float()
-        order = torch.where(held, keys, torch.inf).argsort(1)  # (B, C)
-        place = torch.arange(int(counts.max()) + 1, device=labels.device)
-        return torch.where(place < counts.unsqueeze(1), pad(order, (0, 1))[:, : len(place)], self.classes), counts
+        keys = torch.rand(present.shape, device=present.device) if shuffled else self.rank.float()
+        order = torch.where(present, keys, torch.inf).argsort(1)  # (B, C)
+        position = torch.arange(int(counts.max()) + 1, device=labels.device)
+        return torch.where(position < counts.unsqueeze(1), pad(order, (0, 1))[:, : len(position)], self.classes), counts

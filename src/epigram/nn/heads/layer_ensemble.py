@@ -42,8 +42,8 @@ class LayerEnsembleConfig(Strict):
         """Build the head for the data's classes on `encoder`. Raises ValueError if the encoder has no layers."""
         if encoder.depth == 0:
             raise ValueError(
-                "head: layer_ensemble needs an encoder with layers, and this one has none: take head linear, or an "
-                "encoder that has layers, such as transformer"
+                "head: layer_ensemble needs an encoder with layers, and this one has none; use head linear, or an "
+                "encoder with layers, for example transformer"
             )
         return LayerEnsembleHead(self, context, encoder)
 
@@ -84,16 +84,16 @@ class LayerEnsembleHead(Head):
         parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
         loss = None
         if labels is not None:
-            heard = parts if self.config.loss == "all" else parts[-1:]
-            loss = sum((classification_loss(part, labels) for part in heard), start=parts.new_zeros(()))  # Eq. 9
+            trained = parts if self.config.loss == "all" else parts[-1:]
+            loss = sum((classification_loss(part, labels) for part in trained), start=parts.new_zeros(()))  # Eq. 9
         return Prediction(self.vote(parts), loss, parts)
 
     def vote(self, parts: Tensor) -> Tensor:
         """Return p = Σ_j β^j p^j as logits (B, C), from the classifiers' logits (N, B, C).  Eq. 7."""
-        share = self.beta.log()[:, None, None]
+        log_beta = self.beta.log()[:, None, None]
         if not self.multi:
-            return (parts.log_softmax(-1) + share).logsumexp(0)
-        return (logsigmoid(parts) + share).logsumexp(0) - (logsigmoid(-parts) + share).logsumexp(0)
+            return (parts.log_softmax(-1) + log_beta).logsumexp(0)
+        return (logsigmoid(parts) + log_beta).logsumexp(0) - (logsigmoid(-parts) + log_beta).logsumexp(0)
 
     def adapt(self, drop_layer: Callable[[int], None], accuracies: list[float]) -> bool:
         """Set β from the layers' accuracies α on held-out data and drop one layer if the rule says so.
@@ -103,12 +103,12 @@ class LayerEnsembleHead(Head):
         """
         if self.config.mode != "control":
             return False
-        kept, layer = list(accuracies), self.control.dropped(accuracies)
+        remaining, layer = list(accuracies), self.control.next_dropped(accuracies)
         if layer is not None:
-            del kept[layer]
+            del remaining[layer]
             drop_layer(layer)
             self.drop(layer)
-        self.beta = torch.as_tensor(self.control.weights(kept), dtype=torch.float32, device=self.beta.device)
+        self.beta = torch.as_tensor(self.control.weights(remaining), dtype=torch.float32, device=self.beta.device)
         return True
 
     def drop(self, layer: int) -> None:

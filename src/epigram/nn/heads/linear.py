@@ -21,7 +21,7 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 Fusion = Literal["last", "hook"]
 
 
-def fused(encoded: Encoded, fusion: Fusion) -> Tensor:
+def fuse_layers(encoded: Encoded, fusion: Fusion) -> Tensor:
     """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
     return encoded.last if fusion == "last" else fuse(encoded.states)
 
@@ -30,8 +30,8 @@ def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
     """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
     if fusion == "hook" and encoder.depth == 0:
         raise ValueError(
-            "head.fusion was 'hook': this encoder has no layers to fuse; set it to last, or take an encoder that has "
-            "layers, such as transformer"
+            "head.fusion is 'hook', but this encoder has no layers to fuse; set it to last, or use an encoder with "
+            "layers, for example transformer"
         )
 
 
@@ -62,7 +62,7 @@ class LinearHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        pooled = self.pooled(fused(encoded, self.fusion), encoded.tokens.valid)
+        pooled = self.pooled(fuse_layers(encoded, self.fusion), encoded.tokens.valid)
         logits = self.out(self.dropout(pooled))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))
 

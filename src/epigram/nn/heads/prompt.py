@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Range, Share, Strict
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fused
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -41,18 +41,18 @@ class PromptConfig(Strict):
         """
         if context.multi:
             raise ValueError(
-                "head: prompt asks for the one label of a text, and these texts have several: take another head, "
-                "such as linear"
+                "head: prompt predicts one label per text, and the texts have several; use another head, for example "
+                "linear"
             )
         if context.mask_id is None:
             raise ValueError(
-                "head: prompt needs a view with prompt: true and a tokenizer with a mask: give the system such a view, "
-                "or take head linear"
+                "head: prompt needs a view with prompt: true and a tokenizer with a mask token; use such a view, or "
+                "head linear"
             )
         if not encoder.keeps_tokens:
             raise ValueError(
-                "head: prompt reads the states of two tokens, and this encoder keeps none for each token: "
-                "take another encoder, or head linear"
+                "head: prompt needs an encoder with one state per token, and this one has fewer; "
+                "use another encoder, or head linear"
             )
         check_fusion(self.fusion, encoder)
         return PromptHead(self, context, encoder)
@@ -82,9 +82,9 @@ class PromptHead(Head):
         ids = encoded.tokens.ids
         # the prompt precedes the text, so the two leftmost masks are the prompt's
         rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
-        places = rank.topk(2, dim=1).indices
-        states = fused(encoded, self.fusion)
-        both = states.gather(1, places.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 2, D)
+        positions = rank.topk(2, dim=1).indices
+        states = fuse_layers(encoded, self.fusion)
+        both = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 2, D)
         return both[:, 0], both[:, 1]
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:

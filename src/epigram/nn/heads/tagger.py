@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
-from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fused
+from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fuse_layers
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -26,9 +26,12 @@ class TaggerConfig(LinearConfig):
         no layers to fuse.
         """
         if not context.token_labels:
-            raise ValueError("head: tagger labels tokens, and the data have no token labels: take the head linear")
+            raise ValueError("head: tagger predicts token labels, but the data have none; use head linear")
         if not encoder.keeps_tokens:
-            raise ValueError("head: tagger labels every token, and this encoder keeps no state for each")
+            raise ValueError(
+                "head: tagger needs an encoder with one state per token, and this one has fewer; "
+                "use another encoder, or head linear"
+            )
         check_fusion(self.fusion, encoder)
         return TaggerHead(self, context, encoder.width)
 
@@ -45,10 +48,12 @@ class TaggerHead(LinearHead):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""
-        states, tokens = fused(encoded, self.fusion), encoded.tokens
+        states, tokens = fuse_layers(encoded, self.fusion), encoded.tokens
         logits = self.out(self.dropout(self.pooled(states, tokens.valid)))
-        each = self.token(self.dropout(states)).float()
+        token_logits = self.token(self.dropout(states)).float()
         if labels is None:
-            return Prediction(logits, tokens=each)
+            return Prediction(logits, tokens=token_logits)
         count = 1 if tokens.labels is None else (tokens.labels >= 0).sum().clamp(min=1)
-        return Prediction(logits, classification_loss(logits, labels) + token_loss(each, tokens) / count, tokens=each)
+        return Prediction(
+            logits, classification_loss(logits, labels) + token_loss(token_logits, tokens) / count, tokens=token_logits
+        )

@@ -45,21 +45,23 @@ class DotProductAttention(nn.Module):
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
-        y = attended(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
+        y = dot_product_attention(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
         if self.head_to_head is not None:
             y = self.head_to_head.context(y, valid)
         out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
         return out
 
 
-def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float) -> Tensor:
+def dot_product_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
+) -> Tensor:
     """Return softmax(scale · q kᵀ) v (B, H, L, d), with `dropout` on the attention weights."""
-    if unfused(q, dropout):
-        return spelled_out(q, k, v, mask, scale=scale, dropout=dropout)[0]
+    if is_unfused(q, dropout):
+        return unfused_attention(q, k, v, mask, scale=scale, dropout=dropout)[0]
     return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
 
 
-def unfused(x: Tensor, dropout: float) -> bool:
+def is_unfused(x: Tensor, dropout: float) -> bool:
     """Return whether attention on `x` builds the L×L matrix.
 
     On a CPU no fused kernel supports dropout, so PyTorch builds the matrix as well, and its own dropout then takes
@@ -68,17 +70,17 @@ def unfused(x: Tensor, dropout: float) -> bool:
     return dropout > 0 and not x.is_cuda
 
 
-def spelled_out(
+def unfused_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
 ) -> tuple[Tensor, Tensor]:
     """Return the context (B, H, L, d) and the attention weights softmax(scale · q kᵀ) (B, H, L, L).
 
     The context equals that of the fused kernel, but the L×L matrix is built.
     """
-    return mixed((q * scale) @ k.transpose(2, 3), v, mask, dropout)
+    return attention_from_scores((q * scale) @ k.transpose(2, 3), v, mask, dropout)
 
 
-def mixed(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+def attention_from_scores(scores: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
     """Return softmax(`scores`) v (B, H, L, d) and the softmax, for `scores` (B, H, L, L) and `v` (B, H, L, d).
 
     `mask` is boolean, True for keys that may be attended, or floating point and added to the scores.

@@ -13,7 +13,7 @@ from epigram.nn.layers.masking import masked_max, masked_mean
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LabelerOutput:
     """Outputs of H heads: `queries` q (B, H, d), token scores `tokens` a (B, L, H) and text scores `texts` o (B, H)."""
 
     queries: Tensor
@@ -37,7 +37,7 @@ class AttentionLabeler(nn.Module):
         self.text_out = nn.Linear(text_hidden, 1)  # W_o
         glorot(self)
 
-    def forward(self, states: Tensor, valid: Tensor) -> Evidence:
+    def forward(self, states: Tensor, valid: Tensor) -> LabelerOutput:
         """Compute the heads' outputs from the `states` (B, L, D) of the `valid` tokens (B, L)."""
         z = self.join(states).tanh()  # Eq. 3
         q, k, v = (layer(z).tanh() for layer in (self.query, self.key, self.value))
@@ -48,14 +48,14 @@ class AttentionLabeler(nn.Module):
         alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
         s = torch.einsum("blh,blhd->bhd", alpha.to(v.dtype), v)  # Eq. 7
         o = self.text_out(self.text_hidden(s).tanh()).squeeze(-1)  # (B, H), Eq. 8
-        return Evidence(queries, a, o)
+        return LabelerOutput(queries, a, o)
 
     def split(self, x: Tensor) -> Tensor:
         """Split `x` (…, H·d) into heads: (…, H, d)."""
         return x.view(*x.shape[:-1], self.heads, -1)
 
 
-def strongest(scores: Tensor, groups: Tensor) -> Tensor:
+def max_per_class(scores: Tensor, groups: Tensor) -> Tensor:
     """Return the maximum of `scores` (…, H) over the heads of each class, given by `groups` (C, H) bool: (…, C).
 
     Eq. 12.
@@ -72,11 +72,11 @@ def attention_loss(p: Tensor, valid: Tensor, labels: Tensor, groups: Tensor, smo
     """
     smooth = 1 - smoothing + smoothing / len(groups)  # q'_k
     peaks = masked_max(p, valid)  # (B, H); maxima over tokens and over heads commute
-    own = strongest(peaks, groups).gather(1, labels.unsqueeze(1)).squeeze(1)
+    own = max_per_class(peaks, groups).gather(1, labels.unsqueeze(1)).squeeze(1)
     return (own - smooth) ** 2 + (peaks[:, 0] - 1) ** 2
 
 
-def query_likeness(queries: Tensor, *, absolute: bool) -> Tensor:
+def query_similarity(queries: Tensor, *, absolute: bool) -> Tensor:
     """Return R_q, the mean cosine over pairs of a text's `queries` (B, H, d): (B,).  Eq. 13.
 
     If `absolute` is true, average the absolute value of the cosines.

@@ -20,9 +20,16 @@ class MaskedBatchNorm(nn.BatchNorm1d):
             return super().forward(x) * valid.unsqueeze(1).to(x.dtype)
         columns = x.transpose(1, 2)  # (B, L, C)
         rows = columns[valid]  # (T, C)
-        fresh = len(rows) > 1
+        use_batch_statistics = len(rows) > 1
         rows = batch_norm(
-            rows, self.running_mean, self.running_var, self.weight, self.bias, fresh, self.momentum or 0.0, self.eps
+            rows,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training=use_batch_statistics,
+            momentum=self.momentum or 0.0,
+            eps=self.eps,
         )
         out = rows.new_zeros(columns.shape)
         out[valid] = rows

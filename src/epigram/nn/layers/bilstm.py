@@ -9,14 +9,14 @@ from epigram.nn.layers import onnx_lstm
 from epigram.nn.layers.dropout import Dropout
 
 
-def reversed_texts(x: Tensor, lengths: Tensor) -> Tensor:
+def reverse_texts(x: Tensor, lengths: Tensor) -> Tensor:
     """Reverse the first `lengths` (B,) tokens of each row of `x` (B, L, D); padding stays in place."""
-    place = torch.arange(x.shape[1], device=x.device)
-    mirrored = lengths.unsqueeze(1) - 1 - place  # (B, L), negative on padding
-    return x.gather(1, torch.where(mirrored < 0, place, mirrored).unsqueeze(-1).expand_as(x))
+    position = torch.arange(x.shape[1], device=x.device)
+    mirrored = lengths.unsqueeze(1) - 1 - position  # (B, L), negative on padding
+    return x.gather(1, torch.where(mirrored < 0, position, mirrored).unsqueeze(-1).expand_as(x))
 
 
-def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def run_direction(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run one direction over texts `x` (B, L, I): states (B, L, D), last hidden and last cell state (B, D).
 
     The fused kernel processes the positions that all rows have. After these, a row that has ended keeps its state.
@@ -28,10 +28,10 @@ def run(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tens
     common = int(lengths.min())
     y, (h, c) = lstm(x[:, :common])
     states, h, c = [y], h[0], c[0]
-    for place in range(common, x.shape[1]):
-        new_h, new_c = torch.lstm_cell(x[:, place], (h, c), *lstm.all_weights[0])
-        goes_on = (place < lengths).unsqueeze(1)
-        h, c = torch.where(goes_on, new_h, h), torch.where(goes_on, new_c, c)
+    for position in range(common, x.shape[1]):
+        new_h, new_c = torch.lstm_cell(x[:, position], (h, c), *lstm.all_weights[0])
+        running = (position < lengths).unsqueeze(1)
+        h, c = torch.where(running, new_h, h), torch.where(running, new_c, c)
         states.append(h.unsqueeze(1))
     return torch.cat(states, 1), h, c
 
@@ -44,7 +44,7 @@ class BiLstm(nn.Module):
 
     def __init__(self, *, inputs: int, width: int, dropout: float = 0.0) -> None:
         if width % 2:
-            raise ValueError(f"a width of {width} is not even: a bidirectional LSTM halves it")
+            raise ValueError(f"width is {width}; expected an even number, half of it for each direction")
         super().__init__()
         self.inputs, self.width = inputs, width
         self.ahead = nn.LSTM(inputs, width // 2, batch_first=True)
@@ -57,7 +57,7 @@ class BiLstm(nn.Module):
         The last state of the backward direction is its state at the first token.
         """
         lengths = valid.sum(1)
-        ahead, ahead_h, ahead_c = run(self.ahead, x, lengths)
-        back, back_h, back_c = run(self.back, reversed_texts(x, lengths), lengths)
-        states = torch.cat([ahead, reversed_texts(back, lengths)], -1) * valid.unsqueeze(-1).to(x.dtype)
+        ahead, ahead_h, ahead_c = run_direction(self.ahead, x, lengths)
+        back, back_h, back_c = run_direction(self.back, reverse_texts(x, lengths), lengths)
+        states = torch.cat([ahead, reverse_texts(back, lengths)], -1) * valid.unsqueeze(-1).to(x.dtype)
         return self.dropout(states), (torch.cat([ahead_h, back_h], -1), torch.cat([ahead_c, back_c], -1))

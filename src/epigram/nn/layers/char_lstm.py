@@ -10,7 +10,7 @@ from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel
 
 
-class Speller(nn.Module):
+class CharLstm(nn.Module):
     """Character BiLSTM tanh(W [last forward state; last backward state]): characters (T, W) → (T, `width`).
 
     `characters` is the number of character ids; id 0 is padding, and a token without characters is read as one id 0.
@@ -32,11 +32,11 @@ class Speller(nn.Module):
         """Return the vectors (T, `width`) of T tokens and, in training, the language model's mean loss or None."""
         if torch.compiler.is_exporting():
             return self.read_each(characters), None
-        spellings, which, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
+        spellings, inverse, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
         lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
         spellings = spellings[order]
         last, states = self.read(spellings, lengths)
-        vectors = self.project(last).tanh()[order.argsort()[which]]
+        vectors = self.project(last).tanh()[order.argsort()[inverse]]
         if self.model is None or not self.training:
             return vectors, None
         valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
@@ -53,8 +53,8 @@ class Speller(nn.Module):
         """Return the last states (U, 2h) of `spellings` (U, W), sorted by `lengths` (U,), and all states."""
         sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
         last, states = [], []
-        for size, alike in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
-            y, (h, _) = self.lstm(self.embedding(alike[:, :size]))
+        for size, same_length in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
+            y, (h, _) = self.lstm(self.embedding(same_length[:, :size]))
             states.append(y.flatten(0, 1))  # (U'·size, 2h)
             last.append(h.transpose(0, 1).flatten(1))  # (2, U', h) → (U', 2h)
         return torch.cat(last), torch.cat(states)

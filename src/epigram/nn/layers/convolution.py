@@ -28,7 +28,7 @@ class Convolution(nn.Module):
         if torch.is_autocast_enabled(x.device.type):  # cast before the copies
             x = x.to(torch.get_autocast_dtype(x.device.type))
         padded = pad(x, (0, 0, before, self.size - 1 - before))
-        windows = torch.cat([padded[:, place : place + length] for place in range(self.size)], 2)  # (B, L, size · E)
+        windows = torch.cat([padded[:, offset : offset + length] for offset in range(self.size)], 2)  # (B, L, size · E)
         features: Tensor = self.product(windows)
         return features
 
@@ -47,7 +47,7 @@ class Convolutions(nn.ModuleList):
         return torch.cat([convolution(x) for convolution in self], 2).relu()
 
 
-def convolved(x: Tensor, valid: Tensor, convolution: Convolution) -> Tensor:
+def masked_convolution(x: Tensor, valid: Tensor, convolution: Convolution) -> Tensor:
     """Apply `convolution` to `x` (B, C, L), with all positions that are not `valid` (B, L) set to zero: (B, F, L)."""
     rows = x.transpose(1, 2) * valid.unsqueeze(2).to(x.dtype)
     features: Tensor = convolution(rows)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from epigram.nn.layers.attention import attended, mixed, unfused
+from epigram.nn.layers.attention import attention_from_scores, dot_product_attention, is_unfused
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 
@@ -68,25 +68,21 @@ class CorrelationAttention(nn.Module):
         unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
         dropout = self.dropout if self.training else 0.0
         # if the L×L matrix is built anyway and L ≤ D, its row norms come from the matrix itself
-        mix = self._spelled_out if unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._by_queries
+        mix = self._unfused if is_unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._fused
         out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
         return out
 
-    def _by_queries(
-        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
-    ) -> Tensor:
+    def _fused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
         scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # per row of C, Eq. 2
         q, k = (unit * scale.to(unit.dtype)).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
-        return attended(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1
+        return dot_product_attention(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1
 
-    def _spelled_out(
-        self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float
-    ) -> Tensor:
+    def _unfused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
         k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L); for `weigh`, its rows are the keys
         norms = k.norm(dim=-1, keepdim=True).clamp(min=1e-6) if self.row_norm else 1.0  # (B, 1, L, 1)
         scale = 1 / (self.temperature * norms)  # per row of C, Eq. 2
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
-        return mixed(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1
+        return attention_from_scores(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1

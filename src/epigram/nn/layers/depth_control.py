@@ -57,18 +57,18 @@ class DepthControl:
         score = np.exp(np.where(np.isinf(mu), -np.inf, np.where(np.isinf(mu), 0.0, mu) * alpha))
         return np.asarray(score / score.sum())  # Eq. 6
 
-    def kept(self, accuracies: Sequence[float]) -> list[int]:
+    def remaining_layers(self, accuracies: Sequence[float]) -> list[int]:
         """Return the layers (0-based) that remain after all drops."""
-        left = list(range(len(accuracies)))
+        remaining = list(range(len(accuracies)))
         if self.rule == "shallowest":
             good = self.good(accuracies)
-            first = good.index(True) if any(good) else left[-1]
-            return left[: first + 1]
-        while (layer := self.dropped([accuracies[n] for n in left])) is not None:
-            del left[layer]
-        return left
+            first = good.index(True) if any(good) else remaining[-1]
+            return remaining[: first + 1]
+        while (layer := self.next_dropped([accuracies[n] for n in remaining])) is not None:
+            del remaining[layer]
+        return remaining
 
-    def dropped(self, accuracies: Sequence[float]) -> int | None:
+    def next_dropped(self, accuracies: Sequence[float]) -> int | None:
         """Return the layer (0-based) that the paper's rules drop next, or None.
 
         A layer is dropped if at least one layer is weak (α ≤ ξ) and the good layers outnumber the weak ones by the

@@ -18,13 +18,13 @@ def drop(x: Tensor, rate: float) -> Tensor:
     The scale keeps the expected value. On a CPU, PyTorch's kernel takes as long as a matrix product; this function
     takes a tenth of that.
     """
-    cut = round(rate * STEPS)
-    if x.is_cuda or not 0 < cut < STEPS:
+    threshold = round(rate * STEPS)
+    if x.is_cuda or not 0 < threshold < STEPS:
         return dropout(x, rate)
     noise = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
     level = noise.view(torch.uint8)[: x.numel()].view(x.shape).to(x.dtype)  # 0 to 255: exact in bfloat16 too
-    kept = torch.ge(level, cut, out=level)  # 0 or 1 in x's type: booleans take a CPU far longer
-    return x * kept.mul_(STEPS / (STEPS - cut))
+    kept = torch.ge(level, threshold, out=level)  # 0 or 1 in x's type: booleans take a CPU far longer
+    return x * kept.mul_(STEPS / (STEPS - threshold))
 
 
 class Dropout(nn.Dropout):
@@ -35,7 +35,7 @@ class Dropout(nn.Dropout):
         return drop(x, self.p) if self.training else x
 
 
-def replaced(model: M, old: type[nn.Dropout], new: type[nn.Dropout]) -> M:
+def replace_dropout(model: M, old: type[nn.Dropout], new: type[nn.Dropout]) -> M:
     """Replace every dropout module of class `old` in `model` by one of class `new` with the same rate."""
     for module in list(model.modules()):
         for name, child in module.named_children():

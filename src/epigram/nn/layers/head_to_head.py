@@ -36,8 +36,8 @@ class HeadToHead(nn.Module):
         super().__init__()
         if heads < 2:
             raise ValueError(
-                f"encoder.head_to_head was {gate!r}: it weighs heads against each other, and this attention has one; "
-                "give the encoder 2 heads or more, or set it to none"
+                f"encoder.head_to_head is {gate!r}, but the attention has one head; "
+                "set the encoder's heads to at least 2, or head_to_head to none"
             )
         self.site = site
         self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot, scaled_dot_product_attention
 
 
 @dataclass(frozen=True)
-class Scene:
+class DecoderInput:
     """Inputs of a decoder for one batch.
 
     `text` is X_fin (B, L, D) with `mask` (B, 1, L) or None, `labels` is Λ_fin (B, M, D), `embedded` (M, I) are the
@@ -42,9 +42,9 @@ class LabelDecoder(nn.Module):
         self.combine = nn.Linear(2 * width, width, bias=False)  # W₂
         self.classify = nn.Linear(width, width, bias=False)  # W₃
 
-    def start(self, scene: Scene, paths: int = 1) -> tuple[Tensor, Tensor]:
+    def start(self, inputs: DecoderInput, beams: int = 1) -> tuple[Tensor, Tensor]:
         """Return h_1, c_1 (B, K, D), computed from the text's last state; e₀ and r₀ are zero."""
-        h, c = (t.unsqueeze(1).repeat(1, paths, 1) for t in (scene.h, scene.c))
+        h, c = (t.unsqueeze(1).repeat(1, beams, 1) for t in (inputs.h, inputs.c))
         return self.step(h.new_zeros(*h.shape[:2], self.inputs), torch.zeros_like(h), h, c)
 
     def step(self, e: Tensor, r: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,57 +53,57 @@ class LabelDecoder(nn.Module):
         new_h, new_c = self.cell(x, (h.flatten(0, 1), c.flatten(0, 1)))
         return new_h.view_as(h), new_c.view_as(c)
 
-    def readout(self, h: Tensor, scene: Scene) -> Tensor:
+    def readout(self, h: Tensor, inputs: DecoderInput) -> Tensor:
         """Return r_t = tanh(W₂ [X_finᵀ a_t; h_t]) with a_t = softmax(X_fin W₁ h_t): (B, K, D)."""
-        attended = scaled_dot_product_attention(self.attend(h), scene.text, scene.text, scene.mask, scale=1.0)
+        attended = scaled_dot_product_attention(self.attend(h), inputs.text, inputs.text, inputs.mask, scale=1.0)
         return torch.tanh(self.combine(torch.cat([attended, h], -1)))
 
-    def scores(self, h: Tensor, scene: Scene) -> Tensor:
+    def scores(self, h: Tensor, inputs: DecoderInput) -> Tensor:
         """Return Λ_fin W₃ h_t, the logits of ŷ_t: (B, K, M)."""
-        return torch.bmm(self.classify(h), scene.labels.transpose(1, 2)).float()
+        return torch.bmm(self.classify(h), inputs.labels.transpose(1, 2)).float()
 
-    def forward(self, scene: Scene, targets: Tensor) -> Tensor:
+    def forward(self, inputs: DecoderInput, targets: Tensor) -> Tensor:
         """Return the logits (B, T, M) of T steps, each given the true label of the previous step, `targets` (B, T)."""
-        h, c = self.start(scene)
+        h, c = self.start(inputs)
         steps = [h]
-        for place in range(targets.shape[1] - 1):
-            e = scene.embedded[targets[:, place]].unsqueeze(1)
-            h, c = self.step(e, self.readout(h, scene), h, c)
+        for position in range(targets.shape[1] - 1):
+            e = inputs.embedded[targets[:, position]].unsqueeze(1)
+            h, c = self.step(e, self.readout(h, inputs), h, c)
             steps.append(h)
-        return self.scores(torch.cat(steps, 1), scene)
+        return self.scores(torch.cat(steps, 1), inputs)
 
 
-def search(decoder: LabelDecoder, scene: Scene, *, paths: int, most: int) -> tuple[Tensor, Tensor]:
-    """Decode the labels of each text by beam search with `paths` beams (1 is greedy), scored by Σ log ŷ.
+def beam_search(decoder: LabelDecoder, inputs: DecoderInput, *, beams: int, max_labels: int) -> tuple[Tensor, Tensor]:
+    """Decode the labels of each text by beam search with `beams` beams (1 is greedy), scored by Σ log ŷ.
 
-    At most `most` labels are chosen per text, each at most once: ŷ_t is the softmax over the remaining labels. Returns
-    the chosen labels of the best beam (B, C) bool and the highest ŷ_t of each label over its steps (B, C). A beam that
-    has ended keeps its score, so the result of a text does not depend on its batch.
+    At most `max_labels` labels are chosen per text, each at most once: ŷ_t is the softmax over the remaining labels.
+    Returns the chosen labels of the best beam (B, C) bool and the highest ŷ_t of each label over its steps (B, C). A
+    beam that has ended keeps its score, so the result of a text does not depend on its batch.
     """
-    batch, rows = scene.labels.shape[:2]
+    batch, rows = inputs.labels.shape[:2]
     eos = rows - 1
-    h, c = decoder.start(scene, paths)
-    score = h.new_full((batch, paths), float("-inf"), dtype=torch.float32)
+    h, c = decoder.start(inputs, beams)
+    score = h.new_full((batch, beams), float("-inf"), dtype=torch.float32)
     score[:, 0] = 0.0  # start from one beam
-    chosen = torch.zeros(batch, paths, rows, dtype=torch.bool, device=h.device)
-    highest = torch.zeros(batch, paths, rows, device=h.device)
-    wait = torch.full((rows,), float("-inf"), device=h.device)
-    wait[eos] = 0.0
-    for _ in range(most):
+    chosen = torch.zeros(batch, beams, rows, dtype=torch.bool, device=h.device)
+    highest = torch.zeros(batch, beams, rows, device=h.device)
+    ended_log_y = torch.full((rows,), float("-inf"), device=h.device)
+    ended_log_y[eos] = 0.0
+    for _ in range(max_labels):
         ended = chosen[..., eos:]  # (B, K, 1)
-        log_y = decoder.scores(h, scene).masked_fill(chosen, float("-inf")).log_softmax(-1)
+        log_y = decoder.scores(h, inputs).masked_fill(chosen, float("-inf")).log_softmax(-1)
         highest = torch.where(ended, highest, torch.maximum(highest, log_y.exp()))
-        total = score.unsqueeze(-1) + torch.where(ended, wait, log_y)  # (B, K, M)
-        score, best = total.flatten(1).topk(paths)  # best first
-        path, label = best // rows, best % rows
-        h, c, chosen, highest = (_taken(t, path) for t in (h, c, chosen, highest))
+        total = score.unsqueeze(-1) + torch.where(ended, ended_log_y, log_y)  # (B, K, M)
+        score, best = total.flatten(1).topk(beams)  # best first
+        beam, label = best // rows, best % rows
+        h, c, chosen, highest = (_select_beams(t, beam) for t in (h, c, chosen, highest))
         chosen = chosen | one_hot(label, rows).bool()
         if bool(chosen[:, 0, eos].all()):
             break
-        h, c = decoder.step(scene.embedded[label], decoder.readout(h, scene), h, c)
+        h, c = decoder.step(inputs.embedded[label], decoder.readout(h, inputs), h, c)
     return chosen[:, 0, :eos], highest[:, 0, :eos]
 
 
-def _taken(t: Tensor, path: Tensor) -> Tensor:
-    """Return the rows of `t` (B, K, X) at the parent beams `path` (B, K)."""
-    return t.gather(1, path.unsqueeze(-1).expand_as(t))
+def _select_beams(t: Tensor, beam: Tensor) -> Tensor:
+    """Return the rows of `t` (B, K, X) at the parent beams `beam` (B, K)."""
+    return t.gather(1, beam.unsqueeze(-1).expand_as(t))

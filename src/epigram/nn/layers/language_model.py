@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, pad
 from epigram.nn.layers.initialization import glorot
 
 
-class _Guess(nn.Module):
+class _TokenClassifier(nn.Module):
     """Classifier of one direction: states (T, D) → tanh layer → logits of all outcomes."""
 
     def __init__(self, *, width: int, hidden: int, outcomes: int) -> None:
@@ -26,15 +26,17 @@ class _Guess(nn.Module):
 class LanguageModel(nn.Module):
     """Language model whose forward state at t predicts token t + 1 and whose backward state predicts token t − 1.
 
-    `width` is the width of both directions' states together. All ids from `most` on are one outcome, "other"; the
-    borders of a text, which have no id, are one more outcome.
+    `width` is the width of both directions' states together. All ids from `max_vocabulary` on are one outcome, "other";
+    the borders of a text, which have no id, are one more outcome.
     """
 
-    def __init__(self, *, width: int, hidden: int, vocabulary: int, most: int) -> None:
+    def __init__(self, *, width: int, hidden: int, vocabulary: int, max_vocabulary: int) -> None:
         super().__init__()
-        self.other = min(vocabulary, most)
+        self.other = min(vocabulary, max_vocabulary)
         self.border = self.other + 1
-        self.ahead, self.back = (_Guess(width=width // 2, hidden=hidden, outcomes=self.border + 1) for _ in range(2))
+        self.ahead, self.back = (
+            _TokenClassifier(width=width // 2, hidden=hidden, outcomes=self.border + 1) for _ in range(2)
+        )
         glorot(self)
 
     def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> Tensor:

@@ -17,13 +17,13 @@ def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
 
 def masked_max(x: Tensor, valid: Tensor) -> Tensor:
     """Return the maximum of `x` (B, L, D) over valid tokens (B, L): (B, D). Ties share the gradient equally."""
-    above = floored(x, valid, 2)
+    above = mask_to_minimum(x, valid, 2)
     if torch.compiler.is_exporting():
         return above.amax(1)
-    return cast(Tensor, _Peak.apply(above))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _MaxOverTokens.apply(above))  # type: ignore[no-untyped-call]
 
 
-def floored(x: Tensor, valid: Tensor, channels: int) -> Tensor:
+def mask_to_minimum(x: Tensor, valid: Tensor, channels: int) -> Tensor:
     """Add the lowest finite number to `x` (B, L, D) or (B, D, L) where it is not `valid` (B, L).
 
     `channels` is the index of dimension D. An addition takes a third of the time of `masked_fill`, and its backward
@@ -33,12 +33,12 @@ def floored(x: Tensor, valid: Tensor, channels: int) -> Tensor:
     return x + floor.unsqueeze(channels)
 
 
-def hits_of(x: Tensor, peaks: Tensor) -> Tensor:
+def is_maximum(x: Tensor, peaks: Tensor) -> Tensor:
     """Return 1 where `x` equals `peaks`, else 0, in the type of `x`: a CPU takes five times as long for booleans."""
     return torch.eq(x, peaks, out=torch.empty_like(x))
 
 
-class _Peak(Function):
+class _MaxOverTokens(Function):
     """`amax` over the tokens with a backward pass that is fast on a CPU."""
 
     @staticmethod
@@ -52,7 +52,7 @@ class _Peak(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         """Split the gradient of each maximum equally among the positions that attain it."""
         x, peaks = ctx.saved_tensors
-        hits = hits_of(x, peaks.unsqueeze(1))
+        hits = is_maximum(x, peaks.unsqueeze(1))
         return hits.mul_((gradients[0] / hits.sum(1)).unsqueeze(1))
 
 

@@ -11,7 +11,7 @@ from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.types import Tokens
 
 
-def longest(vocabulary: int) -> int:
+def max_n(vocabulary: int) -> int:
     """Return the largest n for which the key of an n-gram fits into a signed 64-bit integer."""
     n = 0
     while (vocabulary + 1) ** (n + 1) < 2**63:
@@ -19,12 +19,12 @@ def longest(vocabulary: int) -> int:
     return n
 
 
-def _spans(tokens: Tokens, vocabulary: int, most: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield n, the keys (B, L − n + 1) of the n-grams at each start position, and their validity, for n = 1..most."""
+def _ngrams(tokens: Tokens, vocabulary: int, max_order: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield n, the keys (B, L − n + 1) of the n-grams at each start position, and their validity, n = 1..max_order."""
     # a key is the n-gram as a number to the base V + 1 with digits 1..V, so keys of different n never collide
     digits = tokens.ids + 1
     key = torch.zeros_like(digits)
-    for n in range(1, most + 1):
+    for n in range(1, max_order + 1):
         span = digits.shape[1] - n + 1
         if span <= 0:
             return
@@ -37,14 +37,14 @@ def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tupl
 
     Raises ValueError if the keys do not fit into 64 bits.
     """
-    if orders[1] > longest(vocabulary):
-        raise ValueError(f"{orders[1]}-grams of {vocabulary} tokens do not fit 64 bits")
+    if orders[1] > max_n(vocabulary):
+        raise ValueError(f"keys of {orders[1]}-grams do not fit 64 bits with a vocabulary of {vocabulary:,} tokens")
     rows = torch.arange(tokens.ids.shape[0], device=tokens.ids.device).unsqueeze(1).expand_as(tokens.ids)
     keys, owners = [], []
-    for n, key, whole in _spans(tokens, vocabulary, orders[1]):
+    for n, key, complete in _ngrams(tokens, vocabulary, orders[1]):
         if n >= orders[0]:
-            keys.append(key[whole])
-            owners.append(rows[:, : key.shape[1]][whole])
+            keys.append(key[complete])
+            owners.append(rows[:, : key.shape[1]][complete])
     if not keys:
         return tokens.ids.new_zeros(0), tokens.ids.new_zeros(0)
     return torch.cat(keys), torch.cat(owners)
@@ -60,9 +60,9 @@ def count_known(
     """
     keys, rows = ngram_keys(tokens, vocabulary, orders)
     size = max(len(known), 1)
-    place = torch.searchsorted(known, keys).clamp(max=size - 1)
-    found = known[place] == keys if len(known) else torch.zeros_like(keys, dtype=torch.bool)
-    cell, count = torch.unique(rows[found] * size + place[found], return_counts=True)
+    index = torch.searchsorted(known, keys).clamp(max=size - 1)
+    is_known = known[index] == keys if len(known) else torch.zeros_like(keys, dtype=torch.bool)
+    cell, count = torch.unique(rows[is_known] * size + index[is_known], return_counts=True)
     return cell // size, cell % size, count
 
 
@@ -73,7 +73,7 @@ def ngram_buckets(tokens: Tokens, vocabulary: int, orders: list[int], buckets: i
     may overflow and wrap around; this is harmless because they are hashed.
     """
     out = tokens.ids.new_full((*tokens.ids.shape, len(orders)), buckets)
-    for n, key, whole in _spans(tokens, vocabulary, max(orders)):
+    for n, key, complete in _ngrams(tokens, vocabulary, max(orders)):
         if n in orders:
-            out[:, : key.shape[1], orders.index(n)] = torch.where(whole, mix(key) % buckets, buckets)
+            out[:, : key.shape[1], orders.index(n)] = torch.where(complete, mix(key) % buckets, buckets)
     return out

@@ -16,9 +16,9 @@ def lstm(layer: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Te
 
     batch, length, _ = x.shape
     directions, width = 1 + layer.bidirectional, layer.hidden_size
-    ways = [[_reordered(weight) for weight in way] for way in layer.all_weights]
-    inputs, states = (torch.stack([way[i] for way in ways]) for i in (0, 1))  # (R, 4D, I), (R, 4D, D)
-    bias = torch.stack([torch.cat(way[2:]) for way in ways])  # (R, 8D)
+    weights = [[_reorder_gates(weight) for weight in direction] for direction in layer.all_weights]
+    inputs, states = (torch.stack([direction[i] for direction in weights]) for i in (0, 1))  # (R, 4D, I), (R, 4D, D)
+    bias = torch.stack([torch.cat(direction[2:]) for direction in weights])  # (R, 8D)
     y, h, c = symbolic_multi_out(
         "LSTM",
         [x.transpose(0, 1), inputs, states, bias, lengths.to(torch.int32)],
@@ -29,7 +29,7 @@ def lstm(layer: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Te
     return y.permute(2, 0, 1, 3).flatten(2), h, c  # (L, R, B, D) → (B, L, R·D)
 
 
-def _reordered(weight: Tensor) -> Tensor:
+def _reorder_gates(weight: Tensor) -> Tensor:
     """Reorder the gates of `weight` (4D, …) from torch's order i, f, g, o to ONNX's order i, o, f, g."""
     i, f, g, o = weight.chunk(4)
     return torch.cat([i, o, f, g])

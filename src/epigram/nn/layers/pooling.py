@@ -9,23 +9,23 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import max_pool2d, pad
 
-from epigram.nn.layers.masking import floored, hits_of
+from epigram.nn.layers.masking import is_maximum, mask_to_minimum
 
 
-def halved(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+def halve(x: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     """Max-pool with window 3 and stride 2: (B, C, L), (B, L) → (B, C, ⌈L/2⌉) and the new mask (B, ⌈L/2⌉).
 
     A row of n positions keeps ⌈n/2⌉ of them. Johnson and Zhang (2017), Conneau et al. (2017).
     """
-    rows, kept = floored(x, valid, 1), valid[:, ::2]
+    rows, kept = mask_to_minimum(x, valid, 1), valid[:, ::2]
     if torch.compiler.is_exporting():  # max_pool1d does not trace a dynamic length
         pooled = max_pool2d(rows.unsqueeze(2), (1, 3), stride=(1, 2), padding=(0, 1)).squeeze(2)
     else:
-        pooled = cast(Tensor, _Halving.apply(rows))  # type: ignore[no-untyped-call]
+        pooled = cast(Tensor, _HalvingMaxPool.apply(rows))  # type: ignore[no-untyped-call]
     return pooled * kept.unsqueeze(1).to(x.dtype), kept  # `masked_fill` would change the memory layout
 
 
-class _Halving(Function):
+class _HalvingMaxPool(Function):
     """Max pooling by slices of even and odd positions; on a CPU it takes a fraction of PyTorch's time."""
 
     @staticmethod
@@ -45,10 +45,10 @@ class _Halving(Function):
         x, peaks = ctx.saved_tensors
         even, odd, gradient = x[..., ::2], x[..., 1::2], torch.empty_like(x)
         count, last = odd.shape[2], even.shape[2] - 1
-        taken = torch.mul(hits_of(even, peaks), gradients[0], out=gradient[..., ::2])
-        left = gradients[0] - taken
-        taken = torch.mul(hits_of(odd, peaks[..., :count]), left[..., :count], out=gradient[..., 1::2])
-        left[..., :count] -= taken
+        passed = torch.mul(is_maximum(even, peaks), gradients[0], out=gradient[..., ::2])
+        left = gradients[0] - passed
+        passed = torch.mul(is_maximum(odd, peaks[..., :count]), left[..., :count], out=gradient[..., 1::2])
+        left[..., :count] -= passed
         gradient[..., 1 : 2 * last : 2] += left[..., 1:]
         return gradient
 
@@ -58,11 +58,11 @@ def k_max(x: Tensor, valid: Tensor, k: int) -> Tensor:
 
     Of equal values the first ones are taken.
     """
-    short = k if torch.compiler.is_exporting() else max(0, k - x.shape[2])  # an exported graph must accept any length
-    x, valid = pad(x, (0, short)), pad(valid, (0, short))
+    missing = k if torch.compiler.is_exporting() else max(0, k - x.shape[2])  # an exported graph must accept any length
+    x, valid = pad(x, (0, missing)), pad(valid, (0, missing))
     ranked = x.masked_fill(~valid.unsqueeze(1), torch.finfo(x.dtype).min).argsort(dim=2, descending=True, stable=True)
-    places = ranked[..., :k].sort(2).values  # padding is last in rank and in position
-    return (x * valid.unsqueeze(1).to(x.dtype)).gather(2, places)
+    positions = ranked[..., :k].sort(2).values  # padding is last in rank and in position
+    return (x * valid.unsqueeze(1).to(x.dtype)).gather(2, positions)
 
 
 class AttentionPool(nn.Module):

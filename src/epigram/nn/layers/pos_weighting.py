@@ -20,7 +20,7 @@ def pos_table(setting: Placement | Literal["none"], context: DataSpec) -> Tensor
     if setting == "none":
         return None
     if context.pos_weight is None:
-        raise ValueError(f"encoder.pos_weight was {setting!r}: the view has no part-of-speech table; set it to none")
+        raise ValueError(f"encoder.pos_weight is {setting!r}, but the view has no part-of-speech table; set it to none")
     return context.pos_weight
 
 

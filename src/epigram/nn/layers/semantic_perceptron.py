@@ -17,8 +17,8 @@ Order = Literal["random", "expectation", "none"]
 def fixed_keys(valid: Tensor, layer: int, draw: int) -> Tensor:
     """Return sort keys (B, L) for inference that depend only on layer, draw, the row's length and the position."""
     length = valid.sum(1, keepdim=True)  # (B, 1)
-    place = torch.arange(valid.shape[1], device=valid.device)  # (L,)
-    return mix(place + 4096 * mix(length + 65_536 * (layer + 1024 * draw)))
+    position = torch.arange(valid.shape[1], device=valid.device)  # (L,)
+    return mix(position + 4096 * mix(length + 65_536 * (layer + 1024 * draw)))
 
 
 def shuffle(x: Tensor, valid: Tensor, keys: Tensor) -> Tensor:

@@ -20,14 +20,14 @@ class SoftPrompt(nn.Module):
 
     def __init__(self, prefix: Sequence[int], mask_id: int, table: nn.Embedding) -> None:
         super().__init__()
-        places = [place for place, token in enumerate(prefix) if token != mask_id]
-        self.register_buffer("places", torch.tensor(places, dtype=torch.int64), persistent=False)  # (P,)
-        self.places: Tensor
-        words = torch.tensor(prefix, dtype=torch.int64)[self.places]
+        positions = [position for position, token in enumerate(prefix) if token != mask_id]
+        self.register_buffer("positions", torch.tensor(positions, dtype=torch.int64), persistent=False)  # (P,)
+        self.positions: Tensor
+        words = torch.tensor(prefix, dtype=torch.int64)[self.positions]
         self.vectors = nn.Parameter(table.weight.detach()[words].clone())  # (P, E)
 
     def forward(self, tokens: Tokens, table: nn.Embedding) -> Tokens:
         """Return `tokens` (B, L) with `vectors` (B, L, E) that hold the trainable vectors of the prompt."""
         words: Tensor = table(tokens.ids)
         prompt = self.vectors.to(words.dtype).expand(len(words), -1, -1)
-        return replace(tokens, vectors=words.index_copy(1, self.places, prompt))
+        return replace(tokens, vectors=words.index_copy(1, self.positions, prompt))

@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_pytorch_tanh": tanh_gelu,
     "relu": relu,
 }
-PLAIN = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 
 
 @dataclass(kw_only=True)
@@ -52,7 +52,7 @@ class BertConfig:
     def of(cls, values: Mapping[str, Any]) -> BertConfig | None:
         """Return the config from the `values` of config.json, or None for a model that `Bert` does not implement."""
         known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
-        plain = all(values.get(name, value) == value for name, value in PLAIN.items())
+        plain = all(values.get(name, value) == value for name, value in REQUIRED.items())
         if values.get("model_type") != "bert" or not plain or known.get("hidden_act", "gelu") not in ACTIVATIONS:
             return None
         return cls(**known)
@@ -63,14 +63,14 @@ class BertConfig:
 
 
 class Linear(nn.Linear):
-    """Linear layer that does not initialize its weights; `fresh` or a checkpoint sets them."""
+    """Linear layer that does not initialize its weights; `random_bert` or a checkpoint sets them."""
 
     def reset_parameters(self) -> None:
         """Leave the weights uninitialized."""
 
 
 class Embedding(nn.Embedding):
-    """Embedding that does not initialize its weights; `fresh` or a checkpoint sets them."""
+    """Embedding that does not initialize its weights; `random_bert` or a checkpoint sets them."""
 
     def reset_parameters(self) -> None:
         """Leave the weights uninitialized."""
@@ -98,13 +98,13 @@ class BertSelfAttention(nn.Module):
         self.query, self.key, self.value = Linear(width, width), Linear(width, width), Linear(width, width)
         self.joined: nn.Linear | None = None  # set by `join_products`
         self.scale, self.dropout = (width // self.heads) ** -0.5, config.attention_probs_dropout_prob
-        self.head_to_head, self.placement = None, "none"  # `plug` may change them
+        self.head_to_head, self.placement = None, "none"  # `set_attention_parts` may change them
 
-    def forward(self, x: Tensor, mask: Tensor | None, **asked: Any) -> tuple[Tensor, Tensor | None]:
-        """Return the context (B, L, D) of `x` (B, L, D) and the weights (B, H, L, L), or None if not `asked` for."""
+    def forward(self, x: Tensor, mask: Tensor | None, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Return the context (B, L, D) of `x` (B, L, D) and the weights (B, H, L, L) or None (see `attend`)."""
         split = (*x.shape[:2], self.heads, -1)
         q, k, v = (part.view(split).transpose(1, 2) for part in self._projected(x))  # (B, H, L, d)
-        y, weights = attend(self, q, k, v, mask, self.scale, self.dropout if self.training else 0.0, **asked)
+        y, weights = attend(self, q, k, v, mask, self.scale, self.dropout if self.training else 0.0, **options)
         return y.flatten(2), weights
 
     def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -150,9 +150,9 @@ class Layer(nn.Module):
         self.output = Residual(inner, config)
         self.activation = ACTIVATIONS[config.hidden_act]
 
-    def forward(self, x: Tensor, mask: Tensor | None, **asked: Any) -> tuple[Tensor, Tensor | None]:
-        """Apply the layer to `x` (B, L, D); return the states and the attention weights, or None if not `asked` for."""
-        y, weights = self.attention["self"](x, mask, **asked)
+    def forward(self, x: Tensor, mask: Tensor | None, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Apply the layer to `x` (B, L, D); return the states, and the weights or None (see `attend`)."""
+        y, weights = self.attention["self"](x, mask, **options)
         x = self.attention["output"](y, x)
         return self.output(self.activation(self.intermediate["dense"](x)), x), weights
 
@@ -171,13 +171,13 @@ class Embeddings(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the states (B, L, D) of token vectors `x` (B, L, D)."""
-        places = self.position_embeddings.weight[: x.shape[1]] + self.token_type_embeddings.weight[0]  # (L, D)
-        out: Tensor = self.dropout(self.LayerNorm(x + places))
+        offsets = self.position_embeddings.weight[: x.shape[1]] + self.token_type_embeddings.weight[0]  # (L, D)
+        out: Tensor = self.dropout(self.LayerNorm(x + offsets))
         return out
 
 
 class Bert(nn.Module):
-    """BERT encoder: embeddings and N layers, with uninitialized weights until `fresh` or a checkpoint sets them."""
+    """BERT encoder: embeddings and N layers; `random_bert` or a checkpoint sets the weights."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -196,24 +196,24 @@ class Bert(nn.Module):
         attention_mask: Tensor,
         input_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        **asked: Any,
+        **options: Any,
     ) -> Output:
         """Encode `input_ids` (B, L) or token vectors `inputs_embeds` (B, L, D); `attention_mask` is 1 for real tokens.
 
-        `asked` goes to `attend`, which reads `output_attentions` and `token_weight` (B, L). The output always contains
-        the states of all layers.
+        `options` goes to `attend`, which reads `output_attentions` and `token_weight` (B, L). The output always
+        contains the states of all layers.
         """
         x = self.embeddings(self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds)
         states, weights, mask = [x], [], key_mask(attention_mask.bool())
         layers: Any = self.encoder["layer"]
         for layer in layers:
-            x, weight = layer(x, mask, **asked)
+            x, weight = layer(x, mask, **options)
             states.append(x)
             weights.append(weight)
         return Output(x, tuple(states), tuple(weights))
 
 
-def fresh(config: BertConfig) -> Bert:
+def random_bert(config: BertConfig) -> Bert:
     """Build an encoder with random weights: normal in embeddings and linear layers, zero biases and padding vector."""
     model = Bert(config)
     for module in model.modules():

@@ -15,46 +15,48 @@ from epigram.core.files import read_json
 from epigram.nn.pretrained.bert import Bert, BertConfig
 from epigram.nn.pretrained.config_check import check_config
 
-WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 LEGACY = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-Named = tuple[str, Callable[[], Tensor]]  # a weight's name and the function that reads it
+NamedWeight = tuple[str, Callable[[], Tensor]]  # a weight's name and the function that reads it
 
 
-def bert_in(folder: Path) -> Bert | None:
+def load_bert(folder: Path) -> Bert | None:
     """Load the encoder of `folder`; return None if it is not a supported BERT or has no safetensors files.
 
-    Raises ValueError as `filled` does, DataError for an unsupported config.json or a broken index, and the errors of
-    the safetensors reader.
+    Raises ValueError as `bert_with_weights` does, DataError for an unsupported config.json or a broken index, and
+    the errors of the safetensors reader.
     """
     values = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
     if isinstance(values, dict):
         check_config(values, f"{folder}/config.json")
     config = BertConfig.of(values) if isinstance(values, dict) else None
     files = _files(folder)
-    return None if config is None or not files else filled(config, _tensors(files))
+    return None if config is None or not files else bert_with_weights(config, _tensors(files))
 
 
-def filled(config: BertConfig, named: Iterable[Named]) -> Bert:
+def bert_with_weights(config: BertConfig, named: Iterable[NamedWeight]) -> Bert:
     """Build the encoder of `config` with the weights `named`, in float32; weights that it does not have are not read.
 
     Raises ValueError if a weight is missing or has the wrong shape.
     """
     model = Bert(config)
-    wanted, found = model.state_dict(), {}
+    expected, found = model.state_dict(), {}
     for name, read in named:
-        if (own := _own(name)) in wanted:
-            found[own] = read().to(torch.float32, copy=True)  # a copy does not keep the file mapped
-    for name, weight in wanted.items():
+        if (bert_name := _bert_weight_name(name)) in expected:
+            found[bert_name] = read().to(torch.float32, copy=True)  # a copy does not keep the file mapped
+    for name, weight in expected.items():
         if name not in found:
-            raise ValueError(f"its weights lack {name}")
+            raise ValueError(f"weight {name} is missing")
         if found[name].shape != weight.shape:
-            raise ValueError(f"{name} is {tuple(found[name].shape)}, and by config.json {tuple(weight.shape)}")
+            raise ValueError(
+                f"weight {name} has shape {tuple(found[name].shape)}; config.json requires {tuple(weight.shape)}"
+            )
     model.load_state_dict(found, assign=True)
     return model
 
 
-def _own(name: str) -> str:
+def _bert_weight_name(name: str) -> str:
     """Return the name in `Bert` of a weight from a model with a head or from an early checkpoint."""
     name = name.removeprefix("bert.")
     for old, new in LEGACY.items():
@@ -64,8 +66,8 @@ def _own(name: str) -> str:
 
 def _files(folder: Path) -> list[Path]:
     """Return the safetensors files of the weights: one file, or the files of the index, or none."""
-    if (folder / WHOLE).is_file():
-        return [folder / WHOLE]
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
     return [folder / name for name in shards(folder)]
 
 
@@ -79,7 +81,7 @@ def shards(folder: Path) -> list[str]:
     index = read_json(folder / INDEX)
     listed = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(listed, dict) or not has_type(listed, dict[str, str]):
-        raise DataError(f"{folder}/{INDEX} has no weight_map of names: download the checkpoint again")
+        raise DataError(f"{folder}/{INDEX} has no weight_map from names to files; download the checkpoint again")
     names = sorted(set(listed.values()))
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
@@ -89,7 +91,7 @@ def shards(folder: Path) -> list[str]:
     return names
 
 
-def _tensors(files: list[Path]) -> Iterator[Named]:
+def _tensors(files: list[Path]) -> Iterator[NamedWeight]:
     from safetensors import safe_open
 
     for path in files:

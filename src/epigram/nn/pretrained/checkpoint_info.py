@@ -13,7 +13,7 @@ WIDTHS = ("hidden_size", "dim", "d_model")  # names differ between families
 HEADS = ("num_attention_heads", "n_heads", "n_head")
 
 
-class Outline(NamedTuple):
+class CheckpointInfo(NamedTuple):
     """Family of a checkpoint (`model_type`), its width and its number of heads."""
 
     family: str
@@ -21,7 +21,7 @@ class Outline(NamedTuple):
     heads: int
 
 
-def outlined(checkpoint: str) -> Outline | None:
+def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     """Return the family and sizes of the folder `checkpoint`; None for a name on the hub, which is not looked up here.
 
     Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
@@ -33,17 +33,17 @@ def outlined(checkpoint: str) -> Outline | None:
             raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
         return None
     config = read_json(folder / "config.json")
-    told = config if isinstance(config, dict) else {}
-    width, heads = (next((told[name] for name in names if name in told), 0) for names in (WIDTHS, HEADS))
-    if "model_type" not in told or not width or not heads:
+    values = config if isinstance(config, dict) else {}
+    width, heads = (next((values[name] for name in names if name in values), 0) for names in (WIDTHS, HEADS))
+    if "model_type" not in values or not width or not heads:
         raise DataError(
-            f"{folder}/config.json is not that of an encoder of the transformers library (model_type, hidden_size, "
-            "num_attention_heads): set the view's checkpoint to the folder of one"
+            f"{folder}/config.json does not describe an encoder of the transformers library: model_type, hidden_size "
+            "and num_attention_heads are required; set the view's checkpoint to the folder of such an encoder"
         )
-    check_config(told, f"{folder}/config.json")
+    check_config(values, f"{folder}/config.json")
     if not any(folder.glob("model*.safetensors")):
         raise InputMissingError(
-            f"checkpoint {checkpoint!r} has no model.safetensors: the model's save_pretrained writes one; "
-            "other formats are not read"
+            f"checkpoint {checkpoint!r} has no model.safetensors; save the model by its save_pretrained, other formats "
+            "are not supported"
         )
-    return Outline(told["model_type"], width, heads)
+    return CheckpointInfo(values["model_type"], width, heads)

@@ -18,13 +18,13 @@ MODEL_TYPES = {
     "xlnet", "xmod",
 }  # fmt: skip
 IMPLEMENTATIONS = (None, "eager", "sdpa")  # others are downloaded from the hub or need packages
-CHOICES = [
+IMPLEMENTATION_KEYS = [
     f"{start}{part}_implementation{end}"
     for start in ("", "_")
     for part in ("attn", "experts")
     for end in ("", "_internal")
 ]
-MOST = {"num_hidden_layers": 1_000, "n_layer": 1_000, "num_layers": 1_000, "hidden_size": 1 << 20}
+MAX_SIZES = {"num_hidden_layers": 1_000, "n_layer": 1_000, "num_layers": 1_000, "hidden_size": 1 << 20}
 UNSUPPORTED = ("per_layer_config", "quantization_config", "transformers_weights")
 
 
@@ -33,12 +33,12 @@ def check_config(config: dict[str, Any], where: str) -> None:
     family = config.get("model_type")
     if not isinstance(family, str) or family not in MODEL_TYPES:
         raise DataError(f"{where}: model_type is {shown(repr(family))}; supported: {', '.join(sorted(MODEL_TYPES))}")
-    for key in CHOICES:
+    for key in IMPLEMENTATION_KEYS:
         if config.get(key) not in IMPLEMENTATIONS:
             raise DataError(f"{where}: {key} is {shown(repr(config[key]))}; supported: eager and sdpa")
-    for key, most in MOST.items():
-        if isinstance(config.get(key), int) and config[key] > most:
-            raise DataError(f"{where}: {key} is {config[key]:.3g}; at most {most:,} is supported")
+    for key, limit in MAX_SIZES.items():
+        if isinstance(config.get(key), int) and config[key] > limit:
+            raise DataError(f"{where}: {key} is {config[key]:.3g}; at most {limit:,} is supported")
     for key in UNSUPPORTED:
         if config.get(key) is not None:
-            raise DataError(f"{where}: {key} is not supported: save the model without it")
+            raise DataError(f"{where}: {key} is not supported; save the model without it")

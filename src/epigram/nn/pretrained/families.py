@@ -13,11 +13,11 @@ from epigram.nn.layers.types import DataSpec
 Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
 T = TypeVar("T")
 
-SMALL = "encoder.small"  # key of a small encoder's sizes in a system of params.yaml
+SMALL_KEY = "encoder.small"  # key of a small encoder's sizes in a system of params.yaml
 
 
 @dataclass(frozen=True, kw_only=True)
-class Small(Strict):
+class SmallSizes(Strict):
     """Sizes of an encoder trained from scratch."""
 
     width: Positive = 128
@@ -27,13 +27,13 @@ class Small(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
 
-def sized(kind: type[T], small: Mapping[str, Any]) -> T:
+def parse_sizes(kind: type[T], small: Mapping[str, Any]) -> T:
     """Return `small` as settings of class `kind`.
 
     Raises ValueError instead of ParameterError: only the caller that builds the encoder knows the name of its system.
     """
     try:
-        return validate_as(kind, dict(small), SMALL)
+        return validate_as(kind, dict(small), SMALL_KEY)
     except ParameterError as error:
         raise ValueError(str(error).replace("params.yaml: ", "")) from None
 
@@ -43,11 +43,11 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
 
     Raises ValueError if `small` has an unknown or invalid size.
     """
-    sizes = sized(Small, small)
-    both = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
+    sizes = parse_sizes(SmallSizes, small)
+    common = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
     if family == "xlnet":  # relative positions; no memory of earlier texts
         return {
-            **both,
+            **common,
             "d_model": sizes.width,
             "n_layer": sizes.depth,
             "n_head": sizes.heads,
@@ -56,7 +56,7 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
             "mem_len": None,
         }
     config = {
-        **both,
+        **common,
         "hidden_size": sizes.width,
         "num_hidden_layers": sizes.depth,
         "num_attention_heads": sizes.heads,

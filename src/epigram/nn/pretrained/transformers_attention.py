@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from epigram.nn.layers.attention import attended, spelled_out
+from epigram.nn.layers.attention import dot_product_attention, unfused_attention
 from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
@@ -30,27 +30,31 @@ FAMILIES = {
 }
 
 
-def refuse_others(family: str, **settings: str) -> None:
+def check_replaceable(family: str, **settings: str) -> None:
     """Raise ValueError if the attention of `family` would ignore one of the encoder's `settings` (not `none`)."""
     for name, value in settings.items():
         if value != "none" and family not in FAMILIES:
             raise ValueError(
-                f"encoder.{name} was {value!r}: the attention of {family} cannot be replaced; "
-                f"set it to none, or take a checkpoint of {', '.join(FAMILIES)}"
+                f"encoder.{name} is {value!r}, but the attention of {family} cannot be replaced; "
+                f"set it to none, or use a checkpoint of one of these families: {', '.join(FAMILIES)}"
             )
 
 
-def install(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
-    """Make every self-attention of the transformers model `backbone` use `attend`, after `plug` has prepared it."""
+def install_attention(
+    backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]
+) -> None:
+    """Make every self-attention of the transformers model `backbone` use `attend`, with these settings."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, mask)
-    plug(backbone, gate=gate, site=site, placement=placement)
+    AttentionMaskInterface.register(NAME, build_mask)
+    set_attention_parts(backbone, gate=gate, site=site, placement=placement)
     backbone.set_attn_implementation(NAME)
 
 
-def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]) -> None:
+def set_attention_parts(
+    backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]
+) -> None:
     """Set the attributes that `attend` reads on every self-attention of `backbone`: `placement` and `head_to_head`.
 
     With a `gate`, `head_to_head` is a new HeadToHead. The modules are created on the CPU after the checkpoint's weights
@@ -65,7 +69,7 @@ def plug(backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: 
             )
 
 
-def mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
+def build_mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
     """Return the mask of the keys that may be attended, or None if all may be.
 
     The mask is boolean, True for keys that may be attended: (B, 1, 1, L), or (B, 1, L, L) with a window (ModernBERT's
@@ -105,9 +109,9 @@ def attend(
         placement: Any = module.placement
         key, value, attention_mask = weigh(key, value, attention_mask, token_weight, placement)
     if output_attentions:
-        y, weights = spelled_out(query, key, value, attention_mask, scale=scaling, dropout=dropout)
+        y, weights = unfused_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout)
     else:
-        y, weights = attended(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
+        y, weights = dot_product_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
     if part is not None:
         y = part.context(y, valid)
     return y.transpose(1, 2).contiguous(), weights

@@ -17,7 +17,7 @@ from epigram.core.files import read_json, sha256, write_json, write_tensors
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
 from epigram.nn.layers.types import DataSpec
 
-FREE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
+CHANGEABLE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
 CHECKED = ("encoder.json", "encoder.safetensors")
 POSITIONS = "embedding.position.weight"
 
@@ -34,7 +34,7 @@ def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dic
     write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer), "sha256": digests})
 
 
-def found(folder: Path, tokenizer: Path) -> Path | None:
+def find_pretrained(folder: Path, tokenizer: Path) -> Path | None:
     """Return `folder` if it holds a pretrained encoder for the view's tokenizer.json, None if nothing was pretrained.
 
     Raises InputMissingError if the folder does not exist, and DataError if the encoder has another vocabulary or if the
@@ -42,52 +42,52 @@ def found(folder: Path, tokenizer: Path) -> Path | None:
     """
     about = read_json(folder / "about.json")
     if not has_type(about, dict) or not has_type(about.get("steps"), int):
-        raise DataError(f"{folder}/about.json does not say how long was pretrained: run dvc repro")
+        raise DataError(f"{folder}/about.json has no number of steps; run dvc repro")
     if about["steps"] == 0:
         return None
     if about.get("tokenizer") != sha256(tokenizer):
-        raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}: run dvc repro")
+        raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}; run dvc repro")
     if about.get("sha256") != {name: sha256(folder / name) for name in CHECKED if (folder / name).is_file()}:
-        raise DataError(f"{folder} does not hold the encoder that was pretrained there: delete it and run dvc repro")
+        raise DataError(f"{folder} was changed after pretraining (checksums differ); delete it and run dvc repro")
     return folder
 
 
-def settings_of(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> dict[str, Any]:
     """Return the settings of the pretrained encoder in `folder`."""
     return dict(read_json(folder / "encoder.json"))
 
 
-def start(config: TransformerConfig, folder: Path, context: DataSpec) -> TransformerEncoder:
+def build_pretrained(config: TransformerConfig, folder: Path, context: DataSpec) -> TransformerEncoder:
     """Build the encoder of `config` with the weights in `folder`; missing weights (gates, later positions) are new.
 
     Raises ValueError if a setting differs from the pretrained encoder's, unless it is in FREE; DataError if the weights
     do not fit.
     """
-    own = settings_of(folder)
+    stored = read_settings(folder)
     for name, value in vars(config).items():
-        if name not in FREE and value != own.get(name, value):
+        if name not in CHANGEABLE and value != stored.get(name, value):
             raise ValueError(
-                f"encoder.small.{name} was {value!r}, and the view's encoder was pretrained with {own[name]!r}: "
-                f"remove it here, and set it under the view's pretrain where that knows it"
+                f"encoder.small.{name} is {value!r}, but the view's encoder was pretrained with {stored[name]!r}; "
+                "remove it here, or set the same value under the view's pretrain"
             )
     encoder = config.build(context)
-    encoder.load_state_dict(_filled(folder, encoder.state_dict()))
+    encoder.load_state_dict(_merged_weights(folder, encoder.state_dict()))
     return encoder
 
 
-def _filled(folder: Path, fresh: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the `fresh` weights updated with those in `folder`; of the positions, only the rows that both have."""
+def _merged_weights(folder: Path, initial: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the `initial` weights updated with those in `folder`; of the positions, only the rows that both have."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         state = load_file(folder / "encoder.safetensors")
     except (FileNotFoundError, SafetensorError) as error:
-        raise DataError(f"{folder}/encoder.safetensors cannot be read ({shown(str(error))}): run dvc repro") from None
+        raise DataError(f"{folder}/encoder.safetensors cannot be read ({shown(str(error))}); run dvc repro") from None
     if POSITIONS in state:
-        rows = min(len(state[POSITIONS]), len(fresh[POSITIONS]))
-        state[POSITIONS] = torch.cat([state[POSITIONS][:rows], fresh[POSITIONS][rows:]])
-    strange = [name for name, tensor in state.items() if name not in fresh or tensor.shape != fresh[name].shape]
-    if strange:
-        raise DataError(f"{folder}/encoder.safetensors does not fit the view ({strange[0]}): run dvc repro")
-    return {**fresh, **state}
+        rows = min(len(state[POSITIONS]), len(initial[POSITIONS]))
+        state[POSITIONS] = torch.cat([state[POSITIONS][:rows], initial[POSITIONS][rows:]])
+    unexpected = [name for name, tensor in state.items() if name not in initial or tensor.shape != initial[name].shape]
+    if unexpected:
+        raise DataError(f"{folder}/encoder.safetensors does not match the view (weight {unexpected[0]}); run dvc repro")
+    return {**initial, **state}
