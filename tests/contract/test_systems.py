@@ -253,7 +253,7 @@ def test_a_word_that_train_lacks_speaks_for_no_class(name: str) -> None:
 @pytest.mark.parametrize("name", ["dpcnn", "vdcnn"])
 def test_a_prompt_is_refused_where_no_token_keeps_a_state(name: str) -> None:
     recipe = replace(RECIPES[name], head={"kind": "prompt"})
-    with pytest.raises(ParameterError, match="head: prompt reads the states of two tokens"):
+    with pytest.raises(ParameterError, match="head: prompt needs an encoder with one state per token"):
         recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8, mask_id=4))
 
 

@@ -138,8 +138,8 @@ def test_eq6_spelled_out_is_the_fused_attention() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"attention": "correlation", "heads": 1}, "encoder.attention dot: correlation attention has one head"),
-        ({"heads": 1}, "heads against each other, and this attention has one"),
+        ({"attention": "correlation", "heads": 1}, "encoder.attention is 'correlation', which has one head"),
+        ({"heads": 1}, "but the attention has one head"),
     ],
 )
 def test_attention_of_one_head_is_refused(changes: dict[str, Any], reason: str) -> None:

@@ -113,9 +113,11 @@ def test_a_checkpoint_that_is_not_what_the_view_was_made_with(
 def test_a_model_that_is_not_as_it_was_saved(shop: Workshop, file: str) -> None:
     path = shop.root / MODEL / file
     with changed(path, flipped(path.read_bytes(), path.stat().st_size // 2)):
-        shop.epigram("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} is not the file that", "restore the folder")
+        shop.epigram("predict", MODEL, "很好").refused(
+            65, f"{MODEL}/{file} was changed after", "restore the model's folder"
+        )
     with changed(path, None):
-        shop.epigram("predict", MODEL, "很好").refused(66, file, "whole")
+        shop.epigram("predict", MODEL, "很好").refused(66, file, "missing")
 
 
 def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> None:
@@ -123,9 +125,7 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
     other = (shop.root / "data/encoded/prompted/tokenizer.json").read_bytes()
     for file, content in (("labels.json", swapped), ("tokenizer.json", other)):
         with changed(shop.root / MODEL / file, content):
-            shop.epigram("predict", MODEL, "很好").refused(
-                65, f"{MODEL}/{file} is not the file that the model was saved"
-            )
+            shop.epigram("predict", MODEL, "很好").refused(65, f"{MODEL}/{file} was changed after the model was saved")
 
 
 def test_what_is_no_model(shop: Workshop) -> None:

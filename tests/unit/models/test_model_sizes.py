@@ -95,7 +95,7 @@ def test_the_reason_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing beyond the weights is allowed."""
-    for name, value in (("LARGEST", 0), ("SPARE", 0), ("COPIES", 1)):
+    for name, value in (("MAX_SIZE", 0), ("MAX_EXTRA_TENSORS", 0), ("MAX_COPIES", 1)):
         monkeypatch.setattr(sizes, name, value)
 
 

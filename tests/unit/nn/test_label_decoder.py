@@ -72,6 +72,7 @@ def test_at_most_max_labels_are_chosen(most: int | None) -> None:
 
 def test_a_width_that_the_heads_do_not_divide_is_refused() -> None:
     with pytest.raises(
-        ParameterError, match=r"systems\.x: head: label_decoder needs .* multiple of head\.heads 3: it is 32"
+        ParameterError,
+        match=r"systems\.x: head: label_decoder needs .* multiple of head\.heads \(3\); the encoder's width is 32",
     ):
         build(ENCODERS[0], multi=False, heads=3)

@@ -144,13 +144,16 @@ def test_the_training_settings_of_a_recipe_exist(name: str) -> None:
 @pytest.mark.parametrize(
     ("context", "reason"),
     [
-        (replace(CONTEXT, token_labels=()), "the data have none: give it data whose tokens have two labels or more"),
-        (replace(CONTEXT, token_labels=("O",)), "the data have 1: give it"),
+        (replace(CONTEXT, token_labels=()), "the data have none; use data with more token labels"),
+        (replace(CONTEXT, token_labels=("O",)), "the data have 1; use"),
         (replace(CONTEXT, multi=True), "one label per text, and the texts have several"),
-        (replace(CONTEXT, token_labels=("O", "A", "B", "C", "D")), r"here are 3 \(N, O, P\) and 5 \(O, A, B, C, D\)"),
+        (
+            replace(CONTEXT, token_labels=("O", "A", "B", "C", "D")),
+            r"have 3 text labels \(N, O, P\) and 5 token labels \(O, A, B, C, D\)",
+        ),
         (
             replace(CONTEXT, token_labels=("O", "A", "B")),
-            r"here are 3 \(N, O, P\) and 3 \(O, A, B\); take the head tag",
+            r"have 3 text labels \(N, O, P\) and 3 token labels \(O, A, B\); use head tag",
         ),
     ],
 )

@@ -156,7 +156,7 @@ def test_saved_cut_and_reloaded_without_the_checkpoint(
 @pytest.mark.parametrize("family", OTHERS)
 def test_a_family_that_would_ignore_it_is_refused_by_name(family: str, tmp_path: Path) -> None:
     folder = checkpoint(family, tmp_path, OTHERS[family])
-    with pytest.raises(ParameterError, match=rf"head_to_head was 'residual': the attention of {family} cannot be"):
+    with pytest.raises(ParameterError, match=rf"head_to_head is 'residual', but the attention of {family} cannot be"):
         built(folder, head_to_head="residual")
 
 

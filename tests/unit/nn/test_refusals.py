@@ -79,19 +79,31 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"head": {"kind": "prompt"}, "prompt": True, "multi": True},
         "head: prompt predicts one label per text, and the texts have several; use another head",
     ),
-    ({"encoder": {"kind": "dpcnn"}, "head": {"kind": "prompt"}, "prompt": True}, "this encoder keeps none for each"),
-    ({"encoder": {"kind": "vdcnn"}, "head": {"kind": "prompt"}, "prompt": True}, "this encoder keeps none for each"),
-    ({"encoder": {"head_to_head": "paper", "heads": 1}}, "head_to_head was 'paper': .* this attention has one; give"),
-    ({"encoder": pretrained(head_to_head="paper", small={"heads": 1})}, "this attention has one; give the encoder 2"),
+    (
+        {"encoder": {"kind": "dpcnn"}, "head": {"kind": "prompt"}, "prompt": True},
+        "prompt needs an encoder with one state",
+    ),
+    (
+        {"encoder": {"kind": "vdcnn"}, "head": {"kind": "prompt"}, "prompt": True},
+        "prompt needs an encoder with one state",
+    ),
+    (
+        {"encoder": {"head_to_head": "paper", "heads": 1}},
+        "head_to_head is 'paper', but the attention has one head; set",
+    ),
+    (
+        {"encoder": pretrained(head_to_head="paper", small={"heads": 1})},
+        "the attention has one head; set the encoder's",
+    ),
     (
         {"encoder": {"head_to_head": "residual", "attention": "correlation"}},
-        "head_to_head was 'residual': it needs encoder.attention dot: correlation attention has one head",
+        "head_to_head is 'residual', but encoder.attention is 'correlation', which has one head; set",
     ),
     (
         {"encoder": pretrained(head_to_head="residual", family="xlnet")},
         "encoder.head_to_head is 'residual', but the attention of xlnet cannot be replaced; set it to none, or use",
     ),
-    ({"encoder": pretrained(pos_weight="after", family="xlnet")}, "pos_weight was 'after': the attention of xlnet"),
+    ({"encoder": pretrained(pos_weight="after", family="xlnet")}, "pos_weight is 'after', but the attention of xlnet"),
     *(
         ({"recipe": name, "encoder": {"small": small}}, said)
         for name in ("bert", "roberta", "xlnet")
@@ -102,7 +114,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"recipe": "bert_hth", "encoder": {"small": {"attention": "correlation"}}},
-        "encoder.head_to_head was 'residual': it needs encoder.small.attention dot",
+        "encoder.head_to_head is 'residual', but encoder.small.attention is 'correlation'",
     ),
     ({"encoder": {"kind": "bilstm", "pos_weight": "after"}}, "encoder.pos_weight is not a setting"),
     *(
@@ -114,7 +126,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         ({"encoder": {"kind": kind}, "head": {"kind": "layer_ensemble"}}, "layer_ensemble needs an encoder with layers")
         for kind in ("convolution", "dpcnn", "vdcnn", "fast_text")
     ),
-    ({"encoder": {"width": 30, "heads": 3}, "head": {"kind": "label_decoder"}}, "a multiple of head.heads 4: it is 30"),
+    (
+        {"encoder": {"width": 30, "heads": 3}, "head": {"kind": "label_decoder"}},
+        r"a multiple of head.heads \(4\); the encoder's width is 30",
+    ),
     ({"encoder": {"width": 30, "heads": 4}}, "encoder.width 30 is not a multiple of encoder.heads 4"),
     (
         {"head": {"kind": "convolution", "sizes": []}},
@@ -122,11 +137,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"head": {"kind": ["linear"]}}, r"systems.x.head.kind is \['linear'\]: did you mean 'linear'"),
     ({"encoder": {"kind": {"transformer": 1}}}, "systems.x.encoder.kind is {'transformer': 1}: "),
-    ({"recipe": "bert", "encoder": {"backbone": {}}}, "systems.x.encoder.backbone is not a setting: remove it"),
+    ({"recipe": "bert", "encoder": {"backbone": {}}}, "systems.x.encoder.backbone is not a setting; remove it"),
     *(
         (
             {"recipe": name, "pretrain": PretrainSettings()},
-            f"systems.x: the view's pretrain teaches .*, and {family} is",
+            f"systems.x: encoder.family is '{family}', but the view pretrains",
         )
         for name, family in (("roberta", "roberta"), ("macbert", "bert"), ("xlnet", "xlnet"))
     ),
@@ -170,7 +185,8 @@ def test_a_checkpoint_whose_attention_cannot_be_replaced_is_refused_before_it_is
 def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
     folder = str(checkpoint("electra", tmp_path))
     with pytest.raises(
-        ParameterError, match=r"systems\.x: the view's checkpoint '.*' is of the family electra, and bert"
+        ParameterError,
+        match=r"systems\.x: encoder\.family is 'bert', but the view's checkpoint '.*' is of family electra",
     ):
         checked(recipe="macbert", checkpoint=folder)
     checked(recipe="transformer", checkpoint=folder)  # reads no checkpoint: only its tokens
@@ -180,7 +196,7 @@ def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path:
 
 def test_a_head_that_does_not_suit_a_checkpoint_s_width(tmp_path: Path) -> None:
     folder = str(checkpoint("bert", tmp_path, {**FAMILIES["bert"], "hidden_size": 18}))
-    with pytest.raises(ParameterError, match=r"a multiple of head\.heads 4: it is 18"):
+    with pytest.raises(ParameterError, match=r"a multiple of head\.heads \(4\); the encoder's width is 18"):
         checked(encoder=pretrained(), head={"kind": "label_decoder"}, checkpoint=folder)
 
 
@@ -244,7 +260,7 @@ def test_an_encoder_of_a_family_does_not_pass_over_what_its_view_was_taught(name
 
 def test_orders_whose_keys_would_not_fit_are_refused_with_those_that_do() -> None:
     recipe = RECIPES["tfidf_svm"].changed(encoder={"orders": [1, 2, 3, 4, 5]}, head={}, train={})
-    with pytest.raises(ParameterError, match=r"systems\.x: encoder\.orders was .* of 50,000 tokens orders up to 4 fit"):
+    with pytest.raises(ParameterError, match=r"systems\.x: encoder\.orders is .* of 50,000 tokens only orders up to 4"):
         recipe.build(context(vocabulary=50_000), "systems.x")
     recipe.build(context(vocabulary=6_000))
 
