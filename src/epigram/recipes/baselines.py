@@ -9,14 +9,14 @@ TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 10, "patience": 3}
 RECIPES = [
     Recipe(
         name="random",
-        about="a draw by the classes' frequencies: what any system has to beat",
+        about="random labels drawn by class frequency",
         paper="-",
         view="token",
         encoder={"kind": "random_baseline"},
     ),
     Recipe(
         name="fast_text",
-        about="vectors of words and of hashed 2- and 3-grams, averaged",
+        about="mean of word vectors and hashed 2- and 3-gram vectors",
         paper="Joulin et al. (2017)",
         view="token",
         encoder={"kind": "fast_text"},
@@ -25,7 +25,7 @@ RECIPES = [
     ),
     Recipe(
         name="dpcnn",
-        about="250 filters over a pyramid: each level has half the positions",
+        about="pyramid of convolutions, each level with half the positions of the one before",
         paper="Johnson & Zhang (2017)",
         view="token",
         encoder={"kind": "dpcnn"},
@@ -34,7 +34,7 @@ RECIPES = [
     ),
     Recipe(
         name="vdcnn",
-        about="nine convolutions with batch normalization, then the k largest values",
+        about="nine convolutions with batch normalization and k-max pooling",
         paper="Conneau et al. (2017)",
         view="token",
         encoder={"kind": "vdcnn"},
@@ -43,7 +43,7 @@ RECIPES = [
     ),
     Recipe(
         name="att_blstm",
-        about="a bidirectional LSTM of 2 × 128 under attention pooling",
+        about="bidirectional LSTM (2 × 128) with attention pooling",
         paper="Zhou et al. (2016)",
         view="token",
         encoder={"kind": "bilstm", "width": 128},
@@ -52,7 +52,7 @@ RECIPES = [
     ),
     Recipe(
         name="universal_transformer",
-        about="one Transformer block, repeated until each token has had enough",
+        about="one Transformer block, repeated with adaptive computation time",
         paper="Dehghani et al. (2019)",
         view="token",
         encoder={"kind": "universal_transformer", "width": 128, "depth": 6, "heads": 4, "hidden": 256},

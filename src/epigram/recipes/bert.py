@@ -30,7 +30,7 @@ def _family(name: str, about: str, paper: str, family: str, head: dict[str, Any]
 RECIPES = [
     Recipe(
         name="bert",
-        about="a pretrained encoder, first token into a linear layer",
+        about="pretrained encoder with a linear layer on the first token",
         paper="Devlin et al. (2019)",
         view="wordpiece",
         encoder=ENCODER,
@@ -39,7 +39,7 @@ RECIPES = [
     ),
     Recipe(
         name="bert_cnn",
-        about="a pretrained encoder under TextCNN's convolutions",
+        about="pretrained encoder with TextCNN's convolutions",
         paper="Devlin et al. (2019), Kim (2014)",
         view="wordpiece",
         encoder=ENCODER,
@@ -48,7 +48,7 @@ RECIPES = [
     ),
     Recipe(
         name="bert_pta",
-        about="a pretrained encoder read at the two masks of a prompt",
+        about="pretrained encoder with a prompt, classified from its two masks",
         paper="Head-to-head attention + PTA (2024)",
         view="wordpiece_prompt",
         encoder=ENCODER,
@@ -57,16 +57,22 @@ RECIPES = [
     ),
     Recipe(
         name="bert_pta_soft",
-        about="the same, and the prompt's own vectors are learnt",
+        about="pretrained encoder with a soft prompt, classified from its two masks",
         paper="Head-to-head attention + PTA (2024)",
         view="wordpiece_prompt",
         encoder=ENCODER,
         head={"kind": "prompt", "soft": True},
         train=TRAIN,
     ),
-    _family("roberta", "BERT without segments, trained longer on more", "Liu et al. (2019)", "roberta", FIRST),
-    _family("albert", "BERT whose layers share their weights", "Lan et al. (2020)", "albert", FIRST),
-    _family("macbert", "a Chinese BERT that learnt to correct similar words", "Cui et al. (2020)", "bert", FIRST),
-    _family("ernie", "BERT that learnt from whole entities and phrases", "Sun et al. (2019)", "ernie", FIRST),
-    _family("xlnet", "relative positions, trained over permuted texts", "Yang et al. (2019)", "xlnet", MEAN),
+    _family("roberta", "BERT without segments, pretrained longer on more text", "Liu et al. (2019)", "roberta", FIRST),
+    _family("albert", "BERT with weights shared by all layers", "Lan et al. (2020)", "albert", FIRST),
+    _family("macbert", "Chinese BERT, pretrained to correct similar words", "Cui et al. (2020)", "bert", FIRST),
+    _family("ernie", "BERT, pretrained with masked entities and phrases", "Sun et al. (2019)", "ernie", FIRST),
+    _family(
+        "xlnet",
+        "Transformer with relative positions, pretrained on permuted texts",
+        "Yang et al. (2019)",
+        "xlnet",
+        MEAN,
+    ),
 ]

@@ -10,7 +10,7 @@ from epigram.models.recipe import Recipe
 RECIPES = [
     Recipe(
         name="best",
-        about="two bidirectional LSTMs, hook fusion of the layers, attention pooling: on dev level with att_blstm",
+        about="two bidirectional LSTM layers with hook fusion and attention pooling",
         paper="a combination: Zhou et al. (2016), Transformer-F (2021)",
         view="token",
         encoder={"kind": "bilstm", "width": 128, "depth": 2},

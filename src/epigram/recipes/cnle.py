@@ -7,7 +7,7 @@ from epigram.models.recipe import Recipe
 RECIPES = [
     Recipe(
         name="cnle",
-        about="co-attention of text and labels, and a label decoder",
+        about="co-attention of text and labels with a label decoder",
         paper="CNLE (2022)",
         view="token",
         encoder={"kind": "projected_bilstm"},

@@ -21,9 +21,9 @@ def _row(name: str, about: str, order: str, mode: str, depth: int) -> Recipe:
 
 
 RECIPES = [
-    _row("mlp", "perceptron layers, last classifier", "none", "last", 2),
-    _row("smsp", "semantic perceptrons, last classifier", "random", "last", 5),
-    _row("smsp_e", "semantic perceptrons, all classifiers vote", "random", "ensemble", 3),
-    _row("dc", "perceptron layers under dynamic depth control", "none", "control", 5),
-    _row("dmsp", "semantic perceptrons under dynamic depth control", "random", "control", 5),
+    _row("mlp", "perceptron layers with a classifier on the last layer", "none", "last", 2),
+    _row("smsp", "semantic perceptrons with a classifier on the last layer", "random", "last", 5),
+    _row("smsp_e", "semantic perceptrons with an ensemble of one classifier per layer", "random", "ensemble", 3),
+    _row("dc", "perceptron layers with dynamic depth control", "none", "control", 5),
+    _row("dmsp", "semantic perceptrons with dynamic depth control", "random", "control", 5),
 ]

@@ -27,14 +27,19 @@ def _on_bert(name: str, about: str, gate: str, head: dict[str, Any]) -> Recipe:
 RECIPES = [
     Recipe(
         name="transformer_hth",
-        about="a Transformer from scratch whose heads weigh each other",
+        about="Transformer from scratch with head-to-head attention",
         paper=PAPER,
         view="token",
         encoder={**transformer_f.PLAIN, "heads": 4, "head_to_head": "paper"},
         train=transformer_f.TRAIN,
     ),
-    _on_bert("bert_hth", "a pretrained encoder whose heads weigh each other, starting as it was", "residual", FIRST),
-    _on_bert("bert_hth_paper", "the same with the paper's gate, which does not start as it was", "paper", FIRST),
-    _on_bert("bert_hth_pta", "heads that weigh each other, read at the two masks of a prompt", "residual", PROMPT),
-    _on_bert("bert_hth_pta_paper", "the same with the paper's gate: the paper's own method", "paper", PROMPT),
+    _on_bert("bert_hth", "pretrained encoder with head-to-head attention (residual gate)", "residual", FIRST),
+    _on_bert("bert_hth_paper", "pretrained encoder with head-to-head attention (the paper's gate)", "paper", FIRST),
+    _on_bert("bert_hth_pta", "head-to-head attention (residual gate) with a prompt", "residual", PROMPT),
+    _on_bert(
+        "bert_hth_pta_paper",
+        "head-to-head attention (the paper's gate) with a prompt: the paper's method",
+        "paper",
+        PROMPT,
+    ),
 ]

@@ -9,7 +9,7 @@ TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 15, "patience": 4}
 RECIPES = [
     Recipe(
         name="leam",
-        about="words weighed by their likeness to the labels",
+        about="token vectors weighted by their similarity to label embeddings",
         paper="Wang et al. (2018)",
         view="token",
         encoder={"kind": "embedding"},
@@ -18,7 +18,7 @@ RECIPES = [
     ),
     Recipe(
         name="exam",
-        about="every word matched with every class, then a perceptron over the positions",
+        about="matching scores of every word and class, with a perceptron over the positions",
         paper="Du et al. (2019)",
         view="token",
         encoder={"kind": "region"},

@@ -7,7 +7,7 @@ from epigram.models.recipe import Recipe
 RECIPES = [
     Recipe(
         name="tfidf_svm",
-        about="TF-IDF over token n-grams and a linear SVM: strong, tiny, and the score to beat",
+        about="linear SVM on TF-IDF of token n-grams: a small and strong baseline",
         paper="Joachims (1998)",
         view="token",
         encoder={"kind": "linear_svm"},

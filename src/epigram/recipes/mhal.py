@@ -42,19 +42,31 @@ def _regime(name: str, about: str, *, sentence: float, token: float, bridges: bo
 RECIPES = [
     _regime(
         "mhal_sent",
-        "an attention head a token label, taught by the texts' labels",
+        "one attention head per token label, trained on text labels",
         sentence=1.0,
         token=0.0,
         bridges=False,
         stop_on="sentence",
     ),
     _regime(
-        "mhal_tok", "the same, taught by the tokens' labels", sentence=0.0, token=1.0, bridges=False, stop_on="token"
+        "mhal_tok",
+        "one attention head per token label, trained on token labels",
+        sentence=0.0,
+        token=1.0,
+        bridges=False,
+        stop_on="token",
     ),
-    _regime("mhal_sent_tok", "the same, taught by both", sentence=1.0, token=1.0, bridges=False, stop_on="token"),
+    _regime(
+        "mhal_sent_tok",
+        "one attention head per token label, trained on text and token labels",
+        sentence=1.0,
+        token=1.0,
+        bridges=False,
+        stop_on="token",
+    ),
     _regime(
         "mhal_joint",
-        "the same, taught by both, to guess words, and with losses that tie the two together",
+        "mhal_sent_tok with language models and auxiliary losses",
         sentence=1.0,
         token=1.0,
         bridges=True,
@@ -62,7 +74,7 @@ RECIPES = [
     ),
     _regime(
         "mhal_zero",
-        "labels tokens without having seen a token's label",
+        "mhal_sent with language models and auxiliary losses: zero-shot token labels",
         sentence=1.0,
         token=0.0,
         bridges=True,

@@ -8,7 +8,7 @@ from epigram.recipes import bert
 RECIPES = [
     Recipe(
         name="bilstm_tagger",
-        about="a bidirectional LSTM, a linear layer on each token and one on their mean",
+        about="bidirectional LSTM with a linear layer on each token and one on their mean",
         paper="Huang et al. (2015)",
         view="token",
         encoder={"kind": "bilstm", "width": 128},
@@ -17,7 +17,7 @@ RECIPES = [
     ),
     Recipe(
         name="bert_tagger",
-        about="a pretrained encoder, a linear layer on each token and one on the first",
+        about="pretrained encoder with a linear layer on each token and one on the first token",
         paper="Devlin et al. (2019)",
         view="wordpiece",
         encoder=bert.ENCODER,

@@ -7,7 +7,7 @@ from epigram.models.recipe import Recipe
 RECIPES = [
     Recipe(
         name="textcnn",
-        about="convolutions over 2, 3 and 4 tokens, max over time",
+        about="convolutions over 2, 3 and 4 tokens with max pooling",
         paper="Kim (2014)",
         view="token",
         encoder={"kind": "convolution"},

@@ -23,9 +23,14 @@ def _row(name: str, about: str, encoder: dict[str, Any], head: dict[str, Any]) -
 
 
 RECIPES = [
-    _row("transformer", "a Transformer encoder from scratch", {}, {"kind": "linear"}),
-    _row("transformer_pos", "Transformer + part-of-speech weight (+W_POS)", POS, {"kind": "linear"}),
-    _row("transformer_cor", "Transformer + correlation attention (+ATT_COR)", CORRELATION, {"kind": "linear"}),
-    _row("transformer_hook", "Transformer + hook fusion of the layers (+Hook)", {}, HOOK),
-    _row("transformer_f", "correlation attention, part-of-speech weight, hook fusion", {**CORRELATION, **POS}, HOOK),
+    _row("transformer", "Transformer from scratch", {}, {"kind": "linear"}),
+    _row("transformer_pos", "Transformer with part-of-speech weights (+W_POS)", POS, {"kind": "linear"}),
+    _row("transformer_cor", "Transformer with correlation attention (+ATT_COR)", CORRELATION, {"kind": "linear"}),
+    _row("transformer_hook", "Transformer with hook fusion of the layers (+Hook)", {}, HOOK),
+    _row(
+        "transformer_f",
+        "Transformer with correlation attention, part-of-speech weights and hook fusion",
+        {**CORRELATION, **POS},
+        HOOK,
+    ),
 ]
