@@ -39,13 +39,13 @@ def read(folder: Path) -> dict[str, str]:
     Raises DataError if it is malformed, or if its checksum of the weights is not that of the manifest.
     """
     content = read_json(folder / manifest.MANIFEST)
-    found = content.get(PROVENANCE, {})
-    if not has_type(found, dict[str, str]):
+    provenance = content.get(PROVENANCE, {})
+    if not has_type(provenance, dict[str, str]):
         raise DataError(
             f"{folder}/{manifest.MANIFEST}: {PROVENANCE} is not a mapping of checksums; restore the model's folder"
         )
-    if found and content["sha256"].get(WEIGHTS, found.get("weights")) != found.get("weights"):
+    if provenance and content["sha256"].get(WEIGHTS, provenance.get("weights")) != provenance.get("weights"):
         raise DataError(
             f"{folder}/{manifest.MANIFEST} has two different checksums of the weights; restore the model's folder"
         )
-    return dict(found)
+    return dict(provenance)

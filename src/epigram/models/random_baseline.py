@@ -52,9 +52,9 @@ class RandomBaseline(nn.Module):
 
     def draws(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Return uniform float64 numbers in (0, 1): for the classes (B, C) and for the token labels (B, L, S)."""
-        place = mix(torch.arange(tokens.ids.shape[1], device=tokens.ids.device))
-        text = (mix(tokens.ids + place) * tokens.valid).sum(1)  # (B,), independent of the padding
-        each = mix(text.unsqueeze(1) + place)  # (B, L)
+        position = mix(torch.arange(tokens.ids.shape[1], device=tokens.ids.device))
+        text = (mix(tokens.ids + position) * tokens.valid).sum(1)  # (B,), independent of the padding
+        each = mix(text.unsqueeze(1) + position)  # (B, L)
         return self._uniform(text, self.classes), self._uniform(each, self.token_classes)
 
     def _uniform(self, keys: Tensor, count: int) -> Tensor:

@@ -89,11 +89,11 @@ class LabelDecoderHead(Head):
         valid = encoded.tokens.valid
         rows = torch.arange(self.classes + 1, device=valid.device)
         embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
-        every = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
-        labels, _ = self.bilstm(embedded.unsqueeze(0), every)  # Λ, the same for every text: (1, M, D)
+        all_valid = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
+        labels, _ = self.bilstm(embedded.unsqueeze(0), all_valid)  # Λ, the same for every text: (1, M, D)
         text, labels = self.co_attention(encoded.last, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
         text, (h, c) = self.text_bilstm(text, valid)  # X_fin
-        labels, _ = self.label_bilstm(labels, every.expand(len(labels), -1))  # Λ_fin
+        labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1))  # Λ_fin
         return DecoderInput(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:

@@ -46,10 +46,10 @@ class _HalvingMaxPool(Function):
         even, odd, gradient = x[..., ::2], x[..., 1::2], torch.empty_like(x)
         count, last = odd.shape[2], even.shape[2] - 1
         passed = torch.mul(is_maximum(even, peaks), gradients[0], out=gradient[..., ::2])
-        left = gradients[0] - passed
-        passed = torch.mul(is_maximum(odd, peaks[..., :count]), left[..., :count], out=gradient[..., 1::2])
-        left[..., :count] -= passed
-        gradient[..., 1 : 2 * last : 2] += left[..., 1:]
+        remaining = gradients[0] - passed
+        passed = torch.mul(is_maximum(odd, peaks[..., :count]), remaining[..., :count], out=gradient[..., 1::2])
+        remaining[..., :count] -= passed
+        gradient[..., 1 : 2 * last : 2] += remaining[..., 1:]
         return gradient
 
 
