@@ -301,7 +301,7 @@ def test_other_sizes_are_refused(pretrained: tuple[View, Path], small: dict[str,
     view, folder = pretrained
     recipe = RECIPES["bert"].changed(encoder={"small": small}, head={}, train={})
     [name] = small
-    with pytest.raises(ParameterError, match=rf"systems.bert: encoder.small.{name} was .* pretrained with"):
+    with pytest.raises(ParameterError, match=rf"systems.bert: encoder.small.{name} is .* pretrained with"):
         recipe.build(data_spec_of(view, LENGTH, folder), "systems.bert")
     recipe = RECIPES["bert"].changed(encoder={"small": {"dropout": 0.3, "depth": 2}}, head={}, train={})
     assert recipe.build(data_spec_of(view, LENGTH, folder)).encoder.config.dropout == 0.3  # type: ignore[union-attr]
