@@ -27,8 +27,8 @@ COMMANDS = [
 
 
 def words(text: str) -> str:
-    """`text` without its line breaks, which follow the terminal's width."""
-    return " ".join(text.split())
+    """Return `text` without white space: lines break at blanks and hyphens, as the terminal's width demands."""
+    return "".join(text.split())
 
 
 def help_of(app: Typer, *command: str) -> str:

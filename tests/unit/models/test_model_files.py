@@ -185,7 +185,7 @@ def test_settings_of_many_gigabytes_are_refused_unread(model: Path) -> None:
     """A file of zeros takes no room on the disk."""
     with (model / "manifest.json").open("r+b") as file:
         file.truncate(1 << 36)
-    with pytest.raises(DataError, match=r"manifest\.json has more than 256 MB"):
+    with pytest.raises(DataError, match=r"manifest\.json is larger than 256 MB"):
         load(model)
 
 

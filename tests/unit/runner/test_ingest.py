@@ -63,7 +63,7 @@ def test_new_rows_have_the_columns_of_the_base_and_the_labels_of_the_growing_dat
 
 @pytest.mark.parametrize("name", ["../../precious", "/precious", ".hidden", "a b", ""])
 def test_a_data_set_that_grows_out_of_a_path_is_refused(name: str) -> None:
-    with pytest.raises(ParameterError, match=r"dataset was .*: letters, digits"):
+    with pytest.raises(ParameterError, match=r"dataset is .*; expected letters, digits"):
         ingest.grown_name(name)
 
 
