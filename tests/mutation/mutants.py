@@ -18,7 +18,7 @@ from tests.mutation.source import Edit, Source
 ROOT = Path(__file__).resolve().parents[2]
 HANDWRITTEN = Path(__file__).parent / "handwritten"
 QUOTAS = {"training": 90, "inference": 70, "evaluation": 90, "pruning": 30}
-QUOTAS |= {"layers": 45, "heads": 30, "text": 40, "corpus": 40}
+QUOTAS |= {"nn/layers": 45, "nn/heads": 30, "text": 40, "data": 40}
 SEED = 0
 
 
