@@ -56,7 +56,7 @@ def main(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Override a key of params.yaml: KEY=VALUE, for example train.epochs=2. May be repeated."
+            "--set", help="Override a key of params.yaml: KEY=VALUE, for example seeds=[0,1]. May be repeated."
         ),
     ] = None,
     max_parallel: Annotated[

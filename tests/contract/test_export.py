@@ -125,7 +125,7 @@ def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest
 def test_int8_is_refused_where_it_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize, "milliseconds", lambda *_: [2.5, 1.25])
     model = saved("textcnn", tmp_path)
-    with pytest.raises(ParameterError, match=r"int8 is slower .* for textcnn .*\(2.5 ms against 1.2 ms\): export"):
+    with pytest.raises(ParameterError, match=r"int8 is slower .* for textcnn .*\(2.5 ms instead of 1.2 ms\); export"):
         export(model, tmp_path / "out", int8=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "tokenizer.json"]
 

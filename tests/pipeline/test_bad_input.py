@@ -123,7 +123,7 @@ def test_a_text_of_100_000_characters_is_cut_and_counted(shop: Workshop) -> None
             ["loss is NaN or infinite", "lower train.learning_rate"],
         ),
         (TRAIN, system("mpl"), ["params.yaml: systems has no 'mlp': did you mean 'mpl'?"]),
-        (("train", "mpl", *TRAIN[2:]), system("mpl"), ["no system 'mpl': did you mean 'mlp'?"]),
+        (("train", "mpl", *TRAIN[2:]), system("mpl"), ["unknown system 'mpl': did you mean 'mlp'?"]),
         (TRAIN, system(recipe="tranformer"), ["systems.mlp.recipe", "did you mean 'transformer'?"]),
         (TRAIN, system(view="tokne"), ["params.yaml: systems.mlp.view is 'tokne': did you mean 'token'?"]),
         (TRAIN, system(head={"kind": "prompt"}), ["systems.mlp: head: prompt needs a view with prompt: true"]),

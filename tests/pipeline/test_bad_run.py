@@ -129,7 +129,9 @@ def test_a_model_with_the_tokenizer_or_the_labels_of_another(shop: Workshop) -> 
 
 
 def test_what_is_no_model(shop: Workshop) -> None:
-    shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(64, "--file is 'new/texts.txt'", "a text")
+    shop.epigram("predict", MODEL, "很好", "--file", "new/texts.txt").refused(
+        64, "--file is 'new/texts.txt'", "texts are given as arguments"
+    )
     shop.epigram("predict", "nowhere", "很好").refused(66, "nowhere does not exist; expected the folder of a model")
     shop.epigram("predict", "data/raw", "很好").refused(66, "data/raw is not a saved model")
     with changed(shop.root / MODEL / "manifest.json", b"{}"):

@@ -180,7 +180,8 @@ def dies_at_branch(folder: Path, *arguments: str, **options: Any) -> str:
 def test_a_branch_of_the_users_own_is_left_alone(toy: Toy) -> None:
     toy.shell("git", "branch", "champion")
     with pytest.raises(
-        ParameterError, match=r"git has no champion\.json at champion: the branch 'champion' and the tags"
+        ParameterError,
+        match=r"git has no champion\.json at champion; retraining reserves the branch 'champion' and the tags",
     ):
         champion.current(toy.root)
 
@@ -265,7 +266,7 @@ FORGED = [
     ("run", "../../precious", "letters, digits"),
     ("run", "/precious", "letters, digits"),
     ("run", ".hidden", "letters, digits"),
-    ("run", "champion", "none of champion"),
+    ("run", "champion", "except the reserved names champion"),
     ("dataset", "../toy", "letters, digits"),
     ("system", "../mlp", "letters, digits"),
     ("model", "../precious", "a path below the repository"),
@@ -355,7 +356,7 @@ def test_a_tag_that_was_fetched_without_its_branch_is_not_replaced(reign: Toy) -
     there = reign.shell("git", "rev-parse", "champion@v3.0.0")
     reign.shell("git", "update-ref", champion.BRANCH, "champion@v2.0.0^{commit}")
     entry = made(reign, 4)
-    said = r"^the tag 'champion@v3\.0\.0' already exists, but the branch 'champion' ends with champion 2: fetch"
+    said = r"^the tag 'champion@v3\.0\.0' already exists, but the branch 'champion' ends with champion 2; fetch"
     with pytest.raises(ParameterError, match=said):
         champion.promote(reign.root, reign.root, entry, "{}\n")
     with pytest.raises(ParameterError, match=said):

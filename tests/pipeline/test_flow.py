@@ -290,7 +290,7 @@ def test_a_final_state_that_the_server_gives_back_without_its_result_is_a_reason
     from epigram.runner.service.server import Server
     from flows.pipeline import run_flow
 
-    with pytest.raises(TryAgainError, match="run it again"):
+    with pytest.raises(TryAgainError, match="rerun the command"):
         run_flow(Server("http://127.0.0.1:9"), Completed)
 
 

@@ -103,14 +103,14 @@ def test_a_view_of_params_yaml_is_changed_as_it_stands_there(toy: Toy) -> None:
         ({"changes": {"systems": "textcnn"}}, "systems is 'textcnn'.*select with --systems textcnn"),
         ({"changes": {"systems": None}}, "systems is None"),
         ({"changes": {"views": 3}}, "views is 3"),
-        ({"changes": {"views.token": 3}}, "views.token was 3"),
+        ({"changes": {"views.token": 3}}, "views.token is 3"),
         ({"changes": {"systems.mlp.view": ["token"]}}, r"systems.mlp.view is \['token'\]"),
         ({"dataset": "tou"}, "dataset is 'tou'.*did you mean 'toy'"),
         ({"systems": ("transfomer",)}, "unknown system 'transfomer'.*did you mean 'transformer'"),
         ({"changes": {"prune.treshold": 0.7}}, "prune.treshold is not a setting.*did you mean 'threshold'"),
         ({"changes": {"prune.epochs": -1}}, "prune.epochs is -1"),
         ({"changes": {"seeds.first": 1}}, "seeds is not a section"),
-        ({"changes": {"systems.mlp": 3}}, "systems.mlp was 3"),
+        ({"changes": {"systems.mlp": 3}}, "systems.mlp is 3"),
     ],
 )
 def test_what_cannot_run_is_refused(toy: Toy, wanted: dict[str, Any], said: str) -> None:

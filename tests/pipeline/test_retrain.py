@@ -214,7 +214,7 @@ def test_drift_of_texts_without_labels_says_what_is_missing(shop: Shop) -> None:
     texts = ["房间小了点，但是前台的姐姐真的太好了", "送餐慢，汤都凉了", "电影不错，还想再看一遍"] * 40
     (shop.incoming / "new.txt").write_text("\n".join(texts))
     found = shop.drift()
-    assert {"unknown", "likeness", "length"} <= set(found.drifted) and "label some" in found.outcome
+    assert {"unknown", "likeness", "length"} <= set(found.drifted) and "put labelled ones into" in found.outcome
 
 
 def test_drift_of_a_few_texts_is_chance(shop: Shop, tmp_path: Path) -> None:

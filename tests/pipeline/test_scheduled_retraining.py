@@ -72,7 +72,7 @@ def test_scheduled_runs_promote_the_better_and_refuse_the_worse(served: tuple[Sh
     assert champion(shop)["number"] == 1
 
     arrive(shop, "monday.csv", reviews(300, "slang", seed=1))
-    assert "against tfidf_svm" in told(serving, "better: tfidf_svm")
+    assert "champion tfidf_svm" in told(serving, "better: tfidf_svm")
     better = champion(shop)
     assert better["number"] == 2
     assert (shop.root / "runs" / "champion").readlink() == Path(better["run"])

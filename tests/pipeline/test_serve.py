@@ -144,7 +144,7 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_knows(serving: Serv
     again = Serving(toy)
     try:
         assert again.runs(id=late) == []
-        assert again.runs(id=run)[0]["state"]["message"] == "the service that ran it is gone"
+        assert again.runs(id=run)[0]["state"]["message"] == "the service that ran it no longer exists"
         again.settle()
         run = again.start("refresh_pos", "refresh")
         again.until_child()

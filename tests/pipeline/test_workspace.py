@@ -165,7 +165,7 @@ def test_data_that_is_a_link_is_refused_and_keeps_its_files(toy: Toy, tmp_path: 
     (toy.root / "data" / "local" / "mine.csv").write_text("a user's own file")
     (toy.root / "data").rename(tmp_path / "large")
     (toy.root / "data").symlink_to(tmp_path / "large")
-    with pytest.raises(ParameterError, match=rf"^data is a link to {tmp_path}/large, and a run with overrides"):
+    with pytest.raises(ParameterError, match=rf"^data is a link to {tmp_path}/large; a run with overrides"):
         opened(toy, dataset="other")
     assert (tmp_path / "large" / "local" / "mine.csv").read_text() == "a user's own file"
 
