@@ -145,5 +145,5 @@ def test_control_characters_are_refused_by_validate(bad: str, tmp_path: Path) ->
     shop.validated(multi, suffix="jsonl", task="multi").refused(65, "9 × control character in a label")
     shop.validated(content, suffix="jsonl", labels=["x", bad]).refused(64, "the label", "has a control character")
     (tmp_path / "own.jsonl").write_text(content)
-    shop.epigram("add", "own.jsonl", "--name", "own").refused(65, "own.jsonl has the label", "has a control character")
+    shop.epigram("add", "own.jsonl", "--name", "own").refused(65, "own.jsonl has the label", "with a control character")
     assert not (tmp_path / "data/sources/own.yaml").exists()
