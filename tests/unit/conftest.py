@@ -1,4 +1,4 @@
-"""What several tests of encoded views share."""
+"""Fixtures shared by the tests of encoded views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.text_samples import encoded_in
 
 @pytest.fixture(scope="session")
 def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A part-of-speech table without a corpus."""
+    """Return the folder of a part-of-speech table that is built without a corpus."""
     folder = tmp_path_factory.mktemp("pos")
     save(build(PosTableSettings()), folder, {})
     return folder
@@ -23,5 +23,5 @@ def pos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def encoded(tmp_path: Path, pos: Path) -> Any:
-    """Encode rows in a view; every call works in the same folder."""
+    """Return a function that encodes rows in a view; all calls use the same folder."""
     return partial(encoded_in, tmp_path, pos)

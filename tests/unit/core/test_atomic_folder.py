@@ -1,4 +1,4 @@
-"""A folder is replaced as a whole, and is never missing in between."""
+"""Tests of atomic folders: a folder is replaced as a whole, and a reader never finds it missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(path: Path, text: str) -> None:
 
 
 def contents(folder: Path) -> list[str]:
-    """The content of each file in every folder next to `folder`, hidden ones included."""
+    """Return the content of each file in `folder` and in the folders next to it, hidden folders included."""
     return sorted(f"{path.parent.name}/{path.name}={path.read_text()}" for path in folder.parent.rglob("*/*"))
 
 

@@ -1,4 +1,4 @@
-"""What comes from outside controls neither a terminal nor a Markdown page, and is still shown."""
+"""Tests of display: external text cannot control a terminal or inject Markdown, and is still shown."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ ATTACKS = [
 
 
 class Page(HTMLParser):
-    """The tags of a page that could do or change something, and its text."""
+    """Parser of a rendered Markdown page: its text and every tag that could run or change something."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def summary(text: str) -> Summary:
 
 
 def pages(text: str) -> dict[str, str]:
-    """Every page of Markdown that is written, with `text` wherever a name, a label or a note can stand."""
+    """Return every Markdown page that epigram writes, with `text` as each name, label and note."""
     about = {"name": text, "labels": [text, text], "rows": {text: 3}, "notes": [text]}
     result = SimpleNamespace(promoted=True, reason=text, ingestion=text, run=text, champion=text)
     recipe = SimpleNamespace(name=text, about="about", paper="paper")

@@ -1,4 +1,4 @@
-"""Exit codes, and signals that wait."""
+"""Tests of exit codes and of signals that are deferred."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What params.yaml may not say, and which paths are below a folder."""
+"""Tests of settings: invalid values in params.yaml are refused, and paths are compared after they are resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files, names and addresses that come from elsewhere run nothing, reach nothing and give nothing away."""
+"""Security tests: untrusted files, names and addresses run no code, reach no other host and reveal no secret."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SECRET = "hunter2-canary"
 
 
 def forbidden(code: str) -> list[str]:
-    """What a module does that could run what it reads."""
+    """Return the calls and imports of a module that could execute the data that it reads."""
     tree, found = ast.parse(code), []
     plain_yaml = any(
         isinstance(node, ast.Import) and "yaml" in {name.name for name in node.names} for node in ast.walk(tree)
@@ -101,7 +101,7 @@ def test_the_search_finds_what_it_looks_for(code: str) -> None:
 
 
 class Canary:
-    """Touches a file when it is unpickled."""
+    """Object that touches a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -112,14 +112,14 @@ class Canary:
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Iterator[Path]:
-    """A file that must not be there at the end."""
+    """Return the path of a file that must not exist at the end of the test."""
     path = tmp_path / "canary"
     yield path
     assert not path.exists()
 
 
 def hostile(folder: Path, canary: Path, **config: object) -> None:
-    """Put everything into a folder that a careless loader runs."""
+    """Add files and settings to `folder` that an unsafe loader would execute."""
     folder.mkdir(exist_ok=True)
     code = f"import pathlib\npathlib.Path({str(canary)!r}).touch()\nclass C: pass\n"
     for name in ("evil.py", "modeling_evil.py", "__init__.py", "setup.py", "conftest.py"):
@@ -133,7 +133,7 @@ def hostile(folder: Path, canary: Path, **config: object) -> None:
 
 
 def test_the_canary_sings(tmp_path: Path) -> None:
-    pickle.loads(pickle.dumps(Canary(tmp_path / "sung")))  # noqa: S301  its own
+    pickle.loads(pickle.dumps(Canary(tmp_path / "sung")))  # noqa: S301  the test's own pickle
     assert (tmp_path / "sung").exists()
 
 
@@ -235,7 +235,7 @@ def test_dvc_itself_starts_no_stage_for_a_data_set_that_is_no_name(tmp_path: Pat
         [sys.executable, "-m", "dvc", "repro"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode
-    assert "data/sources/x; touch pwned; echo.yaml" in done.stderr  # which is not there
+    assert "data/sources/x; touch pwned; echo.yaml" in done.stderr  # the file does not exist
     assert not (tmp_path / "pwned").exists()
 
 
@@ -251,7 +251,7 @@ def test_the_dashboard_listens_on_this_machine_only(tmp_path: Path, monkeypatch:
 
 
 class Site(http.server.BaseHTTPRequestHandler):
-    """Answers every address with the same table."""
+    """Handler that serves the same table at every address."""
 
     def do_GET(self) -> None:
         body = csv(ROWS).encode()
@@ -261,7 +261,7 @@ class Site(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Suppress the log."""
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,7 @@ def is_pickle(path: Path) -> bool:
     try:
         with warnings.catch_warnings(action="ignore"):
             return len(list(pickletools.genops(path.read_bytes()))) > 1
-    except Exception:  # whatever it is, it is no pickle
+    except Exception:  # any error means that the file is not a pickle
         return False
 
 
@@ -327,6 +327,6 @@ def test_no_secret_is_in_what_a_run_leaves_or_says(
     mirrored.refused(64, "EPIGRAM_MIRROR is 'ftp://***@host'")
     said = "".join(part for ended in (wrong, right, judged, mirrored) for part in (ended.out, ended.err))
     assert SECRET not in said
-    (workshop.root / source).unlink()  # where its owner wrote it
+    (workshop.root / source).unlink()  # the source file contains the secret
     files = [path for path in workshop.root.rglob("*") if path.is_file()]
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

@@ -1,4 +1,4 @@
-"""Numbers, paths and addresses that no program can use: a clear line each, and never an internal error."""
+"""Tests of unusable numbers, paths and addresses: each gets a one-line error, never an internal error."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeyp
     monkeypatch.setattr(serve.process_manager, "serve", lambda *_: pytest.fail("it was served"))
     monkeypatch.setattr(serve.service_lock, "acquire", lambda: pytest.fail("it was acquired"))
     done = CliRunner().invoke(serve.app, ["--port", port])
-    assert done.exit_code == 2  # which `run_typer` changes to 64
+    assert done.exit_code == 2  # `run_typer` changes it to 64
     assert "Invalid value for '--port'" in done.output
 
 
@@ -195,7 +195,7 @@ def test_a_character_map_that_makes_the_library_panic_is_a_damaged_tokenizer(
     ) as raised:
         load_tokenizer(tmp_path / "tokenizer.json")
     one_line(raised)
-    capfd.readouterr()  # Rust's own words about the panic
+    capfd.readouterr()  # discard the panic message of the Rust library
 
 
 def test_an_expression_that_takes_too_long_on_a_text_is_a_damaged_tokenizer(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""YAML from elsewhere: what aliases and merge keys expand to is counted before it is built; no key is lost."""
+"""Tests of untrusted YAML: aliases and merge keys are counted as expanded before parsing, and no key is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flows.sweep import _parse_dimension
 
 
 def doubled(levels: int) -> str:
-    """A mapping of one key that each level merges twice: 2 ** levels pairs before PyYAML drops equal keys."""
+    """Return a one-key mapping that each level merges twice: 2 ** levels pairs before PyYAML drops equal keys."""
     lines = ["a0: &a0 {k: 1}"]
     lines += [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, levels + 1)]
     return "\n".join(lines)
@@ -45,7 +45,7 @@ def test_a_few_merge_keys_work() -> None:
 
 
 def test_the_limit_is_that_of_the_expanded_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mapping, two keys, the list with three items and its alias, expanded, make 11 values."""
+    """The mapping, its two keys, the three-item list and the expanded alias make 11 values."""
     monkeypatch.setattr(yaml_nodes, "MAX_VALUES", 11)
     assert parse_yaml("a: &a [1, 2, 3]\nb: *a") == {"a": [1, 2, 3], "b": [1, 2, 3]}
     with pytest.raises(ValueError, match="has more than 11 values"):

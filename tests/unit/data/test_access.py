@@ -1,4 +1,4 @@
-"""What a source may reach: no variable, no file and no secret that the user has not allowed."""
+"""Tests of source access: a source reads only the variables, files and secrets that the user allows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "hunter2"
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the driver is asked, with the environment that it sees; the project's folder is empty."""
+    """Collect the address and environment of each query that the driver gets; the project folder is empty."""
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
@@ -97,7 +97,7 @@ def test_the_hub_is_asked_without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 @pytest.mark.parametrize("mark", ["?token=", "#token="])
 def test_a_token_of_the_hub_is_not_shown(tmp_path: Path, mark: str) -> None:
-    """The suffix is part of the token, so that polars is not asked."""
+    """The suffix is part of the token, so polars is not called."""
     with pytest.raises(ParameterError, match="unsupported file type") as caught:
         write_table(f"hf://datasets/a/b@1/x.parquet{mark}{SECRET}", None, tmp_path / "out")
     assert SECRET not in str(caught.value)
@@ -129,7 +129,7 @@ def test_a_database_outside_the_project_is_not_opened(
 def test_the_driver_opens_the_file_that_was_checked(
     asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To SQLite, `file:` begins an address, and what follows ? is a name's part without it."""
+    """SQLite reads a path that begins with `file:` as a URI; in other paths, `?` is part of the file name."""
     Path("file:").mkdir()
     for name in ("a b.db", "file:/x.db"):
         Path(name).touch()

@@ -1,4 +1,4 @@
-"""Archives: what is wanted comes out, the same bytes from any packing; what is hostile does not."""
+"""Tests of archives: repacking gives the same bytes for every format, and malicious archives are refused."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_zip_whose_members_lie_before_its_start_is_named(tmp_path: Path) -> No
     with zipfile.ZipFile(path, "w") as packed:
         packed.writestr("a.txt", "a")
     data = bytearray(path.read_bytes())
-    data[-6] += 10  # where the directory claims to begin
+    data[-6] += 10  # the offset of the central directory
     path.write_bytes(data)
     with pytest.raises(DataError, match=r"x\.zip is a corrupt archive"):
         archives.repack(path, tmp_path / "out", ["*.txt"])

@@ -1,4 +1,4 @@
-"""Small files that unpack to much are refused before they take memory or time; what a checksum knows is not opened."""
+"""Tests of decompression bombs: refused before they use memory or time; a file with a known checksum is not opened."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ MIB = 1 << 20
 
 
 def header(kind: bytes, size: int, name: str = "x.txt") -> bytes:
-    """One header block of a tar, which says that `size` bytes follow."""
+    """Return one tar header block that declares `size` bytes of content."""
     item = tarfile.TarInfo(name)
     item.type, item.size = kind, size
     return item.tobuf(tarfile.GNU_FORMAT)
 
 
 def extended(kind: bytes, content: bytes, number: int = 1) -> bytes:
-    """`number` extended headers, then a member that they are about."""
+    """Return a tar with `number` extended headers before one member."""
     block = header(kind, len(content)) + content + bytes(-len(content) % tarfile.BLOCKSIZE)
     return block * number + header(tarfile.REGTYPE, 0) + bytes(2 * tarfile.BLOCKSIZE)
 
 
 def peak(path: Path) -> int:
-    """Bytes that asking for the members takes at most; the archive is refused."""
+    """Return the peak memory in bytes of listing the members; the archive must be refused."""
     tracemalloc.start()
     try:
         with pytest.raises(DataError):
@@ -64,7 +64,7 @@ def test_a_long_extended_header_is_not_read(tmp_path: Path, kind: bytes) -> None
 
 
 def test_a_header_that_is_slow_to_parse_is_not_parsed(tmp_path: Path) -> None:
-    """A number that never ends: some versions of tarfile try every digit as its beginning."""
+    """A digit string without an end: some versions of tarfile try to match the number from every digit."""
     path = tmp_path / "x.tar.gz"
     path.write_bytes(gzip.compress(extended(tarfile.XHDTYPE, b"1" * 100_000)))
     assert path.stat().st_size < 600
@@ -75,7 +75,7 @@ def test_a_header_that_is_slow_to_parse_is_not_parsed(tmp_path: Path) -> None:
 
 
 def test_many_extended_headers_are_as_bad_as_a_long_one(tmp_path: Path) -> None:
-    """The last of 20 headers of 15,000 bytes is above 256 KiB."""
+    """The last of 20 headers of 15,000 bytes exceeds the total limit of 256 KiB."""
     path, record = tmp_path / "x.tar.gz", b"15000 a=" + b"b" * 14_991 + b"\n"
     path.write_bytes(gzip.compress(extended(tarfile.XGLTYPE, record, 17)))
     assert [str(member.path) for member in archives.iter_members(path)] == ["x.txt"]
@@ -104,7 +104,7 @@ def test_folders_count_as_members_and_are_not_kept(tmp_path: Path) -> None:
 
 
 def old_sparse() -> bytes:
-    """The header of a sparse file whose map goes on in the next block."""
+    """Return the header of a sparse file whose map continues in the next block."""
     block = bytearray(header(tarfile.GNUTYPE_SPARSE, 0))
     block[482] = 1
     block[148:156] = b"%06o\0 " % tarfile.calc_chksums(block)[0]  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def fetch(folder: Path, content: bytes, **values: object) -> Path:
 
 @pytest.mark.parametrize("checksum", [None, "0" * 64])
 def test_other_packings_are_refused_unopened(tmp_path: Path, checksum: str | None) -> None:
-    """Asked whether the file is a tar, tarfile would unpack bzip2 and read the whole header."""
+    """To check whether the file is a tar, tarfile would decompress bzip2 and read the whole header."""
     content = bz2.compress(extended(tarfile.XHDTYPE, bytes(8 * MIB)), 1)
     tracemalloc.start()
     with pytest.raises(DataError, match="packed is compressed with bzip2, xz or zstd"):
@@ -180,7 +180,7 @@ def written(path: Path, frame: pl.DataFrame) -> Path:
 def test_a_parquet_file_of_too_many_rows_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two columns of 2.2 million strings need 16 bytes each, more than the 64 MiB that a small file may take."""
+    """Two columns of 2.2 million strings need 16 bytes per string, more than the 64 MiB allowed for a small file."""
     rows = pl.select(text=pl.repeat("a", 2_200_000), label=pl.repeat("b", 2_200_000))
     path = written(tmp_path / "x.parquet", rows)
     assert path.stat().st_size < 300_000
@@ -199,7 +199,7 @@ def test_a_parquet_file_of_one_long_text_many_times_is_refused(tmp_path: Path) -
 
 
 def test_packed_vectors_of_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """17 million numbers of 4 bytes are more than the 64 MiB that a small file may take."""
+    """17 million numbers of 4 bytes need more than the 64 MiB allowed for a small file."""
     path = tmp_path / "x.npz"
     np.savez_compressed(path, np.zeros((170_000, 100), dtype=np.float32))
     assert path.stat().st_size < 200_000

@@ -1,4 +1,4 @@
-"""Broken rows are found, all of them at once, each with its place, its value and its rule."""
+"""Tests of validation rules: one error lists every broken row with its location, value and rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching from a server that stumbles, lies or hangs: whole and verified, or a clear error and nothing by halves."""
+"""Tests of downloads from a failing server: a whole, verified file, or a clear error and no partial file."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_archives_are_taken_apart_on_arrival(server: Server, tmp_path: Path) -> 
     assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
     with tarfile.open(tmp_path / "raw/posts.tar") as tar:
         assert tar.getnames() == ["posts/a.json", "posts/b.json"]
-    assert len(server.asked) == 2  # one address, one transfer
+    assert len(server.asked) == 2  # the second file of the same address reuses the transfer
     fetching.clear()
     assert left(tmp_path / "arrivals") == []
 
@@ -239,7 +239,7 @@ def test_a_local_file_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def packed(kind: str, name: str, content: bytes) -> bytes:
-    """An archive with one member."""
+    """Return an archive with one member."""
     out = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(out, "w") as archive:

@@ -1,4 +1,4 @@
-"""Sources that are asked for: the hub and databases."""
+"""Tests of sources that are queried: the Hugging Face hub and databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same text in two splits is counted exactly and loosely."""
+"""Tests of leakage: texts that occur in two splits are counted as exact and as normalised matches."""
 
 from __future__ import annotations
 

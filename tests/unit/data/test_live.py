@@ -1,4 +1,4 @@
-"""A data set that grows: what new files may look like, and where their rows go."""
+"""Tests of a growing data set: accepted formats of new files, and the splits that their rows join."""
 
 from __future__ import annotations
 

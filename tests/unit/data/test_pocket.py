@@ -1,4 +1,4 @@
-"""The two embedded corpora: whole, original, and neither trivial nor hopeless."""
+"""Tests of the two built-in corpora: complete, without near-duplicates, and neither trivial nor unlearnable."""
 
 from __future__ import annotations
 

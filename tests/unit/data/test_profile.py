@@ -1,4 +1,4 @@
-"""The numbers and the page that describe a corpus."""
+"""Tests of corpus statistics and of the data report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLASSES = {"train": {"x": 2, "y": 1, "z": 0}}
 
 
 def described(parts: dict[str, pl.DataFrame], batch: int = 2) -> dict[str, Any]:
-    """What the profile says of `parts`, which it sees a few rows at a time."""
+    """Return the statistics of `parts`, read `batch` rows at a time."""
     batches = {name: part.iter_slices(batch) for name, part in parts.items()}
     return corpus_statistics(batches, CLASSES, dict.fromkeys(parts, 0), "en")
 

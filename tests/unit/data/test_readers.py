@@ -1,4 +1,4 @@
-"""Reading a user's file: every column mapping, and a clear line for every way in which a file can be wrong."""
+"""Tests of readers of user files: every column mapping, and a one-line error for every malformed file."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_pieces_become_one_corpus(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, words: str) -> None:
-    if words == "fine":  # a long text runs over several blocks of the check
+    if words == "fine":  # the long field spans several blocks of the check
         assert corpus(tmp_path, content, {"reader": "csv"}).height == 1
         return
     with pytest.raises(DataError, match=words):

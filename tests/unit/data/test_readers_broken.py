@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds, a reader answers with rows or with a clear error, never with a foreign one."""
+"""Fuzz tests of readers: for any bytes, a reader returns rows or raises an epigram error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats of research corpora, on a few lines written for the tests."""
+"""Tests of readers of research corpus formats, on a few lines written for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source files: what they may say, and what is said about those that are wrong."""
+"""Tests of source files: valid content, and the errors for invalid files."""
 
 from __future__ import annotations
 

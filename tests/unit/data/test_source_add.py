@@ -1,4 +1,4 @@
-"""`epigram add`: a user's file becomes a source that downloads and reads."""
+"""Tests of `epigram add`: it creates a source from a user's file that the pipeline can download and read."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_stray_quotation_marks_in_a_csv() -> None:
 
 
 def test_a_file_of_the_users_own_is_not_overwritten() -> None:
-    """It belongs to no source, and could be the only copy."""
+    """The file belongs to no source and may be the only copy."""
     own = Path("data/local/reviews.csv")
     own.parent.mkdir(parents=True)
     own.write_text("my own\n")
@@ -118,7 +118,7 @@ def test_a_file_of_the_users_own_is_not_overwritten() -> None:
         add_source(Path("reviews.csv"), name="reviews", text="review", label="stars")
     assert own.read_text() == "my own\n"
     assert not Path("data/sources/reviews.yaml").exists()
-    own.write_text(REVIEWS)  # as an earlier try left it
+    own.write_text(REVIEWS)  # as an interrupted `epigram add` leaves it
     assert add_source(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
 
 

@@ -1,4 +1,4 @@
-"""Every source that the mirror can serve: fetched, verified, read, counted."""
+"""Tests of every source on the mirror: download, verify, read and count rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_source_of_the_mirror(name: str, tmp_path: Path) -> None:
     if source.read.get("reader", NO_READER) == NO_READER:
         assert {path.name for path in raw.iterdir()} == {file.path for file in source.files}
         return
-    frame = read_corpus(source, raw)  # counts the rows that the source declares
+    frame = read_corpus(source, raw)  # checks the declared number of rows
     assert source.rows
     assert set(frame["split"].unique()) == set(source.splits or [None])
     assert frame["text"].str.strip_chars().eq("").sum() == 0
@@ -97,7 +97,7 @@ def test_the_pieces_of_thucnews_and_agnews_add_up(tmp_path: Path) -> None:
 
 
 def test_the_sentences_of_sst_are_those_of_the_paper(tmp_path: Path) -> None:
-    """Multi-head attention labeler, Table 5; it counts three words more, since it cuts at no-break spaces."""
+    """Multi-head attention labeler, Table 5; the paper counts three more words because it splits at no-break spaces."""
     frame = read_corpus(SERVED["sst"], fetched(SERVED["sst"], tmp_path))
     assert counts(frame, "train") == {"O": 1_624, "N": 3_310, "P": 3_610}
     assert counts(frame, "dev") == {"O": 229, "N": 428, "P": 444}

@@ -1,4 +1,4 @@
-"""A split that is cut is stratified, repeatable, and never shares a text with train."""
+"""Tests of created splits: stratified, reproducible, and without texts of train."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def corpus(rows: list[tuple[str, object]], split: str = "train") -> pl.DataFrame
 
 
 def values(frame: pl.DataFrame) -> LabelCodes:
-    """The labels in two batches."""
+    """Return the label codes of `frame`, added in two batches."""
     numbers, half = LabelCodes(frame.height), frame.height // 2
     for start, batch in ((0, frame.head(half)), (half, frame.tail(frame.height - half))):
         numbers.add(start, batch[label_column(frame.columns)])
@@ -37,7 +37,7 @@ def values(frame: pl.DataFrame) -> LabelCodes:
 
 
 def cut(frame: pl.DataFrame, **settings: Any) -> tuple[pl.DataFrame, list[str]]:
-    """`frame` with its new splits, and what was done."""
+    """Return `frame` with its new splits, and the notes."""
     repeated = frame.filter(pl.col(LOOSE).is_duplicated()).select("row", LOOSE)
     split, notes = splits.create_splits(split_codes(frame["split"]), values(frame), repeated, **settings)
     return frame.with_columns(split_names(split)), notes
@@ -141,7 +141,7 @@ def test_no_cut_of_many_labels_leaks_or_loses_a_row_or_a_label(rows: list[tuple[
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_row_of_several_labels_is_stratified_by_its_rarest(seed: int) -> None:
-    """A fifth of the 30 rows of `a` alone, and a fifth of the 10 with `b` too, go to each split."""
+    """Each split gets a fifth of the 30 rows labelled `a` and a fifth of the 10 rows labelled `a` and `b`."""
     frame = corpus([(f"text {place}", ["a", "b"] if place < 10 else ["a"]) for place in range(40)])
     done, _ = cut(frame, dev=0.2, test=0.2, seed=seed)
     rare = done.filter(pl.col("labels").list.contains("b"))

@@ -1,4 +1,4 @@
-"""Corpora larger than a batch: what comes out does not depend on how many rows are read at a time."""
+"""Tests of corpora larger than a batch: results do not depend on the batch size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DROP = ValidateSettings(on_empty="drop", on_conflict="drop", on_duplicate="drop"
 
 
 def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Validated | str:
-    """What validation makes of `rows`, or what it says against them."""
+    """Return the validated corpus of `rows`, or the error message."""
     frame = pl.LazyFrame(rows, schema={"text": pl.String, "label": pl.String, "split": pl.String}, orient="row")
     about = {"name": "toy", "language": "en", "task": "single", "labels": [], "distinct": None, "files": []}
     numbered = frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
@@ -144,7 +144,7 @@ def test_a_csv_of_too_many_columns_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gbk"])
 def test_a_file_of_nothing_but_zeros_is_refused_at_its_start(encoding: str, tmp_path: Path) -> None:
-    """It takes no room on the disk, and 64 GB of memory where it is read whole."""
+    """The sparse file takes no disk space, but reading it whole would take 64 GB of memory."""
     path = tmp_path / "a.csv"
     path.write_bytes("text,label\n好,b\n".encode(encoding))
     with path.open("r+b") as file:
@@ -160,8 +160,8 @@ def test_a_file_that_is_encoded_anew_a_block_at_a_time_is_the_whole_text(
 ) -> None:
     monkeypatch.setattr(decoding, "BLOCK_SIZE", block)
     text = "text,label\r\nune fenêtre,b\n" if encoding == "latin-1" else "text,label\r\n很好,b\n"
-    mark = "\ufeff" if encoding == "utf-16-be" else ""  # which this codec leaves in the text
+    mark = "\ufeff" if encoding == "utf-16-be" else ""  # this codec keeps the byte order mark
     (tmp_path / "a.csv").write_bytes((mark + text).encode(encoding))
     source = decoding.to_utf8(tmp_path / "a.csv", encoding)
     assert isinstance(source, io.BytesIO)
-    assert source.read().decode() == text  # from its beginning
+    assert source.read().decode() == text  # the stream is at its start

@@ -1,4 +1,4 @@
-"""A download is one version of a file, in size and rate as they may be, from a network that was named."""
+"""Tests of HTTP transfers: one version of a file, limits on size and rate, and only allowed networks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def settings(*, tries: int = 1, timeout: float = 5.0, min_rate: int = 0) -> Down
 
 
 def broken_off(server: Server, target: Path, headers: dict[str, str]) -> None:
-    """A first run gets half of the old file."""
+    """Download the first half of the old file; the connection then breaks."""
     server.files["a"], server.headers["a"], server.troubles["a"] = OLD, headers, ["cut"]
     with pytest.raises(SourceUnavailableError):
         download(server.address("a"), target, settings())
@@ -118,7 +118,7 @@ def test_a_file_above_its_size_is_refused(server: Server, tmp_path: Path, troubl
 
 
 def test_a_server_below_the_lowest_rate_is_given_up(server: Server, tmp_path: Path) -> None:
-    """Half of the file at once, then 500 bytes a second: the first window is fast enough, the second is not."""
+    """Half of the file arrives at once, then 500 bytes a second: only the second window is too slow."""
     server.files["a"], server.troubles["a"] = OLD, ["drip", "drip"]
     start = time.monotonic()
     with pytest.raises(SourceUnavailableError, match="slower than 2,000 bytes per second"):
@@ -132,7 +132,7 @@ def test_a_server_below_the_lowest_rate_is_given_up(server: Server, tmp_path: Pa
 
 @pytest.fixture
 def public(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the checks, localhost is a public host and other names are what they are."""
+    """Make localhost resolve to a public address; other names resolve as usual."""
     known = access._resolve
     monkeypatch.setattr(access, "_resolve", lambda host: {"93.184.216.34"} if host == "localhost" else known(host))
 

@@ -1,4 +1,4 @@
-"""Calibration numbers on predictions whose calibration is known."""
+"""Tests of calibration metrics on predictions with known calibration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epigram.evaluation.arrays import Bools, Floats
 
 
 def drawn(rows: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Floats, Bools]:
-    """Labels drawn from true probabilities, and predictions whose logits are `sharpness` times the true ones."""
+    """Return probabilities with `sharpness` times the true logits, and one-hot labels drawn from the true ones."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(0, 1.5, (rows, classes))
     true = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The choice is made on development data; ties are called ties; the output is whole or absent."""
+"""Tests of compare: selection on dev scores, ties by significance, and output that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def printed(summary: Summary, width: int) -> str:
 
 @pytest.fixture
 def four() -> Summary:
-    """`good` is best on dev, `dear` is tied with it and costs more, `close` is tied and cheaper, `bad` is worse."""
+    """Compare `good` (best on dev), `dear` (tied, costs more), `close` (tied, cheaper) and `bad` (worse)."""
     return compared(
         system("bad", wrong(40, 3), wrong(40, 3), price=cost(flops=1e3)),
         system("dear", wrong(2, 3), wrong(2, 3), price=cost(flops=9e6)),
@@ -93,7 +93,7 @@ def test_an_exact_tie_goes_to_the_smaller_model():
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_same_scores_in_another_order_of_the_seeds_are_an_exact_tie(order: int):
     big, small = cost(parameters=900), cost(parameters=100)
-    seeds = [set(range(count)) for count in (2, 7, 11)][::order]  # the mean of floats depends on their order
+    seeds = [set(range(count)) for count in (2, 7, 11)][::order]  # the floating-point mean depends on the order
     summary = compared(system("a_big", seeds, seeds, price=big), system("small", seeds[::-1], seeds, price=small))
     assert summary.chosen_system == "small"
 
@@ -182,7 +182,7 @@ def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
     assert " ".join(sorted(path.name for path in out.iterdir())) == left
     assert json.loads((out / "chosen" / "config.json").read_text()) == {"seed": 1}
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["rows"][0]["ms_per_text"] is None  # speed is the run's to add
+    assert summary["rows"][0]["ms_per_text"] is None  # only a run measures speed
     wanted = {"system", "seeds", "dev_accuracy", "test_accuracy", "test_low", "test_high", "macro_f1", "parameters"}
     assert wanted | {"parameters_pruned"} <= summary["rows"][0].keys()
     assert "the data page" in (out / "report.html").read_text(encoding="utf-8")
@@ -196,7 +196,7 @@ def test_a_summary_with_the_speeds_of_a_run_shows_them(four):
 
 @pytest.mark.parametrize(("alpha", "outcome"), [(0.05, "worse"), (0.02, "tie")])
 def test_the_stage_judges_ties_at_the_alpha_of_the_settings(alpha, outcome, tmp_path, monkeypatch):
-    """Six rows of dev are wrong for one system alone: McNemar's p is 2 / 2⁶ = 0.031."""
+    """Six dev rows are wrong for one system only: McNemar's p is 2 / 2⁶ = 0.031."""
     monkeypatch.chdir(tmp_path)
     arguments = folders(tmp_path, [system("good", wrong(0), wrong(0)), system("close", wrong(6), wrong(0))])
     params = yaml.safe_load(Path("params.yaml").read_text())
@@ -212,7 +212,7 @@ def test_the_spread_over_the_seeds_is_the_standard_deviation_of_each_split():
     (row,) = compared(system("one", dev, test)).rows
     assert (row.dev_std, row.test_std) == (pytest.approx(0.05), pytest.approx(0.02))
     assert (row.dev_score, row.test_score) == (pytest.approx(0.93), pytest.approx(0.78))
-    assert 0.65 < row.test_low < 0.78 < row.test_high < 0.90  # dev's interval lies above
+    assert 0.65 < row.test_low < 0.78 < row.test_high < 0.90  # the interval of dev is higher
 
 
 def test_each_split_has_its_own_p_value_in_markdown():

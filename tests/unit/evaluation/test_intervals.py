@@ -1,4 +1,4 @@
-"""Bootstrap intervals cover what they should, and are the same each time."""
+"""Tests of bootstrap intervals: coverage and reproducibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores agree with scikit-learn; a system's numbers survive the disk."""
+"""Tests of metrics: scores equal those of scikit-learn, and a system's results survive saving and loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A difference counts where it is more than chance, and only there."""
+"""Tests of significance: a difference counts only if chance does not explain it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_gap_inside_the_noise_is_a_tie():
 
 
 def test_seeds_that_disagree_make_a_tie():
-    """One lucky seed lifts the mean by five points: many rows cannot make up for few seeds."""
+    """One lucky seed raises the mean by five points; many rows do not make up for few seeds."""
     generator = np.random.default_rng(1)
     lucky = random_runs(generator, [0.80, 0.80, 0.95], rows=4000)
     steady = random_runs(generator, [0.80, 0.80, 0.80], rows=4000)

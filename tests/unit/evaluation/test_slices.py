@@ -1,4 +1,4 @@
-"""The parts of a test set."""
+"""Tests of test-set slices."""
 
 from __future__ import annotations
 

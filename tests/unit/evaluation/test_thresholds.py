@@ -1,4 +1,4 @@
-"""The thresholds above which a text has a label."""
+"""Tests of the probability thresholds of multi-label classification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epigram.evaluation.thresholds import tuned_thresholds
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray]:
-    """Three labels whose probabilities, with ties, lie at different heights, and a rare fourth."""
+    """Return gold labels and rounded, tied probabilities: three labels on different scales and a rare fourth."""
     generator = np.random.default_rng(2)
     gold = generator.random((400, 4)) < [0.1, 0.4, 0.7, 0.005]
     chances = np.clip(0.3 * gold + generator.random((400, 4)) * 0.5, 0, 1) * [0.3, 0.6, 1.0, 1.0]
@@ -44,7 +44,7 @@ def test_a_label_whose_probabilities_are_neighbours_is_told_apart() -> None:
     gold = np.arange(60)[:, None] < 30
     for upper in (np.float32(1.0), np.float32(0.3)):
         chances = np.where(gold, upper, np.nextafter(upper, np.float32(0)))
-        cuts = np.array(tuned_thresholds(gold, chances).tolist(), np.float32)  # as config.json keeps them
+        cuts = np.array(tuned_thresholds(gold, chances).tolist(), np.float32)  # the values in config.json
         np.testing.assert_array_equal(chances > cuts, gold)
 
 
@@ -56,5 +56,5 @@ def test_thresholds_of_single_precision_part_what_they_parted_before_they_were_w
     generator = np.random.default_rng(0)
     gold, chances = generator.random((500, 4)) < 0.4, generator.random((500, 4), dtype=np.float32)
     cuts = tuned_thresholds(gold, chances)
-    again = np.array(cuts.tolist(), np.float32)  # as config.json keeps them
+    again = np.array(cuts.tolist(), np.float32)  # the values in config.json
     np.testing.assert_array_equal(chances > again, chances > cuts)

@@ -1,4 +1,4 @@
-"""Scores of words agree with scikit-learn and seqeval; words get the label of their first token."""
+"""Tests of token metrics: scores equal those of scikit-learn and seqeval; a word has the label of its first token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 
 def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> LabelledWords:
-    """Random labels in rows of 0 to 8 words; two words in three are right."""
+    """Return random labels for rows of 0 to 8 words; a prediction is correct with probability 0.67 or more."""
     generator = np.random.default_rng(0)
     offsets = np.append(0, generator.integers(0, 9, rows).cumsum())
     gold, noise = (generator.integers(0, len(names), (seeds, offsets[-1])) for _ in range(2))
@@ -42,7 +42,7 @@ def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> LabelledWords:
 
 
 def scores(names: list[str], gold: list[list[int]], predicted: list[list[int]]) -> TokenScores:
-    """Scores of one seed, from rows of label numbers."""
+    """Return the scores of one seed from rows of label numbers."""
     offsets = np.append(0, np.cumsum([len(row) for row in gold]))
     flat = [np.array([label for row in rows for label in row], dtype=np.uint8) for rows in (gold, predicted)]
     return LabelledWords(flat[0], flat[1][None], offsets, names).scores()[0]
@@ -105,7 +105,7 @@ def test_labels_that_only_look_as_if_they_had_a_prefix_are_runs():
 
 def test_a_span_with_the_right_borders_counts_with_the_gold_type():
     found = scores(PLAIN, [[1, 1, 0, 2], [2, 0]], [[2, 2, 0, 2], [2, 2]])
-    # Two of three predicted borders are right, one of them with its type.
+    # Two of three predicted spans have the right borders; one of them also has the right type.
     assert (found.span_f1, found.border_f1) == pytest.approx((1 / 3, 2 / 3))
     assert (found.border_precision, found.border_recall) == pytest.approx((2 / 3, 2 / 3))
 
@@ -126,7 +126,7 @@ def test_a_row_adds_its_own_words_to_the_score():
 
 
 def test_a_word_has_the_label_of_its_first_token():
-    # Row 0: words 0 (two pieces), 1, 3; word 2 has no piece. Row 1 has no word that gold labels. Row 2 is cut.
+    # Row 0: words 0 (two pieces), 1, 3; word 2 has no piece. Row 1 has no words in gold. Row 2 is truncated.
     said = word_predictions(
         np.eye(3)[[1, 2, 2, 1, 2, 1]],
         np.array([4, 1, 1]),
@@ -215,7 +215,7 @@ def test_the_sentences_f1_leaves_the_plain_class_out():
 def test_examples_are_short_rows_with_a_marked_word_and_show_runs_of_words():
     tokens = system("demo", [set()], [set()], labelled=True, words_wrong=[{1}]).metrics.tokens
     assert len(tokens.examples) == EXAMPLES
-    first = tokens.examples[0]  # the row of one word, number 0
+    first = tokens.examples[0]  # the row with only one word, number 0
     assert (first.row, [vars(piece) for piece in first.pieces]) == (
         100,
         [{"text": "w0", "predicted": "PER", "gold": "PER"}],
