@@ -118,7 +118,7 @@ ATTACKS = [
 
 
 class Page(HTMLParser):
-    """Parser of a rendered Markdown page: its text and every tag that could run or change something."""
+    """Parser that collects the start tags and the text of a rendered Markdown page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

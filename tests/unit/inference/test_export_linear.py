@@ -1,4 +1,4 @@
-"""An exported linear SVM: a JSON list of n-grams and a graph from counts to probabilities, without our code."""
+"""Tests of an exported linear SVM: a JSON list of n-grams and an ONNX graph, usable without epigram."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FITTED = {"zh": "房大饭好吃", "en": "room soup"}
 
 
 def by_hand(folder: Path, text: str) -> NDArray[np.float32]:
-    """Probabilities from the exported files alone: tokens, n-grams counted one by one, the graph."""
+    """Return the probabilities computed from the exported files alone: tokenizer, n-gram counts and graph."""
     import onnxruntime
 
     stored = json.loads((folder / "ngrams.json").read_text())["ngrams"]

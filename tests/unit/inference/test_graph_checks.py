@@ -1,4 +1,4 @@
-"""How an exported graph is compared with its model, timed and limited; ONNX Runtime is replaced by known numbers."""
+"""Tests of exported graphs: comparison with the model, timing and limits; ONNX Runtime is replaced by known numbers."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def saved(model: Any) -> Saved:
 
 
 def predicting(logit: float, off: float = 0.0, token_off: float | None = None) -> Model:
-    """A model of equal logits; `off` is added to one of them, `token_off` to one token logit of the first token."""
+    """Return a model of equal logits; `off` is added to one of them, `token_off` to one logit of the first token."""
 
     def model(tokens: Tokens) -> Prediction:
         logits = torch.full((len(tokens.ids), 2), logit)
         logits[0, 1] += off
         each = torch.zeros(*tokens.ids.shape, 2)
         each[0, 0, 1] += token_off or 0.0
-        each[~tokens.valid] = token_off or 0.0  # of padding, which does not count
+        each[~tokens.valid] = token_off or 0.0  # logits of padding are ignored
         return Prediction(logits, tokens=None if token_off is None else each)
 
     return model
 
 
 def accepted(logit: float, off: float, token_off: tuple[float, float] | None = None) -> bool:
-    """Whether a graph that differs from its model so much is accepted."""
+    """Return whether a graph with these differences from its model is accepted."""
     before, after = token_off or (None, None)
     model, graph = predicting(logit, token_off=before), predicting(logit, off, after)
     try:

@@ -1,4 +1,4 @@
-"""ONNX Runtime prints nothing by itself: names in a graph may hold terminal escape sequences."""
+"""Tests that ONNX Runtime prints nothing itself: names in a graph may contain terminal escape sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ onnx = pytest.importorskip("onnx", reason="an export needs pip install 'epigram[
 def test_a_graph_that_the_runtime_warns_of_shows_no_escape_sequence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A constant above the 1 GiB that the runtime folds: it is warned of when the graph is opened, and not made."""
+    """The constant exceeds the 1 GiB limit of constant folding: the runtime warns on load and does not allocate it."""
     helper, kinds = onnx.helper, onnx.TensorProto
     nodes = [
         helper.make_node("ConstantOfShape", ["size"], ["large"], name="\x1b[31mred"),

@@ -1,4 +1,4 @@
-"""`--help` prints each help text as it is written in the code."""
+"""Tests that `--help` prints each help text as it is written in the code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = [
 
 
 def words(text: str) -> str:
-    """Return `text` without white space: lines break at blanks and hyphens, as the terminal's width demands."""
+    """Return `text` without whitespace, since the terminal width decides where lines break."""
     return "".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""Saved models as models of the transformers library: the answers are those of the predictor."""
+"""Tests of saved models in the transformers library: predictions equal those of the predictor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-import epigram.hf  # noqa: F401  registers what is tested
+import epigram.hf  # noqa: F401  registers the Auto classes
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import predict
@@ -55,7 +55,7 @@ CASES = [
 def folder_of(
     recipe: str, tokenizer: str, prefix: list[int], folder: Path, *, multi: bool = False, characters: str = ""
 ) -> Path:
-    """A saved model with random weights."""
+    """Save a model with random weights and return its folder."""
     torch.manual_seed(0)
     kind = TOKENIZERS[tokenizer]
     frame = TextTemplate(
@@ -68,7 +68,7 @@ def folder_of(
         prefix_ids=tuple(prefix), pos_weight=torch.ones(frame.vocabulary),
     )  # fmt: skip
     model = RECIPES[recipe].build(context)
-    for weight in model.parameters():  # far from even, so that answers differ
+    for weight in model.parameters():  # large weights, so that predictions differ
         torch.nn.init.normal_(weight, std=0.3)
     path = folder / "tokenizer.json"
     kind.save(str(path))
@@ -80,7 +80,7 @@ def folder_of(
 
 
 def in_full(folder: Path) -> NDArray[np.float32]:
-    """What the model says of TEXTS in float32, whatever this processor answers in."""
+    """Return the probabilities of TEXTS in float32, whatever precision the predictor uses on this processor."""
     return predict(load(folder).model, Predictor(folder).batches(TEXTS), precision="fp32").probabilities
 
 
@@ -124,7 +124,7 @@ def test_a_pipeline_names_the_label_that_the_predictor_names(tmp_path: Path, mul
         above = ", ".join(label for label, cut in (("bad", 0.3), ("fine", 0.5), ("good", 0.6)) if scores[label] > cut)
         assert answer.label == (above if multi else best)
         assert classify(text)[0]["label"] == best == max(answer.probabilities, key=lambda p: answer.probabilities[p])
-        assert answer.probabilities == pytest.approx(scores, abs=0.02)  # the predictor answers in bfloat16
+        assert answer.probabilities == pytest.approx(scores, abs=0.02)  # the predictor may run in bfloat16
     assert len({answer.label for answer in Predictor(folder).predict(TEXTS)}) > 1
 
 

@@ -1,4 +1,4 @@
-"""What the evaluate stage reads off a trained model."""
+"""Tests of what the evaluate stage measures on a trained model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
         labels = np.array(view.split(name).labels)
         assert [getattr(each, name) for each in found.alone] == [(a.numpy() == labels).mean() for a in answers]
         both = (getattr(found, name).logits.argmax(1) == labels).mean()
-        assert both == getattr(found.alone[0 if gamma else 1], name)  # γ of 1 and 0 listen to one of them alone
+        assert both == getattr(found.alone[0 if gamma else 1], name)  # γ of 1 or 0 uses only one of the masks
 
 
 def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, encoded: Any) -> None:

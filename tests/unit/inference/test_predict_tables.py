@@ -1,4 +1,4 @@
-"""`epigram predict` on tables: every row and column is kept, and the predictions are the right ones."""
+"""Tests of `epigram predict` on tables: every row and column is kept, and predictions are correct."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_truncated_texts_are_counted_on_stderr(
 
 
 def test_a_prompt_takes_room_from_a_text(tmp_path: Path) -> None:
-    """24 tokens, of which the prompt takes 5."""
+    """A text has 24 tokens, of which the prompt takes 5."""
     from tests.support.saved_systems import saved
 
     predictor = Predictor(saved("bert_pta", tmp_path))

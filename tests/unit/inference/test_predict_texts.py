@@ -1,4 +1,4 @@
-"""`epigram predict` on texts and `epigram export`: thresholds, notes on stderr, and what is printed."""
+"""Tests of `epigram predict` on texts and of `epigram export`: thresholds, notes on stderr and printed output."""
 
 from __future__ import annotations
 

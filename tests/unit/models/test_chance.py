@@ -1,4 +1,4 @@
-"""The system that knows nothing but the labels' frequencies."""
+"""Tests of the random baseline, which knows only the label frequencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model costs."""
+"""Tests of model cost in FLOPs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTEXT = DataSpec(vocabulary=100, classes=2, max_length=64)
 @pytest.mark.parametrize("length", [1, 30])
 def test_a_recurrent_layer_is_counted(length: int) -> None:
     recipe = RECIPES["att_blstm"].changed(encoder={"width": 8}, head={}, train={})
-    recurrent = 2 * length * 2 * (4 * 8 * 8 + 4 * 8 * 8)  # both directions, input and state into four gates
+    recurrent = 2 * length * 2 * (4 * 8 * 8 + 4 * 8 * 8)  # two directions; input and state feed four gates
     pooling = 2 * length * 8 + 2 * length * 8
     assert flops(recipe.build(CONTEXT), length, FRAME) == recurrent + pooling + 2 * 8 * 2
 

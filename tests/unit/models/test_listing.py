@@ -1,4 +1,4 @@
-"""`epigram systems`: what it says of each system is what the system does."""
+"""Tests of `epigram systems`: the listing of each system matches its behaviour."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_system_has_a_row_and_can_do_something(rows: dict[str, ListedSyste
     ("name", "tasks"),
     [
         ("textcnn", ("single", "multi")),
-        ("bert_pta", ("single",)),  # a prompt asks for the one label
+        ("bert_pta", ("single",)),  # a prompt predicts one label
         ("bert_tagger", ("tokens",)),
         ("random", ("single", "multi", "tokens")),
         ("mhal_joint", ("tokens",)),

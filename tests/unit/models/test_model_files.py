@@ -1,4 +1,4 @@
-"""A model's folder: every file is in the manifest, and a folder with any other file is refused."""
+"""Tests of a model's folder: every file is in the manifest, and a folder with any other file is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HISTORY = [{"epoch": 1.0, "dev": 0.5}, {"epoch": 2.0, "dev": 0.75}]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with a history, to be left as it is."""
+    """Return the folder of a model with a history, shared by all tests; do not change it."""
     folder = tmp_path_factory.mktemp("model") / "model"
     saved_model(folder, HISTORY)
     return folder
@@ -35,7 +35,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(whole: Path, tmp_path: Path) -> Path:
-    """A copy of the model."""
+    """Return a copy of the model's folder."""
     return Path(shutil.copytree(whole, tmp_path / "model"))
 
 
@@ -139,7 +139,7 @@ def test_the_transformers_library_sees_only_epigram_s_settings(model: Path, key:
 def test_files_that_are_exchanged_after_they_were_checked_are_not_used(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other weights are whole and fit; only no checksum says that they are this model's."""
+    """The new weights are valid and have the right shapes; only the checksum differs."""
     other = model.with_name("other")
     weights = load_file(model / "model.safetensors")
     save_file({name: -tensor for name, tensor in weights.items()}, other)
@@ -182,7 +182,7 @@ def test_a_name_that_no_system_can_look_for_is_missing(model: Path) -> None:
 
 
 def test_settings_of_many_gigabytes_are_refused_unread(model: Path) -> None:
-    """A file of zeros takes no room on the disk."""
+    """The sparse file takes no disk space."""
     with (model / "manifest.json").open("r+b") as file:
         file.truncate(1 << 36)
     with pytest.raises(DataError, match=r"manifest\.json is larger than 256 MB"):

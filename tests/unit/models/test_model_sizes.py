@@ -1,4 +1,4 @@
-"""A saved model's sizes are compared with its weights before anything of that size is built."""
+"""Tests that the sizes in a saved model's settings are compared with its weights before memory is allocated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def saved(folder: Path, encoder: dict[str, Any]) -> Path:
 
 
 def changed(folder: Path, path: str, value: Any) -> None:
-    """Set a value of config.json and make the checksums right."""
+    """Set a value of config.json and update the checksums."""
     config = read_json(folder / "config.json")
     *parts, last = path.split(".")
     place = config
@@ -94,7 +94,7 @@ def test_the_reason_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing beyond the weights is allowed."""
+    """Allow no tensor or element beyond the weights."""
     for name, value in (("MAX_SIZE", 0), ("MAX_EXTRA_TENSORS", 0), ("MAX_COPIES", 1)):
         monkeypatch.setattr(sizes, name, value)
 
@@ -111,7 +111,7 @@ def test_tensors_and_elements_are_counted() -> None:
         check_sizes(weights, {}, lambda: nn.ModuleList(nn.PReLU(1) for _ in range(3)))
     with pytest.raises(ValueError, match="larger model"):
         check_sizes(weights, {}, lambda: nn.BatchNorm1d(4, affine=False).register_buffer("table", torch.ones(8)))
-    nn.Linear(400, 300)  # nothing is counted afterwards
+    nn.Linear(400, 300)  # outside check_sizes, nothing is counted
 
 
 def test_the_model_is_built_without_memory() -> None:
@@ -155,7 +155,7 @@ def test_orders_are_checked_without_a_list_of_their_range() -> None:
 
 
 def test_no_compiler_is_imported_for_the_sizes() -> None:
-    """PyTorch's compiler takes two seconds of every start; drawing weights on the meta device imports it."""
+    """Importing PyTorch's compiler takes two seconds; initialising weights on the meta device would import it."""
     code = (
         "import sys, torch; from tests.support.small_systems import NAMES, context_of, recipe_of;"
         "from epigram.models.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"

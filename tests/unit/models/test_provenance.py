@@ -1,4 +1,4 @@
-"""A manifest names what made the model, `epigram verify` checks the folder, and a signature says whose it is."""
+"""Tests of provenance: the manifest, the folder check of `epigram verify`, and signatures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def view_of(folder: Path, pos: Path, texts: list[tuple[str, str]]) -> Any:
 
 
 def trained(view: Any, out: Path, *, seed: int = 0, **train: Any) -> dict[str, Any]:
-    """The manifest of a small model of `view`, saved in the folder `out`."""
+    """Train a small model on `view`, save it in the folder `out` and return its manifest."""
     encoder = {"kind": "transformer", "width": 8, "heads": 2, "hidden": 8, "depth": 2}
     recipe = Recipe(name="mine", about="", paper="", view="token", encoder=encoder, train={"epochs": 1, **train})
     train_seed("mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, seed, out)
@@ -50,7 +50,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def listed(folder: Path, pattern: str = "*") -> str:
-    """SHA-256 of a list of the files below a folder: path and SHA-256 of each, in the order of the paths."""
+    """Return the SHA-256 of a file list: one line of path and SHA-256 per file below the folder, sorted by path."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob(pattern) if path.is_file())
     lines = [f"{name} {hashlib.sha256((folder / name).read_bytes()).hexdigest()}\n" for name in names]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -90,7 +90,7 @@ def test_the_code_s_hash_is_of_its_paths_and_contents(tmp_path: Path, monkeypatc
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory, pos: Path) -> tuple[Any, Path]:
-    """A view, and a model trained on it."""
+    """Return a view and the folder of a model trained on it."""
     view = view_of(tmp_path_factory.mktemp("view"), pos, TEXTS)
     folder = tmp_path_factory.mktemp("models") / "model"
     trained(view, folder)
@@ -119,7 +119,7 @@ def test_a_pruned_model_has_its_own_parameters_and_weights(saved: tuple[Any, Pat
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `epigram` with arguments: its exit code, and what it prints on stdout and stderr."""
+    """Return a function that runs `epigram` and returns its exit code, stdout and stderr."""
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["epigram", *map(str, arguments)])
@@ -185,14 +185,14 @@ def test_a_model_of_an_older_version_has_no_provenance(model: Path, run: Run) ->
 
 
 def written(key: Any, path: Path, password: bytes | None = None) -> Path:
-    """Write a private key as `openssl` does."""
+    """Write a private key in the format of `openssl`."""
     how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, how))
     return path
 
 
 def keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """The files of a private and a public key."""
+    """Write a key pair and return the paths of the private and the public key."""
     private, public = ec.generate_private_key(ec.SECP256R1()), folder / f"{name}.pub"
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(private.public_key().public_bytes(serialization.Encoding.PEM, form))
@@ -219,7 +219,7 @@ def test_a_signed_model_predicts_where_its_signature_is_required(
     assert run("verify", "--require-signature", owner[1], signed)[1].endswith(
         "6 files are unchanged, signature valid\n"
     )
-    assert run("sign", signed, "--key", owner[0])[0] == 0  # once more: the old signature is not signed itself
+    assert run("sign", signed, "--key", owner[0])[0] == 0  # sign again: the old signature is not signed itself
     assert run("predict", "--require-signature", owner[1], signed, "good film")[0] == 0
 
 
@@ -232,7 +232,7 @@ def test_an_unsigned_model_is_refused(model: Path, owner: tuple[Path, Path], run
 
 
 def resealed(folder: Path, name: str, content: bytes) -> None:
-    """Change a file of a model and write its new checksum, as who makes a hostile folder would."""
+    """Change a file of a model and update its checksum, as an attacker could."""
     (folder / name).write_bytes(content)
     changed = manifest(folder)
     changed["sha256"][name] = hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""Token labels and spellings on their way from flat arrays to batches and back."""
+"""Tests of token labels and token characters: from flat arrays to batches and back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
 
-LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is cut
+LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is truncated
 
 
 def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> TextBatches:
     tokens = sum(LENGTHS)
-    spelling = np.concatenate([[0], np.cumsum(np.arange(tokens) % 4)])  # some tokens have no character
+    spelling = np.concatenate([[0], np.cumsum(np.arange(tokens) % 4)])  # some tokens have no characters
     return TextBatches(
         np.arange(10, 10 + tokens, dtype=np.int32),
         np.concatenate([[0], np.cumsum(LENGTHS)]),
@@ -33,7 +33,7 @@ def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> T
 
 
 class Echo(nn.Module):
-    """Says of every token the label that it is told, and of every text its first class."""
+    """Model that predicts each token's given label, and class 0 for each text."""
 
     def forward(self, tokens: Tokens) -> Prediction:
         assert tokens.labels is not None
@@ -52,13 +52,13 @@ def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix
     assert (got.labels[~own] == UNLABELLED).all()
     assert (got.characters[~own] == 0).all()
     known = own & (got.ids >= 10)
-    number = got.ids - 10  # of the token in the corpus
+    number = got.ids - 10  # number of the token in the corpus
     assert torch.equal(got.labels[known], number[known] % 3)
     assert torch.equal((got.characters > 0).sum(-1)[known], number[known] % 4)
     first = torch.tensor(np.concatenate([[0], np.cumsum(np.arange(18) % 4)]))[number.clamp(min=0)] + 2
     spelled = known & (number % 4 > 0)
     assert torch.equal(got.characters[..., 0][spelled], first[spelled])
-    assert got.labels[2][own[2]].tolist() == [UNLABELLED]  # the empty text's unknown token
+    assert got.labels[2][own[2]].tolist() == [UNLABELLED]  # the unknown token of the empty text
 
 
 def test_predictions_of_tokens_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Pretrained vectors in the place of random ones."""
+"""Tests of pretrained vectors as initial embeddings."""
 
 from __future__ import annotations
 

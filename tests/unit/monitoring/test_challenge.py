@@ -1,4 +1,4 @@
-"""A challenger is promoted only where it is better by more than chance and no class pays for it."""
+"""Tests of promotion: the challenger must be significantly better, and no class may lose more than the margin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOLD = np.repeat([0, 1, 2], [100, 80, 20])
 
 
 def said(right: list[float], seed: int) -> SplitPredictions:
-    """A model that gets these shares of each class right, and takes the rest for the next class."""
+    """Return predictions with these recalls by class; a wrong prediction is the next class."""
     drawn = np.random.default_rng(seed).random(len(GOLD))
     answers = np.where(drawn < np.array(right)[GOLD], GOLD, (GOLD + 1) % 3)
     return predict_labels("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
@@ -65,7 +65,7 @@ def test_several_labels_a_text() -> None:
 
 
 def with_f1(c_right: int, b_right: int) -> SplitPredictions:
-    """100 texts of a, 100 of b, 50 of c, and 50 texts taken for c: the F1 of c is `c_right` / 50."""
+    """Return predictions for 100 texts of a, 100 of b and 50 of c in which the F1 of c is `c_right` / 50."""
     gold = np.repeat([0, 1, 2], [100, 100, 50])
     answers = gold.copy()
     answers[200 : 250 - c_right] = 0
@@ -84,7 +84,7 @@ def test_a_class_may_lose_exactly_the_margin() -> None:
 
 
 def test_a_class_that_other_texts_are_taken_for_loses_f1_though_all_of_its_texts_are_right() -> None:
-    """c has 10 texts, all of them right for both models; the challenger takes 10 texts of a for it: F1 1 to 2/3."""
+    """c has 10 texts, all right in both models; the challenger labels 10 texts of a as c: F1 falls from 1 to 2/3."""
     gold = np.repeat([0, 1, 2], [100, 100, 10])
     new, old = gold.copy(), gold.copy()
     new[:10] = 2

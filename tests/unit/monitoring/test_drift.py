@@ -1,4 +1,4 @@
-"""Measures of drift: what has changed is found, what has not is not, and few texts prove nothing."""
+"""Tests of drift measures: a change is detected, unchanged data is not reported, and few texts prove nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own BERT: the library's numbers from the library's files, and none of its model classes."""
+"""Tests of epigram's BERT: it gives the numbers of transformers from the same files, without its model classes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def library(folder: Path) -> Any:
 
 
 def changed(folder: Path, new: Path, weights: Any, **config: Any) -> Path:
-    """A copy of a checkpoint with other `weights`, made from its own, and other settings."""
+    """Copy a checkpoint to `new` with changed settings and with the weights that `weights` returns."""
     shutil.copytree(folder, new)
     values = json.loads((new / "config.json").read_text())
     (new / "config.json").write_text(json.dumps({**values, **config}))
@@ -176,14 +176,14 @@ def test_training_drops_and_answers_do_not(folder: Path) -> None:
 
 
 def logits_of(head: torch.nn.Linear, first: Tensor) -> np.ndarray:
-    """W s + b in NumPy for the states `first` (B, D) of the texts' first tokens."""
+    """Return W s + b, computed in NumPy, for the first-token states `first` (B, D)."""
     weight, bias = head.weight.detach().double().numpy(), head.bias.detach().double().numpy()
     return first.double().numpy() @ weight.T + bias
 
 
 @torch.no_grad()
 def test_lowered_weights_give_the_library_s_answers(tmp_path: Path) -> None:
-    """In layers that are packed, with queries, keys and values in one product. bfloat16 is off by 2⁻⁹ a sum."""
+    """Layers use packed weights and one product for queries, keys and values. A bfloat16 sum has an error of 2⁻⁹."""
     if not has_fast_bf16("cpu"):
         pytest.skip("this processor answers in float32")
     sizes = {**FAMILIES["bert"], "hidden_size": 96, "intermediate_size": 128, "initializer_range": 0.15}
@@ -202,10 +202,10 @@ def test_lowered_weights_give_the_library_s_answers(tmp_path: Path) -> None:
 
 
 def between(head: torch.nn.Linear, states: Tensor) -> None:
-    """Let `head` give the texts of the first-token `states` (2, D) the logits (4, -4) and (-4, 4)."""
+    """Set `head` so that the texts of the first-token `states` (2, D) get the logits (4, -4) and (-4, 4)."""
     apart = states[0] - states[1]
-    weight = 8 * apart / apart.square().sum()  # 8 apart on the two texts
-    bias = -weight @ states.mean(0)  # 0 in their middle
+    weight = 8 * apart / apart.square().sum()  # the logits of the two texts differ by 8
+    bias = -weight @ states.mean(0)  # 0 at their midpoint
     head.weight.copy_(torch.stack([weight, -weight]))
     head.bias.copy_(torch.stack([bias, -bias]))
 
@@ -220,7 +220,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
         language="en", max_length=32, prefix_ids=[2], suffix_ids=[3], pad_id=PAD, unk_id=1, mask_id=MASK,
         vocabulary=VOCABULARY,
     )  # fmt: skip
-    model, _ = built(folder, head_to_head="residual")  # whose gate is neutral: the states are the library's
+    model, _ = built(folder, head_to_head="residual")  # the gate is neutral: states equal those of transformers
     ids = torch.tensor([[2, 7, 8, 3], [2, 30, 9, 3]])
     with torch.no_grad():
         between(model.head.out, library(folder)(ids, torch.ones_like(ids)).last_hidden_state[:, 0])
@@ -238,7 +238,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     first, of_a, second, of_a_again = answer.stdout.split()
     assert (first, second) == ("a", "b")
-    wanted = 1 / (1 + np.exp([-8.0, 8.0]))  # of logits 8 apart
+    wanted = 1 / (1 + np.exp([-8.0, 8.0]))  # of logits that differ by 8
     np.testing.assert_allclose([float(of_a), float(of_a_again)], wanted, atol=2e-3)
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint's config.json and index may say: allowed families and attentions, and files of its own folder."""
+"""Tests of a checkpoint's config.json and index: allowed families and attentions, and only files of its own folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def configured(folder: Path, **changes: Any) -> dict[str, Any]:
-    """The config.json of the checkpoint in `folder`, changed."""
+    """Change values of config.json in `folder` and return all its values."""
     config = {**json.loads((folder / "config.json").read_text()), **changes}
     (folder / "config.json").write_text(json.dumps(config))
     return config
 
 
 def in_parts(folder: Path, name: str) -> None:
-    """Let an index say that all weights are in the file `name`."""
+    """Write an index that maps all weights to the file `name`."""
     from safetensors import safe_open
 
     with safe_open(folder / WHOLE, framework="pt") as file:
@@ -33,7 +33,7 @@ def in_parts(folder: Path, name: str) -> None:
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weights}))
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])  # of our own code, and of the library
+@pytest.mark.parametrize("family", ["bert", "roberta"])  # one of epigram's own encoders, and one of transformers
 def test_weights_outside_of_the_folder_are_refused(family: str, tmp_path: Path) -> None:
     folder = checkpoint(family, tmp_path / "checkpoint")
     in_parts(folder, "part.safetensors")
@@ -82,11 +82,11 @@ def test_what_could_fetch_or_run_something_is_refused(
     folder = checkpoint(family, tmp_path)
     values = configured(folder, **changes)
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
-        read_checkpoint_info(str(folder))  # before anything is trained
+        read_checkpoint_info(str(folder))  # before training
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
         built(folder)
     with pytest.raises(DataError, match=rf"config\.json: {said}"):
-        PretrainedConfig(backbone=values).build(context())  # of a saved model
+        PretrainedConfig(backbone=values).build(context())  # from a saved model
 
 
 def test_another_config_file_is_checked_too(tmp_path: Path) -> None:

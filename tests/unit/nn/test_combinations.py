@@ -1,4 +1,4 @@
-"""Any part with any other: part-of-speech weights, head-to-head attention, prompt, hook fusion and depth control."""
+"""Tests of combined parts: part-of-speech weights, head-to-head attention, prompt, hook fusion and depth control."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def model_of(folder: Path, weights: Tensor, head: dict[str, Any] | None = None, **encoder: Any) -> Any:
-    """A model on a checkpoint, whose tokens weigh `weights` (V,)."""
+    """Return a model on a checkpoint with the token weights `weights` (V,)."""
     torch.manual_seed(1)
     context = families.context(checkpoint=str(folder), prefix_ids=PREFIX, pos_weight=weights)
     return families.recipe_of(head, **encoder).build(context).eval()
@@ -51,7 +51,7 @@ def uneven() -> Tensor:
 
 
 def spelled(weight: Tensor, placement: str) -> Any:
-    """Transformer-F, Eq. 5, by the whole matrix, as an attention of the library; `weight` (B, L)."""
+    """Return an attention function for transformers: Transformer-F, Eq. 5, with the full matrix; `weight` (B, L)."""
 
     def attend(module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scaling: float, **_: Any) -> Any:
         w = weight[:, None, None, :]

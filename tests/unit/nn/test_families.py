@@ -1,4 +1,4 @@
-"""Systems that expect a family of pretrained encoders: the right checkpoint, a wrong one, and none."""
+"""Tests of systems that expect a family of pretrained encoders: with its checkpoint, a wrong one, and none."""
 
 from __future__ import annotations
 

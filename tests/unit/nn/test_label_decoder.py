@@ -1,4 +1,4 @@
-"""The label decoder on encoders other than its own, for one label a text and for several."""
+"""Tests of the label decoder on other encoders, with one label per text and with several."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_on_any_encoder_every_part_learns(multi: bool) -> None:
     labels = torch.eye(5, dtype=torch.uint8)[:4] if multi else torch.arange(4)
     model(tokens, labels).loss.backward()
     still = {name for name, weight in model.named_parameters() if weight.grad is None}
-    # with one step nothing is read out for the next
+    # with one step, no later step attends to anything
     assert still == (set() if multi else {"head.decoder.attend.weight", "head.decoder.combine.weight"})
 
 

@@ -1,4 +1,4 @@
-"""Maxima over valid tokens and in windows: their values, and where their gradients go."""
+"""Tests of max pooling over valid tokens and in windows: values and gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_its_gradient_is_that_of_the_library() -> None:
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 9])
 def test_halving_and_its_gradient_are_those_of_the_library(length: int) -> None:
     torch.manual_seed(length)
-    rows = torch.randn(3, length, 4, dtype=torch.float64)  # no two alike: the library may take another of equal ones
+    rows = torch.randn(3, length, 4, dtype=torch.float64)  # no ties: the library may select another of equal values
     x = rows.transpose(1, 2).requires_grad_()
     valid = torch.arange(length) < torch.tensor([[length], [max(1, length - 2)], [1]])
     weight = torch.randn(3, 4, -(-length // 2), dtype=torch.float64)

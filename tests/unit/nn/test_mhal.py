@@ -1,4 +1,4 @@
-"""MHAL and the tagger: regimes, refusals, and answers that depend on nothing but the text."""
+"""Tests of MHAL and the tagger: training regimes, refusals, and predictions that depend only on the text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REGIMES = [name for name in RECIPES if name.startswith("mhal_")]
 
 
 def batch(count: int = 24, seed: int = 0) -> tuple[Tokens, torch.Tensor]:
-    """Texts of N, O or P, in which words from 20 on are of kind N or P and make the text so."""
+    """Return texts of class N, O or P; a word id from 20 on has the label N or P and sets the class of its text."""
     random = np.random.default_rng(seed)
     lengths, kinds = random.integers(1, 12, count), np.arange(count) % 3
     ids = random.integers(2, 20, (count, 12))
@@ -61,7 +61,7 @@ def fit(model: Any, tokens: Tokens, labels: torch.Tensor, steps: int = 60) -> An
 
 
 def shares(model: Any, tokens: Tokens, labels: torch.Tensor) -> tuple[float, float]:
-    """Share of texts and of tokens labelled right."""
+    """Return the accuracy of texts and of tokens."""
     with torch.inference_mode():
         said = model(tokens)
     known = tokens.labels >= 0
@@ -204,7 +204,7 @@ def test_what_an_encoder_costs_counts_once_a_text(encoder: dict[str, Any], head:
     torch.manual_seed(0)
     model: Any = replace(RECIPES["mhal_joint"], encoder=encoder, head=head).build(CONTEXT).train()
     tokens, labels = batch()
-    tokens = replace(tokens, valid=torch.ones_like(tokens.valid))  # as many tokens each: halves have the same means
+    tokens = replace(tokens, valid=torch.ones_like(tokens.valid))  # equal lengths: halves have the same means
 
     def loss(rows: Any) -> float:
         assert tokens.characters is not None and tokens.labels is not None

@@ -1,6 +1,6 @@
-"""Head-to-head attention in every family of pretrained encoders that can take it, and the refusal by those that cannot.
+"""Tests of head-to-head attention in every family of pretrained encoders, and its refusal by unsupported families.
 
-The encoders are tiny and random; transformers' own forward is the reference.
+The encoders are tiny and random; the forward pass of transformers is the reference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gates(model: torch.nn.Module) -> list[Any]:
 
 
 def stirred(model: Any) -> Any:
-    """Give every gate weights of its own, so that it acts."""
+    """Set random weights in every gate, so that it has an effect."""
     generator = torch.Generator().manual_seed(5)
     for part in gates(model):
         for weight in part.parameters():
@@ -68,7 +68,7 @@ def test_starts_as_the_checkpoint(family: str, site: str, folders: dict[str, Pat
         assert len(states) == DEPTH + 1
         torch.testing.assert_close(states[-1][tokens.valid], wanted, atol=1e-5, rtol=1e-5)
     _, encoder = built(folders[family], head_to_head="paper", site=site)
-    assert (encoder(tokens).last[tokens.valid] - wanted).abs().max() > 1e-3  # the plug-in is in the way
+    assert (encoder(tokens).last[tokens.valid] - wanted).abs().max() > 1e-3  # the gate changes the states
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -100,7 +100,7 @@ def test_gradient_reaches_the_gate(family: str, gate: str, folders: dict[str, Pa
     model, encoder = built(folders[family], head_to_head=gate)
     model(texts(), torch.tensor([0, 1, 0])).loss.backward()
     for part in gates(encoder):
-        learnt = part.strength if gate == "residual" else part.first.weight  # the others follow when s leaves 0
+        learnt = part.strength if gate == "residual" else part.first.weight  # the others get gradients once s is not 0
         assert learnt.grad.abs().sum() > 0
     for part in gates(stirred(encoder)):
         part.zero_grad()

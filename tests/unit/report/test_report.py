@@ -1,4 +1,4 @@
-"""The page opens offline, holds everything, and shows user text as text."""
+"""Tests of the HTML report: it opens offline, is complete, and shows user text as text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def html() -> str:
 
 
 class Tags(HTMLParser):
-    """Start tags with their attributes, and the elements that stay open."""
+    """Parser that collects start tags with their attributes, and elements that stay open."""
 
     VOID = frozenset({"meta", "br", "link", "img", "hr", "input"})
 
@@ -94,7 +94,7 @@ def test_user_text_is_shown_not_run(html):
 
 def test_pictures_are_whole_svg(html):
     pictures = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(pictures) == 2 * 2 + 1  # confusion and reliability of both, depth of one
+    assert len(pictures) == 2 * 2 + 1  # confusion and reliability of both systems, depth of one
     for picture in pictures:
         ElementTree.fromstring(picture)
 
@@ -167,7 +167,7 @@ def test_labelled_words_make_a_table_and_a_picture_that_need_no_colour():
         "one label per text, labels on words",
     ):
         assert part in html
-    assert html.count("Test texts with their words labelled") == 1  # of the system that labels words
+    assert html.count("Test texts with their words labelled") == 1  # only for the system that labels words
     examples = re.sub(r"\s+", " ", html[html.index('class="examples"') :])
     assert re.search(r'<span class="predicted" style="--hue:137"><u>w0</u> <small>PER</small></span>', examples)
     assert re.search(r"<small>gold (PER|LOC)</small>", examples)
@@ -215,7 +215,7 @@ def test_pruning_is_averaged_over_the_seeds_that_reached_a_depth():
 
 
 def run_of(summary: dict, **speed: float) -> dict:
-    """What a run knows: its stages, and the summary with the speeds that it measured."""
+    """Return the record of a run: its stages, and the summary with the measured speeds."""
     stages = {"train@a": {"state": "Completed", "seconds": 3.21}, "compare": {"state": "Cached", "seconds": 0.0}}
     rows = [{**row, **speed} for row in summary.pop("rows")]
     about = {"name": "first", "revision": "0123456789abcdef", "wall_seconds": 12.34, "executed": 1, "stages": stages}

@@ -1,4 +1,4 @@
-"""A challenger and the champion predict the same development texts, whatever order their labels have."""
+"""Tests that challenger and champion predict the same dev texts, in whatever order their labels are stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LABELS = ["bad", "good"]
 
 
 class Model:
-    """A predictor whose labels are good, bad; the text names its label, which the model `chosen` predicts."""
+    """Predictor with the labels good and bad; a text names its label, and only the model `chosen` predicts it."""
 
     def __init__(self, folder: Path) -> None:
         self.right = folder.name == "chosen"
@@ -36,7 +36,7 @@ class Model:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree whose dev texts have the label that they name, and whose test texts have the other one."""
+    """Return a folder whose dev texts have the label that they name, and whose test texts have the other label."""
     write_json(tmp_path / "corpus.json", {"task": "single", "labels": LABELS})
     write_json(tmp_path / "summary.json", {})
     for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
@@ -81,4 +81,4 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     assert hashes.provenance == made_of
     assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
     kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})
-    assert validate_as(Hashes, json.loads(kept)).provenance == {}  # of an older version
+    assert validate_as(Hashes, json.loads(kept)).provenance == {}  # written by an older version

@@ -1,4 +1,4 @@
-"""Where the address of the served Prefect's database comes from: never from make's command line."""
+"""Tests of the address of Prefect's database: it is never read from make's command line."""
 
 from __future__ import annotations
 

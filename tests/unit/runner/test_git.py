@@ -1,4 +1,4 @@
-"""What a failure of git means: a full disk is one, whatever git calls it."""
+"""Tests of git failures: a full disk is recognised, whatever git reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLENTY, NOTHING = 1 << 30, 4096
 
 
 def failure(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch, **free: int) -> Exception:
-    """What `git` raises where it fails with these words; `free` bytes are left in its folder and in TMPDIR."""
+    """Return the error of `git` when git prints `said`; `free` bytes are left in its folder and in TMPDIR."""
     (folder / "said").write_text(said)
     (folder / "git").write_text(f"#!/bin/sh\ncat '{folder}/said' >&2\nexit 128\n")
     (folder / "git").chmod(0o755)

@@ -1,4 +1,4 @@
-"""Which files are new rows, where they go, and which labels they may have."""
+"""Tests of the inbox: which files hold new rows, where they are moved, and which labels are allowed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ labels: [{labels}]
 
 @pytest.fixture
 def incoming(tmp_path: Path) -> Path:
-    """The folder where new rows arrive, in the repository `tmp_path`."""
+    """Return the folder for new rows in the repository `tmp_path`."""
     folder = tmp_path / RetrainSettings().incoming
     folder.mkdir(parents=True)
     return folder
@@ -76,7 +76,7 @@ def test_drift_is_measured_on_the_newest_file_first(tmp_path: Path, incoming: Pa
 
 
 def test_a_name_that_leaves_no_room_for_a_number_is_cut(incoming: Path) -> None:
-    """A name of 255 bytes is the longest that there can be; two bytes of `-2` cost the one character before them."""
+    """A file name has at most 255 bytes; the two bytes of `-2` replace the three bytes of the last character."""
     name = f"{'a' * 248}文.csv"
     for text in ("first", "second"):
         (incoming / name).write_text(text)
@@ -89,7 +89,7 @@ def test_a_name_that_leaves_no_room_for_a_number_is_cut(incoming: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Path, name: str) -> None:
     (incoming / "a.csv").write_text("a")
     if name == "taken":
-        (incoming / "a.csv").rename(incoming / "a.txt")  # else it would be a new file itself
+        (incoming / "a.csv").rename(incoming / "a.txt")  # otherwise it would count as a new file
     (incoming / name).write_text("mine")
     with pytest.raises(DataError, match=rf"{name} is a file; remove it, so that a folder can be created"):
         if name == "working":
@@ -110,7 +110,7 @@ def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) ->
     "named", ["", ".", "..", "/", "data/local", "data/local/", "data", ".git", "data/sources", "data/local/../pocket"]
 )
 def test_a_folder_with_files_of_the_project_is_not_one_in_which_rows_arrive(tmp_path: Path, named: str) -> None:
-    """Else params.yaml, the data set itself or the index of git would be moved away while they are looked at."""
+    """Otherwise the inbox would move params.yaml, the data set or the git index."""
     with pytest.raises(
         ParameterError, match=r"^params\.yaml: retrain\.incoming is '.*'; expected a folder below data/local"
     ):

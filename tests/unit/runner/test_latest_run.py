@@ -1,4 +1,4 @@
-"""runs/latest points to the last run without a failure."""
+"""Tests that runs/latest points to the last run without a failure."""
 
 from __future__ import annotations
 

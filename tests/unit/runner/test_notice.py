@@ -1,4 +1,4 @@
-"""The door for notices: whatever comes in by it, it answers, and says nothing of what is behind it."""
+"""Tests of the webhook relay: it answers every request and reveals nothing of the address behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests reach Prefect's server: those of its own address."""
+"""Tests of the origin filter of the Prefect server: only requests to its own address pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROXY = "https://runs.example.org/api"
 
 
 def answer(headers: dict[str, str], kind: str = "http", proxied: str = "") -> list[dict[str, Any]]:
-    """What a server on port 4200 sends for a request with `headers`; `inner` where it was handed on."""
+    """Return what a server on port 4200 sends for a request with `headers`; `inner` means that the request passes."""
     sent: list[dict[str, Any]] = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""`make repair` deletes only files of the repository, whatever paths dvc.lock names."""
+"""Tests that `make repair` deletes only files of the repository, whatever paths dvc.lock names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCK = "schema: '2.0'\nstages:\n  raw:\n    cmd: x\n    outs:\n    - {path: %s, 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a cache, in which one file is damaged; a folder beside it is none of its business."""
+    """Return a repository with one damaged file in its cache; the folder next to it must not be touched."""
     cache = tmp_path / "repo" / "cache"
     (cache / "00").mkdir(parents=True)
     (cache / "00" / ("0" * 30)).write_text("not what its name says")
@@ -29,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        ("data/raw", "..{beside}/diary.txt"),  # cut after two characters, and the rest is an absolute path
+        ("data/raw", "..{beside}/diary.txt"),  # without its first two characters, the name is an absolute path
         ("../beside", "0" * 32),
         ("{beside}", "0" * 32),
         ("linked/diary.txt", "0" * 32),

@@ -1,4 +1,4 @@
-"""Two runs never have one name, and a run that something points to keeps its own."""
+"""Tests of run names: two runs never share one, and a referenced run keeps its name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BASE = "toy-20260102-030405"
 
 @pytest.fixture(autouse=True)
 def one_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a test does happens in one second."""
+    """Fix the clock, so that the whole test happens in one second."""
     monkeypatch.setattr(reservations, "datetime", SimpleNamespace(now=lambda _: SECOND))
 
 
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
-    """A folder without git, and with three runs."""
+    """Return a folder without git and with three runs."""
     for name in ("old", "mine", "new"):
         (tmp_path / "runs" / name / "model").mkdir(parents=True)
     return tmp_path
@@ -137,7 +137,7 @@ def test_a_name_that_is_more_than_a_name_is_refused_wherever_it_comes_from(tmp_p
 
 @pytest.mark.parametrize(("name", "allowed"), [("é" * 100, True), ("漢" * 66, True), ("漢" * 67, False)])
 def test_a_name_is_no_longer_than_that_of_a_file(main: Path, name: str, allowed: bool) -> None:
-    """200 bytes in UTF-8: `é` has two and `漢` has three."""
+    """The limit is 200 bytes in UTF-8: `é` has two bytes and `漢` has three."""
     if allowed:
         assert reservations.reserve(main, name, "d") == name
         reservations.release(main, name)

@@ -1,4 +1,4 @@
-"""The server that a flow talks to is the one that was started for it, also where Prefect was imported before."""
+"""Tests that a flow uses the server that was started for it, even if Prefect was imported before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:9"
 
 
 def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> None:
-    """Else it starts one of its own, without the check of Host and Origin and not ended with the run."""
+    """Otherwise Prefect starts its own server, which lacks the check of Host and Origin and outlives the run."""
     code = (
         "import prefect.context; from prefect.settings import PREFECT_API_URL;"
         "from epigram.runner.service import server;"

@@ -1,4 +1,4 @@
-"""The evaluate stage: each seed has its own predictions, and words and the plain class are those of view and model."""
+"""Tests of the evaluate stage: each seed has its own predictions; words and plain class are those of view and model."""
 
 from __future__ import annotations
 

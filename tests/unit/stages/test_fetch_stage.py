@@ -1,4 +1,4 @@
-"""The download stage as a user runs it."""
+"""Tests of the download stage as a user runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prune stage: what its fine-tuning sees, what it notes of a pruned model, and in which precision it judges."""
+"""Tests of the prune stage: token labels in fine-tuning, the recorded accuracy, and the precision of the evaluation."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from epigram.training.threads import resolve_threads
 from tests.support.text_samples import encoded_in
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
-DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # all layers but the first good one
-REFUSED = PruneSettings(threshold=1.0)  # no layer is above: all are kept
+DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # the layers above the first good one
+REFUSED = PruneSettings(threshold=1.0)  # no layer is above the threshold: all are kept
 GOOD, BAD, PLAIN = ("good", "great", "fine"), ("dull", "slow", "weak"), ("film", "plot", "cast", "the", "a")
 
 
 def rows(count: int, seed: int, marked: bool = True) -> list[tuple[Any, ...]]:
-    """Texts with one word that makes them so, which is labelled where it is `marked`."""
+    """Return texts whose class is set by one word; this word has a token label if `marked`."""
     draw, found = np.random.default_rng(seed), []
     for n in range(count):
         words = [str(word) for word in draw.choice(PLAIN, 4)]
@@ -91,7 +91,7 @@ def test_a_trained_model_notes_the_accuracy_of_its_texts_whatever_training_stops
     assert read_json(folder / "manifest.json")["dev_accuracy"] == right.mean()
 
 
-BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # weights of a layer: attention, perceptron, two norms
+BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # parameters: attention, feed-forward, two norms
 
 
 def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(tmp_path: Path, pos: Path) -> None:
@@ -114,7 +114,7 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
 def test_what_each_depth_costs_is_counted_on_the_cpu(
     tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pruning that was done on the CPU is handed over on a device that refuses the CPU's tensors, as a GPU does."""
+    """A pruning result from the CPU is passed on with a device that, like a GPU, refuses CPU tensors."""
     view, found, kept = tagged(tmp_path, pos), list[PruningResult](), stage.prune
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
 

@@ -1,4 +1,4 @@
-"""The stage as a user runs it: a folder of raw files in, a folder of splits and a report out."""
+"""Tests of the validate stage as a user runs it: a folder of raw files in, a folder of splits and a report out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = [(f"text {place}", "good" if place % 2 else "bad") for place in range(40)
 
 
 def raw_folder(path: Path, rows: list[tuple[str, str]]) -> Path:
-    """What download leaves: the raw file and source.json."""
+    """Write the outputs of download: the raw file and source.json."""
     path.mkdir()
     lines = [json.dumps({"text": text, "label": label}) + "\n" for text, label in rows]
     (path / "toy.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -43,7 +43,7 @@ def raw_folder(path: Path, rows: list[tuple[str, str]]) -> Path:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a params.yaml, which becomes the working folder."""
+    """Change to a folder with a params.yaml and return it."""
     (tmp_path / "params.yaml").write_text("dataset: toy\nseeds: [0]\nviews: {}\nsystems: {}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -196,7 +196,7 @@ def test_what_cannot_be_classified_is_refused() -> None:
 
 @pytest.fixture
 def mirrored(tmp_path: Path) -> Callable[[str], Validated]:
-    """Fetch a real corpus from the mirror and validate it."""
+    """Return a function that fetches a real corpus from the mirror and validates it."""
     if not os.environ.get("EPIGRAM_MIRROR"):
         pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
 
@@ -230,7 +230,7 @@ def test_cold_shows_what_the_audit_found(mirrored: Callable[[str], Validated]) -
 def test_ced_is_cut_without_a_leak(mirrored: Callable[[str], Validated]) -> None:
     result = mirrored("ced")
     assert result.corpus["rows"] == {"train": 2709, "dev": 339, "test": 339}
-    assert sum(result.report["repeats"].values()) == 70  # 58 where white space around a text counts
+    assert sum(result.report["repeats"].values()) == 70  # 58 if leading and trailing whitespace counted
     assert all(pair["normalised"] == 0 for pair in result.report["leaks"]["left"])
 
 

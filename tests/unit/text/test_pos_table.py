@@ -161,7 +161,7 @@ def test_a_missing_or_broken_table_is_named(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-# How the resources were made, from the data sets that they were made from.
+# Tests of the resource files against the data sets from which they were made.
 
 
 @pytest.fixture

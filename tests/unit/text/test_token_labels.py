@@ -1,4 +1,4 @@
-"""Labels of tokens: judged, inferred from, described, and laid on the tokens of a view."""
+"""Tests of token labels: validation, inference from them, statistics, and alignment with the tokens of a view."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LABELLED: dict[str, list[tuple[Any, ...]]] = {
 def judged(
     *rows: tuple[object, ...], task: str = "tokens", labels: tuple[str, ...] = (), text: str | None = None
 ) -> Validated:
-    """What validation makes of `rows`, whose texts are their tokens; `text` stands in for the last one's."""
+    """Validate `rows`, whose texts are their joined tokens; `text` replaces the text of the last row."""
     kinds = {"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String), "split": pl.String}
     frame = pl.DataFrame(rows, schema=kinds if task == "tokens" else kinds | {"label": pl.String}, orient="row")
     joined = frame["tokens"].list.join(" ").fill_null("no words").to_list()
@@ -170,7 +170,7 @@ def test_joint_corpora_become_views(name: str, content: str, tmp_path: Path, pos
 
 
 def words_of(view: View, split: str) -> list[str]:
-    """The view's words with their labels, put together from its tokens."""
+    """Return the words of a view with their labels, joined from its tokens."""
     part, vocabulary = view.split(split), vocabulary_of(load(view.tokenizer_json))
     assert part.words is not None
     assert part.token_labels is not None

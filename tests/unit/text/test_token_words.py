@@ -1,4 +1,4 @@
-"""Words and places of tokens that include the blank before a word, as SentencePiece and byte-level BPE cut them."""
+"""Tests of words and positions of tokens that include the preceding space, as in SentencePiece and byte-level BPE."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_token_with_a_words_label_is_the_one_that_labels_it(
     found = TextEncoder(tokenizer).encode_with_positions(TEXTS, 99)
     gold = np.array([1, 2, 3, 4, 5])
     labels = label_first_tokens(gold, np.array([3, 2]), word_numbers(TEXTS, WORDS, found), found.offsets)
-    said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a model that says what it was taught, else label 0
+    said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a perfect model; label 0 for unlabelled tokens
     predicted = Predicted(np.zeros((2, 1), np.float32), None, tokens=said, counts=np.diff(found.offsets))
     answers = words_at_inference(TEXTS, found, predicted, list("ONYIyn"))
     assert [[(word.text, word.start, word.label) for word in row] for row in answers] == [

@@ -223,7 +223,7 @@ def test_the_characters_of_ced_are_as_many_as_published(tmp_path: Path) -> None:
     assert len(vocabulary) - len(SPECIALS) + 2 == 4411, "the paper counts [PAD] and [UNK]"
 
 
-A_TO_AAA = normalizers.Replace("a", "aaa")  # 3^6 = 729
+A_TO_AAA = normalizers.Replace("a", "aaa")  # six replacements multiply the length by 3^6 = 729
 
 
 @pytest.mark.parametrize(

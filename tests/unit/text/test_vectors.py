@@ -1,4 +1,4 @@
-"""Pretrained vectors: every form of file, aligned by token, and what is wrong with a file said in one line."""
+"""Tests of pretrained vectors: every file format, alignment by token, and one-line errors for invalid files."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_the_vectors_of_the_mirror_cover_the_characters_of_thucnews(tmp_path: Pa
 
 
 def test_a_line_without_end_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
-    """A file of zeros takes no room on the disk, and 64 GB of memory where it is read as one line."""
+    """The sparse file takes no disk space, but reading it as one line would take 64 GB of memory."""
     path = tmp_path / "x.vec"
     path.write_bytes(b"a 1 2\n")
     with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""The benchmarks' own bookkeeping: rows and best peers, intervals, what may be stored together, the tables."""
+"""Tests of the benchmark tools: rows and best peers, intervals, which results may be stored together, and tables."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_interval_holds_where_all_texts_differ_the_same_way() -> None:
 def test_the_interval_is_paired_by_text() -> None:
     right = np.random.default_rng(0).random((1, 400)) < 0.5
     worse = right.copy()
-    worse[0, np.flatnonzero(right[0])[:8]] = False  # 8 of 400 texts: 2 points, σ = √8 / 400 = 0.7 in pairs, 3.5 else
+    worse[0, np.flatnonzero(right[0])[:8]] = False  # 8 of 400 texts: 2 points, σ = √8 / 400 = 0.7 if paired, else 3.5
     low, high = intervals.interval(worse, right)
     assert -3.9 < low < -2.8
     assert -1.2 < high < -0.4
@@ -196,7 +196,7 @@ def test_a_family_that_cannot_run_says_why(
     run_main(monkeypatch, tmp_path, "finetune", "batches", "--tiny")
     out, err = capsys.readouterr()
     assert "finetune: skipped: weights are needed" in err
-    assert len(out.splitlines()) == 4  # the head, a row, two peers
+    assert len(out.splitlines()) == 4  # the header, a row, two peers
     assert not (tmp_path / "m.json").exists()
 
 
@@ -317,7 +317,7 @@ def lengths(padding: Any) -> list[int]:
 
 def test_the_plain_loop_pads_as_its_settings_say() -> None:
     assert lengths("to max_length") == [6] * 8
-    assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # cut to 6
+    assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # truncated to 6
     assert Settings("grouped by length", bf16=True).name == "plain PyTorch loop, grouped by length, bf16 autocast"
 
 

@@ -1,4 +1,4 @@
-"""The drill's verdicts: what counts as a loss, as repaired and as progress lost, and what its report says."""
+"""Tests of the drill's verdicts (losses, repairs and lost progress) and of its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs/reliability.md"
 
 
 def tried(folder: Path, *dvc: str, repair: str = OK, by: str = "dvc") -> Trial:
-    """The trial of a fault that does nothing, after which `dvc repro` and `make repair` run these scripts."""
+    """Run a trial whose fault does nothing; `dvc repro` and `make repair` then run the scripts `dvc` and `repair`."""
     scripted = ScriptedBench(folder, {"dvc": list(dvc), "repair": repair, "flow": OK})
     fault = Fault("none", lambda *_: Injection("nothing", observed=True, by=by), 1, mounts=False, missing="")
     return trial.run(scripted, 1, fault, "seed")
@@ -89,7 +89,7 @@ def test_the_documentation_says_make_repair_for_what_the_drill_accepts() -> None
     assert "`make repair`" in row
 
 
-# Progress lost. Training had 60 steps in 4 epochs; the kill came at second 1,100.
+# Lost progress: training has 60 steps in 4 epochs; the kill is at second 1,100.
 
 
 def killed(said: str = "", writing: int = 0, finished: bool = False, **checkpoints: float) -> Reached:
@@ -117,9 +117,9 @@ def test_progress_lost_is_what_was_done_less_what_is_resumed(
 @pytest.mark.parametrize(
     ("before", "said", "steps"),
     [
-        (killed(EPOCH_2, s34=1097.0, s35=1099.0), "x: resuming from step 33 of 60", 2),  # by the checkpoints
+        (killed(EPOCH_2, s34=1097.0, s35=1099.0), "x: resuming from step 33 of 60", 2),  # from the checkpoints
         (killed(EPOCH_2, writing=36, s34=1097.0, s35=1099.0), "x: resuming from step 34 of 60", 2),
-        (killed(EPOCH_2), "x: resuming from step 25 of 60", 5),  # by what was printed: half of 60
+        (killed(EPOCH_2), "x: resuming from step 25 of 60", 5),  # from the printed epochs: half of 60
         (killed(EPOCH_2, s35=1099.0), "x epoch 1/4", 35),
         (killed(EPOCH_2, s35=1099.0), "x: resuming from step 40 of 60", -5),
     ],
@@ -177,7 +177,7 @@ def test_a_trial_of_kill_9_in_training_measures_what_was_lost(tmp_path: Path, re
     assert f"{8 - resumed} steps (" in str(found)
 
 
-# The report.
+# Report.
 
 
 def of(fault: str, *, losses: int = 0, observed: bool = True, lost: Lost | None = None, seconds: float = 1.0) -> Trial:
@@ -185,7 +185,7 @@ def of(fault: str, *, losses: int = 0, observed: bool = True, lost: Lost | None 
 
 
 def results(trials: list[Trial], seconds: float, *seeds: int) -> list[Result]:
-    """Results of one part that took so long, of one seed after the other."""
+    """Return the results of one part that takes `seconds`, with the seeds in turn."""
     given = seeds or (5,)
     ends = [1000.0 + trials[0].seconds, *(1000.0 + seconds for _ in trials[1:])]
     each = zip(trials, ends, itertools.cycle(given))

@@ -1,4 +1,4 @@
-"""A fault of the drill counts as observed only if there is evidence that it hit."""
+"""Tests that a fault of the drill counts as observed only with evidence that it hit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drill import damage, disks, inbox, kills, limits, names, promotion, races, sources  # noqa: F401
+from tests.drill import damage, disks, inbox, kills, limits, names, promotion, races, sources  # noqa: F401  registers the faults
 from tests.drill.damage import newest, spoil, was_read
 from tests.drill.evidence import answered, is_running, is_stopped
 from tests.drill.faults import FAULTS, Injection
@@ -25,7 +25,7 @@ AT_WORK = "echo ready; exec sleep 30"
 EPOCH = "echo 'x epoch 1/3 '; "
 HANDLES = "trap 'exit CODE' INT TERM; echo 'ready, epoch 1/3 '; while :; do sleep 0.01; done"
 DIES_OF_THE_SECOND = HANDLES.replace("exit CODE", "trap - INT TERM")
-IGNORES = "trap '' INT TERM; echo 'ready, epoch 1/3 '; sleep 0.2"  # and goes on to its end
+IGNORES = "trap '' INT TERM; echo 'ready, epoch 1/3 '; sleep 0.2"  # continues to its end
 SHORT = "echo ready; sleep 0.3"
 FULL = "echo 'error: No space left on device: data/raw'; exit 74"
 READ_ONLY = "echo 'error: Read-only file system: data/raw'; exit 74"
@@ -43,7 +43,7 @@ time.sleep(SECONDS)"
 
 
 def with_child(name: str, then: str, seconds: float = 30) -> str:
-    """Start a process of that name, wait for its end and do `then`."""
+    """Return a script that starts a process called `name`, waits for its end and runs `then`."""
     return f"(exec -a '{name}' sleep {seconds}) & wait $!; {then}"
 
 
@@ -56,7 +56,7 @@ VERIFIES = STOPS.replace("rename a b", "read a")
 
 
 def named(end: str, make: str = "") -> str:
-    """A run that gets the name of a second, and makes its folder if told how."""
+    """Return the script of a run named after second `end`; the script `make`, if given, creates the run's folder."""
     name = f"shop-20260101-0000{end}"
     return f"{STOPS}{make.replace('NAME', name)}echo report: runs/{name}/report.html"
 
@@ -109,7 +109,7 @@ HIT: list[tuple[str, Scripts]] = [
     ("kill -9 between two steps of taking rows in", {"stepped": STOPS}),
     ("two runs in one second", {"stepped": [named("01"), named("01-2")]}),
     ("two runs in one second", {"stepped": [named("01"), named("01")]}),
-    ("two runs in one second", {"stepped": [named(each, MAKE) for each in ("01", "02", "03", "03-2")]}),  # at last
+    ("two runs in one second", {"stepped": [named(each, MAKE) for each in ("01", "02", "03", "03-2")]}),  # last try
     ("a run named as the champion's", {"pipeline": "echo 'error: runs/r1 runs/r2: in use'; exit 64"}),
     ("a run named as the champion's", {"pipeline": "echo 'report: runs/r1/report.html runs/r2/report.html'"}),
     ("a run that fails, named as the champion's", {"pipeline": "echo 'error: runs/r1 runs/r2: in use'; exit 64"}),
@@ -130,19 +130,19 @@ MISSED: list[tuple[str, Scripts]] = [
     *((name, dict.fromkeys(ALL, ENDED)) for name in FAULTS if name not in ON_FILES),
     *((name, dict.fromkeys(ALL, OTHER)) for name in FAULTS if "disk full" in name or "read-only" in name),
     *((name, {"stage": IGNORES}) for name in ("SIGTERM to a stage", "SIGTERM in training", "two signals to a stage")),
-    ("kill -9 of a stage under dvc", {"dvc": with_child(STAGE, f"sleep 0.2; {KILLED}", 0.01)}),  # not by the fault
-    ("kill -9 of a stage under dvc", {"dvc": with_child(STAGE, "exit 0")}),  # it had done its work
+    ("kill -9 of a stage under dvc", {"dvc": with_child(STAGE, f"sleep 0.2; {KILLED}", 0.01)}),  # killed otherwise
+    ("kill -9 of a stage under dvc", {"dvc": with_child(STAGE, "exit 0")}),  # it had finished its work
     ("kill -9 of the Prefect server", {"flow": with_child(SERVER, "sleep 0.1", 0.01)}),
-    ("Ctrl-C in a terminal under dvc", {"dvc": HANDLES.replace("CODE", "255")}),  # as for any failure of DVC
-    ("kill -9 in training", {"stage": AT_WORK}),  # it has not ended an epoch
+    ("Ctrl-C in a terminal under dvc", {"dvc": HANDLES.replace("CODE", "255")}),  # any failure of DVC has this code
+    ("kill -9 in training", {"stage": AT_WORK}),  # no epoch has ended
     ("SIGTERM in training", {"stage": AT_WORK}),
-    ("two signals to a stage", {"stage": EPOCH + AT_WORK}),  # it dies of the first
+    ("two signals to a stage", {"stage": EPOCH + AT_WORK}),  # the first signal ends it
     ("out of memory in a stage", {"stage": NO_MEMORY.replace("out of memory", "x is busy")}),
     ("a loss that is NaN or infinite", {"stage": "echo 'error: no such parameter'; exit 64"}),
     ("dvc twice at once", {"dvc": [ENDED, SHORT]}),  # one after the other
     ("a stage twice at once", {"stage": [ENDED, SHORT]}),
     ("a source that misbehaves", {"stage": OTHER}),
-    ("kill -9 in a download", {"stage": [AT_WORK.replace("30", "0.3"), ENDED]}),  # it asks for nothing
+    ("kill -9 in a download", {"stage": [AT_WORK.replace("30", "0.3"), ENDED]}),  # no request was sent
     (
         "a file renamed onto a waiting file of the inbox",
         {"stepped": f"cd {INBOX}; mkdir taken; mv *.csv taken; {STOPS}"},
@@ -151,14 +151,14 @@ MISSED: list[tuple[str, Scripts]] = [
     ("two runs in one second", {"stepped": [named("01"), named("02")]}),
     ("two runs in one second", {"stepped": [named("01"), f"{STOPS}{OTHER}"]}),
     ("a run named as the champion's", {"pipeline": "echo 'error: no such data set'; exit 64"}),
-    ("disk full under a promotion", {"stepped": STOPS}),  # there was space enough
-    ("disk full under a promotion", {"stepped": OTHER}),  # it had failed before
+    ("disk full under a promotion", {"stepped": STOPS}),  # there was enough space
+    ("disk full under a promotion", {"stepped": OTHER}),  # it had already failed
 ]
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults come at once; the memory of the test's scripts is not limited."""
+    """Inject faults at once, and leave the memory of scripted commands unlimited."""
     for module in (damage, kills, races, sources):
         monkeypatch.setattr(module, "moment", lambda *_: 0.02)
     monkeypatch.setattr(limits, "_limit", lambda *_: True)
@@ -205,7 +205,7 @@ def test_times_that_did_not_change_are_not_observed(tmp_path: Path, monkeypatch:
 
 def test_a_signal_counts_if_it_was_sent_to_a_live_command_that_ended_by_it() -> None:
     assert answered(True, Ended(75, ""), {0, 75})
-    assert not answered(False, Ended(75, ""), {0, 75})  # it had failed before, with the same exit code
+    assert not answered(False, Ended(75, ""), {0, 75})  # it had already failed with the same exit code
     assert not answered(True, Ended(0, ""), {0, 75})
     assert not answered(True, Ended(1, ""), {0, 75})
 

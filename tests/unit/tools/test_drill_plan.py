@@ -1,4 +1,4 @@
-"""The drill's plan, the steps before which it stops a command, and its results, which are kept from part to part."""
+"""Tests of the drill's plan, of the steps at which it stops a command, and of results kept between parts."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_each_kind_has_its_percentage_and_the_others_are_drawn_by_weight() -> No
     counts = Counter(names(100, 0))
     assert (counts["five"], counts["eight"], counts["often"] + counts["rare"]) == (5, 8, 87)
     assert counts["often"] > 70 and counts["rare"] >= 1
-    assert Counter(names(30, 0))["five"] == 2  # 1.5
+    assert Counter(names(30, 0))["five"] == 2  # 1.5 rounded up
 
 
 def test_the_same_seed_gives_the_same_plan_in_random_order() -> None:
     assert names(100, 3) == names(100, 3) != names(100, 4)
     assert {"five", "often"} <= set(names(100, 3)[:20]) & set(names(100, 3)[20:])  # 13 have a percentage
-    assert len(names(1, 0)) == 1  # fewer than the kinds that have a percentage
+    assert len(names(1, 0)) == 1  # fewer than the kinds with a percentage
 
 
 def test_kinds_that_have_a_percentage_fill_a_plan_of_their_own() -> None:
@@ -74,7 +74,7 @@ def test_every_step_has_a_turn_and_few_turns_are_far_apart(count: int) -> None:
         assert min(later - step for step, later in pairwise(early)) > count // 20
 
 
-# Stages a → b → c → d → e, and x beside them.
+# The stages form a chain a → b → c → d → e; x is independent.
 CHAIN = {"a": set(), "b": {"a"}, "x": set(), "c": {"b"}, "d": {"c"}, "e": {"d"}}
 
 
@@ -92,7 +92,7 @@ def test_under_dvc_a_few_stages_are_undone(monkeypatch: pytest.MonkeyPatch, shar
     assert forgotten == [stages]
 
 
-# The steps of a command.
+# Steps of a command.
 
 MODULE = """
 import ctypes, subprocess

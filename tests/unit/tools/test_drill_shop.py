@@ -1,4 +1,4 @@
-"""What the drill takes for a loss of rows, runs and champions."""
+"""Tests of what the drill counts as a loss of rows, runs and champions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.drill import promotion, trial  # noqa: F401  it registers its faults
+from tests.drill import promotion, trial  # noqa: F401  registers its faults
 from tests.drill.faults import FAULTS
 from tests.drill.inbox import row_losses, waiting
 from tests.drill.names import _runs
@@ -21,7 +21,7 @@ from tests.support.drill_shop_samples import STOPS, ScriptedShop, enter, git, ma
 
 @pytest.fixture
 def bench(tmp_path: Path) -> ScriptedShop:
-    """Champion 2 is in use, champion 1 was before."""
+    """Return a bench with champion 2 in use and champion 1 before it."""
     bench = ScriptedShop(tmp_path, {})
     bench.begin(PROMOTED)
     return bench
@@ -35,7 +35,7 @@ def test_a_repository_that_nothing_happened_to_has_no_losses(bench: ScriptedShop
 def test_a_file_of_a_run_that_is_gone_or_changed_is_lost(bench: ScriptedShop) -> None:
     (bench.repo / "runs/r1/report.html").unlink()
     (bench.repo / "runs/r2/summary.json").write_text("{}")
-    (bench.repo / "runs/r2/reference.json").write_text("{}")  # more is no loss
+    (bench.repo / "runs/r2/reference.json").write_text("{}")  # an added file is not a loss
     point(bench.repo, 1)
     assert lost(bench.repo, bench.before) == ["run changed: runs/r1/report.html", "run changed: runs/r2/summary.json"]
 
@@ -78,7 +78,7 @@ def test_a_branch_behind_its_tag_is_a_loss(bench: ScriptedShop) -> None:
 def test_an_object_that_git_lost_is_a_loss(bench: ScriptedShop) -> None:
     objects = (path for path in (bench.repo / ".git/objects").glob("??/*") if path.is_file())
     for path in objects:
-        if path.stat().st_size < 60:  # blobs: champion.json of champion 1 among them
+        if path.stat().st_size < 60:  # small objects, among them champion.json of champion 1
             path.unlink()
     assert settled(bench.repo)
 
@@ -135,7 +135,7 @@ def test_worktrees_of_a_copy_are_its_own(bench: ScriptedShop, tmp_path: Path) ->
     assert str(copy) in (copy / ".git/worktrees/w/gitdir").read_text()
 
 
-# Whole trials: what the commands do decides.
+# Whole trials: the commands' actions decide the verdict.
 
 
 def tried(folder: Path, name: str, stepped: str = STOPS, retrain: str = ENDED, turn: int = 0) -> trial.Trial:
@@ -159,7 +159,7 @@ def test_a_champion_that_is_broken_right_after_the_fault_is_a_loss(tmp_path: Pat
 
 @pytest.mark.parametrize(("done", "asked"), [(True, ("--show",)), (False, ("--rollback",))])
 def test_a_rollback_that_was_done_is_not_done_again(tmp_path: Path, done: bool, asked: tuple[str, ...]) -> None:
-    """Where the command had made champion 1 the third champion before it was killed."""
+    """If `done`, the command had already restored champion 1 as the third champion before it was killed."""
 
     class Shop(ScriptedShop):
         def stepped(self, *arguments: Any) -> tuple[Running, Path]:

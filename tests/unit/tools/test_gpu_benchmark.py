@@ -1,4 +1,4 @@
-"""The GPU benchmark runs from beginning to end on the CPU, with no more than a bare GPU machine has."""
+"""Tests that the GPU benchmark runs completely on the CPU, with only the packages of a bare GPU machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 ABSENT = "dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
 
-# every Python process below the one that is started takes these packages for not installed
+# Python processes that load this sitecustomize module treat the packages in ABSENT as not installed.
 SITE = f"""
 import sys
 from importlib.machinery import PathFinder

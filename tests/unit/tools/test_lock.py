@@ -1,4 +1,4 @@
-"""Every package that make installs has its hash in a lock, and make installs nothing without."""
+"""Tests of the lock files: every package that make installs has a hash in a lock, and make requires the hashes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-cuda.lock
 
 
 def packages(text: str) -> dict[str, list[str]]:
-    """What pip reads in a lock: each requirement, with its hashes."""
+    """Return what pip reads in a lock file: each requirement with its hashes."""
     lines = text.replace("\\\n", " ").splitlines()
     split = [line.split(" --hash=") for line in lines if line and not line.startswith("#")]
     return {requirement.strip(): [each.strip() for each in hashes] for requirement, *hashes in split}
@@ -61,7 +61,7 @@ def test_make_installs_what_has_a_hash_and_the_project_itself() -> None:
             found.append([words[n + 1] for n, word in enumerate(words) if word == "--requirement"])
         else:
             assert words[-3:] == ["--no-index", "--editable", "."]
-    torch = ".venv/torch.lock"  # the lines of torch in requirements.lock
+    torch = ".venv/torch.lock"  # the torch lines of requirements.lock
     others = [["requirements-build.lock"], ["requirements.lock"], ["requirements-peers.lock"]]
     assert found == [[torch], [torch, "requirements-cuda.lock"], *others]
     assert len(installs) == len(found) + 1

@@ -1,4 +1,4 @@
-"""The mutation tester: its operators, the hand-written mutants, and a run in a tiny repository."""
+"""Tests of the mutation tool: its operators, the hand-written mutants, and a run in a tiny repository."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_lines_keep_their_tests_when_lines_are_added_above() -> None:
 
 
 def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) -> None:
-    # test_once fails in every run but the first, the map's: it must not kill the equivalent mutant
+    # test_once passes only in the first run, which records coverage; it must not kill the equivalent mutant.
     tool = tmp_path / "tests" / "mutation"
     shutil.copytree(
         Path(__file__).parents[2] / "mutation", tool, ignore=shutil.ignore_patterns("*.yaml", "__pycache__")

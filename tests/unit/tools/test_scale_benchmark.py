@@ -1,4 +1,4 @@
-"""The fit of `benchmarks.scale` finds the growth that made the points."""
+"""Tests that the fit of `benchmarks.scale` recovers the growth rate behind the points."""
 
 from __future__ import annotations
 

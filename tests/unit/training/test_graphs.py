@@ -1,4 +1,4 @@
-"""Steps that can be captured are the Trainer's own steps, and read nothing from the device."""
+"""Tests of capturable training steps: they equal the Trainer's own steps and read nothing from the device."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from epigram.training.cuda_graphs import GraphSteps
 from epigram.training.optimizers import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
-CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε above rounding
+CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε exceeds rounding errors
 READS = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2"}
 
 
 class NoReads(TorchDispatchMode):
-    """Refuses whatever would make the processor wait for the device, or the device for a shape."""
+    """Dispatch mode that fails on operations that wait for the device or whose output shape depends on data."""
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert call.name().partition("::")[2].partition(".")[0] not in READS, call
@@ -48,7 +48,7 @@ def texts() -> TextBatches:
 
 
 def model_of(name: str, **changes: Any) -> Classifier:
-    """A registered system without dropout."""
+    """Return the model of a registered system without dropout."""
     recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
     context = DataSpec(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Learning rates over the steps of a training."""
+"""Tests of learning rate schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two processes train what one trains."""
+"""Tests that two processes train the same model as one process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.text_samples import EN
 CONTEXT = DataSpec(
     vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)
 )
-# ε above rounding: a gradient that is zero but for it (a key's bias) is no direction to step in
+# ε exceeds rounding errors, which are the whole gradient of some weights (a key's bias) and must not move them.
 CONFIG = TrainingConfig(epochs=3, batch_size=8, max_tokens=60, patience=9, warmup=0.1, epsilon=1e-5, precision="fp32")
 BLOCK: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "dropout": 0.0}
 PARTS: dict[str, tuple[Any, Any]] = {
@@ -65,9 +65,9 @@ def texts(count: int, seed: int) -> TextBatches:
 
 
 def train(out: Path) -> None:
-    """Train every system of PARTS and write its weights and history, each process for itself."""
+    """Train every system of PARTS and write its weights and history, one set of files per process."""
     for name, (encoder_config, head_config) in PARTS.items():
-        torch.manual_seed(parallel.rank())  # every process starts from other weights, and takes the first one's
+        torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
         encoder = encoder_config.build(CONTEXT)
         model = Classifier(encoder, head_config.build(CONTEXT, encoder))
         record = Trainer(model, texts(33, 0), texts(21, 1), CONFIG, seed=5).run()
@@ -77,7 +77,7 @@ def train(out: Path) -> None:
 
 
 def launched(count: int, *program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """`program` by torchrun in `count` processes."""
+    """Run `program` with torchrun in `count` processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -90,7 +90,7 @@ def launched(count: int, *program: str, cwd: Path) -> subprocess.CompletedProces
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one process wrote, and in the folder `two` what two wrote."""
+    """Return a folder with the files of a run with one process and, in `two`, those of a run with two."""
     folder = tmp_path_factory.mktemp("parallel")
     (folder / "two").mkdir()
     train(folder)

@@ -1,4 +1,4 @@
-"""A text is cut to as many tokens as its checkpoint has positions for: RoBERTa's families number them from 2."""
+"""Tests that a text is truncated to the positions of its checkpoint; the RoBERTa family numbers them from 2."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from epigram.text.settings import View as ViewSettings
 from tests.support.families import SIZES, checkpoint, recipe_of
 from tests.support.text_samples import encoded_in
 
-ROWS = SIZES["max_position_embeddings"]  # of every family's table
+ROWS = SIZES["max_position_embeddings"]  # of every family's position table
 LIMITS = {"bert": 64, "electra": 64, "roberta": 62, "xlm-roberta": 62, "camembert": 62, "mpnet": 62, "ibert": 62}
 LONG = "a " * 99
 
 
 def with_tokenizer(folder: Path) -> str:
-    """`folder` with a tokenizer of words, which does not say how long a text may be."""
+    """Write a word-level tokenizer without a length limit to `folder`, and return the folder."""
     entries = {entry: n for n, entry in enumerate(["<unk>", "<pad>", "<s>", "</s>", "<mask>", "a"])}
     tokenizer = Tokenizer(models.WordLevel(entries, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -33,7 +33,7 @@ def with_tokenizer(folder: Path) -> str:
 
 @pytest.mark.parametrize(("family", "limit"), LIMITS.items())
 def test_positions_of_a_checkpoint(family: str, limit: int, tmp_path: Path) -> None:
-    assert (ROWS, SIZES["pad_token_id"]) == (64, 1)  # 64 rows: 64 places, or 62 behind the rows 0 and 1
+    assert (ROWS, SIZES["pad_token_id"]) == (64, 1)  # 64 rows: 64 positions, or 62 after the rows 0 and 1
     (tmp_path / "config.json").write_text(json.dumps({**SIZES, "model_type": family}))
     assert read_checkpoint(with_tokenizer(tmp_path)).positions == limit
 

@@ -1,4 +1,4 @@
-"""Pretraining on the user's own texts: what is hidden, what is learnt, and where the weights arrive."""
+"""Tests of pretraining on the user's texts: what is masked, what is learned, and which models get the weights."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LENGTH = 64
 
 
 def rows(count: int, seed: int) -> list[tuple[str, str]]:
-    """Texts in which each word of a pair can be told from the other."""
+    """Return texts in which either word of a pair predicts the other."""
     draw = random.Random(seed)
     firsts = [draw.choice(list(PAIRS)) for _ in range(count)]
     return [(f"{first} and {PAIRS[first]}", draw.choice(["pos", "neg"])) for first in firsts]
@@ -65,7 +65,7 @@ CORPUS = {"train": rows(400, 0), "dev": rows(6, 1), "test": [("zebra and zebra",
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSettings], Path]:
-    """The corpus of pairs in any view."""
+    """Return a function that encodes the corpus of pairs in any view."""
     folder = tmp_path_factory.mktemp("encoded")
     validated(folder / "validated", "en", CORPUS)
     (folder / "pos").mkdir()
@@ -84,14 +84,14 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSettings]
 
 @pytest.fixture(scope="module")
 def pretrained(encoded: Callable[[ViewSettings], Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[View, Path]:
-    """A word-piece view with a prompt, and the folder of an encoder that was pretrained on it."""
+    """Return a word-piece view with a prompt, and the folder of an encoder pretrained on it."""
     view, out = encoded(ViewSettings(tokenizer="wordpiece", prompt=True)), tmp_path_factory.mktemp("new") / "out"
     pretrain.run("v", PretrainSettings(**SMALL, max_length=LENGTH, epochs=12), view, out)
     return View.load(view), out
 
 
 def starts(tokenizer: Tokenizer, texts: list[str], *, language: str, whole: bool) -> list[list[str]]:
-    """The tokens of each text, those of a word together."""
+    """Return the words of each text, joined from their tokens."""
     vocabulary = vocabulary_of(tokenizer)
     finder = WordStarts(vocabulary, language=language, pieces=not whole)
     found = TextEncoder(tokenizer).encode(texts, 100)
@@ -134,7 +134,7 @@ def test_english_words_are_those_of_their_pieces() -> None:
 
 
 def masked(words: torch.Tensor, share: float = 0.15, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Ids, the ids with words hidden, and which tokens were chosen."""
+    """Return ids, the ids with masked words, and which tokens were chosen."""
     ids = torch.randint(10, 100, words.shape, generator=torch.Generator().manual_seed(1))
     masking = Masking(share=share, mask_id=4, ordinary=torch.arange(1_000, 2_000))
     hidden, chosen = masking(ids, words, torch.Generator().manual_seed(seed))
@@ -202,7 +202,7 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
     view, folder = pretrained
     about = json.loads((folder / "about.json").read_text())
     ids = np.asarray(view.split("train").ids)
-    unigram = np.bincount(ids).max() / len(ids)  # what guessing "and" everywhere gets right
+    unigram = np.bincount(ids).max() / len(ids)  # the accuracy of always predicting the most frequent token
     assert about["perplexity"]["after"] < 0.5 * about["perplexity"]["before"]
     assert about["accuracy"]["after"] > unigram + 0.2
     assert about["accuracy"]["before"] < unigram + 0.1
@@ -232,7 +232,7 @@ def test_the_loss_is_followed_on_the_device_of_the_texts(
     state = pretrainer("cpu").state()
     assert state is not None
     Checkpoints(tmp_path / "steps").save(0, state)
-    made = pretrainer("meta")  # stands in for a GPU: it has no values, but its own tensors
+    made = pretrainer("meta")  # stands for a GPU: it has tensors of its own, without values
     made._resume()
     assert made.running.device.type == "meta"
 
@@ -264,7 +264,7 @@ def test_the_weights_arrive(pretrained: tuple[View, Path], name: str) -> None:
     assert all("head_to_head" in key for key in set(state) - set(weights(folder)))
     torch.manual_seed(0)
     apart: Any = RECIPES["transformer_hth"].build(data_spec_of(view, LENGTH, folder))
-    assert apart.encoder.width == 128  # only an encoder that can be pretrained is
+    assert apart.encoder.width == 128  # only encoders that can be pretrained take the weights
 
 
 def test_a_trained_model_needs_it_no_more(
@@ -366,8 +366,8 @@ def test_further_texts_are_read_too(
     assert len(kept) + len(held) == 403
     vocabulary = vocabulary_of(Tokenizer.from_file(str(view.tokenizer_json)))
     last = [vocabulary[i] for i in kept.ids[kept.offsets[-3] :]]
-    assert last == ["rain", "and", "sun"] * 1_000 + ["[UNK]"]  # all of it, however long
-    assert "zebra" not in vocabulary  # of test, which nothing learns from
+    assert last == ["rain", "and", "sun"] * 1_000 + ["[UNK]"]  # all tokens of a long text
+    assert "zebra" not in vocabulary  # occurs only in test, which the vocabulary does not use
 
 
 @pytest.mark.parametrize(

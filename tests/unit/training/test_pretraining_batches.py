@@ -1,4 +1,4 @@
-"""Pretraining: which tokens are read and may be hidden, how it is measured, and how it is resumed."""
+"""Tests of pretraining batches: which tokens are read and masked, how the loss is measured, and resume."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FRAME = TextTemplate(
 
 
 def shards(rows: list[list[int]]) -> Shards:
-    """Texts of whole words, as pretraining reads them."""
+    """Return texts of whole words, as pretraining reads them."""
     ids, offsets = np.concatenate([np.array(row) for row in rows]), np.cumsum([0, *map(len, rows)])
     return Shards(Texts(ids, np.ones(len(ids), dtype=bool), offsets), FRAME, torch.device("cpu"))
 
 
 def test_pieces_leave_room_for_the_prompt_and_no_token_is_lost() -> None:
-    texts = shards([[5, 6, 7, 8, 9, 10, 11], [12]]).shard(0)  # 6 places, 3 of which prompt and [SEP] take
+    texts = shards([[5, 6, 7, 8, 9, 10, 11], [12]]).shard(0)  # 6 positions, of which prompt and [SEP] take 3
     assert texts.gather(np.arange(4)).ids.tolist() == [
         [2, 15, 5, 6, 7, 3],
         [2, 15, 8, 9, 10, 3],
@@ -47,7 +47,7 @@ def test_an_unknown_token_is_no_word_that_can_be_hidden() -> None:
 
 
 def pretrainer(checkpoints: Checkpoints | None = None) -> Pretrainer:
-    """Pretraining of a tiny encoder on 24 random texts for two epochs of six steps."""
+    """Return a Pretrainer for a tiny encoder on 24 random texts: two epochs of six steps."""
     torch.manual_seed(0)
     sizes = {"width": 8, "depth": 1, "heads": 1, "hidden": 8}
     draw = np.random.default_rng(0)

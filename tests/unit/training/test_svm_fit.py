@@ -1,4 +1,4 @@
-"""The fitted weights and biases of the linear SVM, on texts whose solution is known."""
+"""Tests of the fitted weights and biases of the linear SVM, on texts with a known solution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:
 
 
 def fitted(rows: list[list[int]], labels: list[int], **config: Any) -> LinearSvm:
-    """A linear SVM of two classes and single tokens."""
+    """Return a fitted linear SVM of two classes and unigrams."""
     context, given = DataSpec(vocabulary=20, classes=2, max_length=8), texts(rows, labels)
     model = LinearSvmConfig(orders=[1], **config).build(context)
     fit(model, given, given, seed=0)

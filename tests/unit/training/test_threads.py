@@ -1,4 +1,4 @@
-"""How many CPU threads a system trains with."""
+"""Tests of the number of CPU threads that a system trains with."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("bert", "data/local/minilm", "auto", 8),
         ("bert_hth_pta", "data/local/minilm", "auto", 8),
-        ("bert", None, "auto", 1),  # small and from scratch
-        ("textcnn", "data/local/minilm", "auto", 1),  # it only takes the checkpoint's tokens
+        ("bert", None, "auto", 1),  # small and trained from scratch
+        ("textcnn", "data/local/minilm", "auto", 1),  # it uses only the checkpoint's tokenizer
         ("textcnn", None, "auto", 1),
         ("bert", "data/local/minilm", 3, 3),
         ("textcnn", None, 2, 2),

@@ -1,4 +1,4 @@
-"""What training takes from a view: which token labels are shown, which class is the plain one, and where it fits."""
+"""Tests of the training data of a view: shown token labels, the plain class, and the device of fitting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 1])
 
 
 class Words:
-    """A view of ten texts; every word of class 0 has the label 1 or 2, those of class 1 mostly the default."""
+    """View of ten texts; each word of class 0 has the label 1 or 2, each word of class 1 has the default label."""
 
     view, language, task, tokenizer = "toy", "en", "single", "token"
     labels, token_labels, characters, vectors, checkpoint = ["marked", "plain"], ["O", "A", "B"], "", None, None
@@ -69,7 +69,7 @@ def test_the_plain_class_has_the_fewest_marked_tokens() -> None:
 
 
 class ThreeClasses(Words):
-    """A third class, with the number 0, has no text: the labels of the texts are 1 and 2."""
+    """View with an additional class 0 without texts: the labels of the texts are 1 and 2."""
 
     labels = ["absent", "marked", "plain"]  # noqa: RUF012
 
@@ -95,7 +95,7 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
     wanted = fitted(view, name)
     monkeypatch.setattr(
         train_system, "default_device", lambda: torch.device("meta")
-    )  # NumPy reads nothing there, as on a GPU
+    )  # NumPy cannot read this device, as with a GPU
     found = fitted(view, name)
     assert (found.dev_accuracy, found.parameters) == (wanted.dev_accuracy, wanted.parameters)
     assert {each.device.type for each in found.model.state_dict().values()} == {"meta"}, "where others are trained"
