@@ -1,6 +1,6 @@
-"""Ask which of the locked packages have known faults: python -m tests.audit, part of make checks.
+"""Check the locked packages for known vulnerabilities: python -m tests.audit, part of make checks.
 
-Where neither service can be asked, that is said, and nothing fails: a check that cannot be made is no verdict.
+If no vulnerability service can be reached, the check prints SKIPPED and does not fail.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 LOCK = Path(__file__).parents[1] / "requirements.lock"
 SERVICES = ("pypi", "osv")
-LIMIT = 240  # seconds for one service
+LIMIT = 240  # seconds per service
 
 
 def main() -> int:
-    """Print what is known; 1 where a package has a known fault."""
+    """Print the known vulnerabilities; return 1 if a package has any."""
     reason = ""
     for service in SERVICES:
         found, reason = asked(service)
@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def asked(service: str) -> tuple[list[dict[str, Any]], str]:
-    """The packages that `service` knows, or why there are none."""
+    """Return the packages that `service` knows, or the reason why it returned none."""
     command = [sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--no-deps", "--disable-pip"]
     command += ["--vulnerability-service", service, "--format", "json", "--progress-spinner", "off", "--timeout", "10"]
     try:
@@ -44,7 +44,7 @@ def asked(service: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def verdict(packages: list[dict[str, Any]]) -> int:
-    """Print the faults of `packages`, each with the version that mends it; 1 where there are any."""
+    """Print the vulnerabilities of `packages` with the versions that fix them; return 1 if there are any."""
     faulty = [package for package in packages if package["vulns"]]
     for package in faulty:
         for fault in package["vulns"]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from tests.support.counting import pytest_terminal_summary  # noqa: F401  a hook
+from tests.support.counting import pytest_terminal_summary  # noqa: F401  a pytest hook
 
 pytest_plugins = ["tests.support.repositories"]  # fixtures
 
-# Tests run side by side, and threads that outnumber the cores wait for each other.
+# Tests run in parallel, and more threads than cores slow each other down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# `make test` hands these to a make that a test starts, which then prints the folders it enters.
+# `make test` passes these to a make that a test starts, which then prints the folders it enters.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(name, None)

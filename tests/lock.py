@@ -1,12 +1,12 @@
 """Write the hashes of the locked packages: python -m tests.lock.
 
-To change the version of a package, edit its line and run this. The hashes are those of every file of that version in
-the package index, whatever the platform; uv (pip install uv) asks it. The CPU build of PyTorch is in PyTorch's own
-index alone: its hash stands below.
+To change the version of a package, edit its line and run this. The hashes cover every file of that version in the
+package index, for all platforms; uv (pip install uv) fetches them. The CPU build of PyTorch is only in PyTorch's own
+index: its hash is in this file.
 
-requirements.lock        all that is needed, but for:
+requirements.lock        all requirements except:
 requirements-build.lock  what packages without a wheel are built with
-requirements-cuda.lock   what the package index's build of PyTorch needs on Linux; written anew from its version
+requirements-cuda.lock   what the package index's build of PyTorch needs on Linux; derived from its version
 requirements-peers.lock  what the benchmarks compare with
 """
 
@@ -23,11 +23,11 @@ PINNED = (LOCK, "requirements-build.lock", "requirements-peers.lock")
 CPU = {  # torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl
     "torch==2.13.0": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]
 }
-PYTHON = "3.11"  # the oldest that is supported
+PYTHON = "3.11"  # the oldest supported version
 
 
 def main() -> int:
-    """Write every lock; uv's exit code where it fails."""
+    """Write every lock file; return uv's exit code if it fails."""
     pins = pins_of(LOCK)
     try:
         for name in PINNED:
@@ -41,17 +41,17 @@ def main() -> int:
 
 
 def pins_of(name: str) -> list[str]:
-    """The lines NAME==VERSION of a lock."""
+    """Return the lines NAME==VERSION of a lock file."""
     return re.findall(r"^[^\s#]+==[^\s\\]+", (ROOT / name).read_text(), re.MULTILINE)
 
 
 def name_of(pin: str) -> str:
-    """The name of a package as the index knows it."""
+    """Return the normalized name of a package in the index."""
     return re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower()
 
 
 def hashed(requirements: list[str], *options: str) -> dict[str, list[str]]:
-    """What uv resolves `requirements` to: NAME==VERSION, with a marker where there is one, and its hashes."""
+    """Return what uv resolves `requirements` to: NAME==VERSION, with its marker if any, mapped to its hashes."""
     command = ["uv", "pip", "compile", "-", "--generate-hashes", "--python-version", PYTHON, "--quiet", *options]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
     text = "\n".join(requirements)
@@ -64,7 +64,7 @@ def hashed(requirements: list[str], *options: str) -> dict[str, list[str]]:
 
 
 def write(name: str, packages: dict[str, list[str]]) -> None:
-    """Write a lock as pip reads it."""
+    """Write a lock file in the format of pip."""
     blocks = [" \\\n    ".join([pin, *(f"--hash=sha256:{each}" for each in found)]) for pin, found in packages.items()]
     text = "\n".join(["# Written by python -m tests.lock.", *blocks, ""])
     (ROOT / name).write_text(text)

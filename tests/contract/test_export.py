@@ -1,4 +1,4 @@
-"""Exported models: every system answers from its graph as from itself, or is refused by name."""
+"""Exported models: each system predicts the same from its ONNX graph, or the export reports why it is impossible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED = {
     "random": "it predicts at random",
     "xlnet": "PyTorch cannot convert",
 }
-ALIKE = {  # systems all of whose parts are in another one's graph
+ALIKE = {  # systems whose modules all occur in another system's graph
     *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
     *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
     *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
@@ -44,7 +44,7 @@ TEXTS = ["w7 w22 w30 w31", "w9", "", "w12 unheard w55", "w8 w40 " * 20]
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A model and its export, to be left as they are."""
+    """Return a model and its export; tests must not change them."""
     folder = tmp_path_factory.mktemp("exported")
     export(saved("textcnn", folder), folder / "out")
     return folder / "model", folder / "out"
@@ -75,7 +75,7 @@ Told = tuple[str, dict[str, float], list[str]]  # label or labels, probabilities
 
 
 def read_off(folder: Path, *, multi: bool) -> list[Told]:
-    """What the model says of TEXTS, by its logits for one text at a time in single precision."""
+    """Return the predictions of the model for TEXTS, computed from its logits one text at a time in float32."""
     model, texts = load(folder).model.eval(), Predictor(folder).batches(TEXTS)
     found: list[Told] = []
     for row in range(len(TEXTS)):
@@ -95,7 +95,7 @@ def read_off(folder: Path, *, multi: bool) -> list[Told]:
 def test_the_predictor_s_answers_are_what_the_logits_say(name: str, multi: bool, tmp_path: Path) -> None:
     model = saved(name, tmp_path, multi=multi)
     export(model, tmp_path / "out")
-    for folder, exact in ((tmp_path / "out", 1e-4), (model, 0.02)):  # the model itself answers in bfloat16
+    for folder, exact in ((tmp_path / "out", 1e-4), (model, 0.02)):  # the model itself predicts in bfloat16
         answers = Predictor(folder).predict(TEXTS)
         for text, said, (label, p, words) in zip(TEXTS, answers, read_off(model, multi=multi), strict=True):
             assert said.label == label
@@ -142,7 +142,7 @@ def test_the_command_writes_a_folder_that_predict_reads(
     model, out = saved("textcnn", tmp_path), str(tmp_path / "out")
     monkeypatch.setattr("sys.argv", ["epigram", "export", str(model), out])
     cli.app()
-    [line] = capsys.readouterr().out.splitlines()  # and nothing of the exporter's own progress
+    [line] = capsys.readouterr().out.splitlines()  # and no progress output of the exporter
     assert line.startswith(f"{out}: exported (")
     shown = []
     for folder in (str(model), out):

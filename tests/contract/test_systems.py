@@ -1,4 +1,4 @@
-"""What every registered system must do, whatever it is made of."""
+"""Requirements on every registered system."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tests.support.small_systems import (
     texts_of,
 )
 
-UNKNOWN = 1  # the id of a word that train lacks
-LAYERS = {  # of the small encoders, by their settings; the others have none
+UNKNOWN = 1  # the id of a word that is missing from train
+LAYERS = {  # number of layers of the small encoders, by their settings; the others have none
     "transformer": 3, "universal_transformer": 3, "bilstm": 2, "pretrained": 2,
     "semantic_perceptron": {"mlp": 2, "smsp_e": 3, "smsp": 5, "dc": 5, "dmsp": 5},
 }  # fmt: skip
 LAYERED = [name for name in NAMES if RECIPES[name].encoder["kind"] in LAYERS]
-ONE_LABEL_HEADS = {"prompt", "attention_labeler"}  # which give a text one label
+ONE_LABEL_HEADS = {"prompt", "attention_labeler"}  # these predict one label for each text
 ONE_LABEL = [name for name in NAMES if RECIPES[name].head["kind"] in ONE_LABEL_HEADS]
 FROM_SCRATCH = [
     name for name, made in RECIPES.items() if made.fitting == "gradient" and made.encoder["kind"] != "pretrained"
@@ -47,12 +47,12 @@ FROM_SCRATCH = [
 
 
 def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:
-    """A model trained on 32 rows."""
+    """Return a model trained on 32 rows."""
     return fit(recipe, build(recipe, seed), texts_of(recipe), epochs=epochs, seed=seed, rate=rate)
 
 
 def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
-    """Train `model` on `texts`, held out on the same rows; a long training takes all rows at once."""
+    """Train `model` on `texts` and hold out the same rows; with 10 epochs or more, one batch has all rows."""
     if recipe.fitting != "gradient":
         FITTERS[recipe.fitting](model, texts, texts, seed=seed)
         return model
@@ -66,7 +66,7 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
 
 
 def logits(model: Any, tokens: Tokens, length: int = MAX_LENGTH) -> np.ndarray:
-    """Logits (B, C), and behind them those of the first `length` tokens' labels where there are any."""
+    """Return the logits (B, C), followed by the logits of the first `length` tokens if the model labels tokens."""
     model.eval()
     with torch.inference_mode():
         said = model(tokens)
@@ -78,7 +78,7 @@ def logits(model: Any, tokens: Tokens, length: int = MAX_LENGTH) -> np.ndarray:
 
 
 def padded(tokens: Tokens, extra: int) -> Tokens:
-    """`tokens` with `extra` places of padding behind them."""
+    """Return `tokens` with `extra` padding positions at the end."""
     pad = torch.nn.functional.pad
     return Tokens(
         pad(tokens.ids, (0, extra), value=0),
@@ -110,7 +110,7 @@ def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].fitting == "gradient"])
 def test_one_step_lowers_the_loss_on_its_batch(name: str) -> None:
     recipe = recipe_of(name)
-    model, texts = build(recipe).eval(), texts_of(recipe)  # eval: no dropout, so the same function is measured twice
+    model, texts = build(recipe).eval(), texts_of(recipe)  # eval: no dropout, so both passes compute the same function
     tokens, labels = texts.gather(np.arange(16)), texts.targets(np.arange(16))
     before = model(tokens, labels).loss
     before.backward()
@@ -163,7 +163,7 @@ def test_without_its_last_layer_a_system_saves_and_reloads(name: str, tmp_path: 
         model.drop(-1)
         left = model.encode(tokens).states
     assert len(left) == len(before) - 1 == depth
-    for state, same in zip(left[:-1], before, strict=False):  # an encoder may end by a norm of its own
+    for state, same in zip(left[:-1], before, strict=False):  # an encoder may end with its own norm
         torch.testing.assert_close(state, same)
     (tmp_path / "tokenizer.json").write_text("{}")
     save(

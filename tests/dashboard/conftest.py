@@ -1,4 +1,4 @@
-"""Prefect's dashboard in a headless Chromium, and runs to look at. Nothing outside this machine is reached."""
+"""Fixtures for Prefect's dashboard in headless Chromium. No other machine is contacted."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.support.shop import reviews
 from tests.support.toy import Toy, command_env, copied
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-SHOTS = os.environ.get("EPIGRAM_SCREENSHOTS") == "1"  # the pictures of the documentation are made anew
+SHOTS = os.environ.get("EPIGRAM_SCREENSHOTS") == "1"  # retake the screenshots of the documentation
 CHROMIUM = shutil.which("chromium") or "chromium"
-# How many pixels of a picture are rather green, and how many rather red.
+# Counts the mostly green and the mostly red pixels of an image.
 PIXELS = """async picture => {
   const image = await createImageBitmap(await (await fetch(picture)).blob());
   const drawn = new OffscreenCanvas(image.width, image.height).getContext('2d');
@@ -42,17 +42,17 @@ PIXELS = """async picture => {
 
 
 class Server:
-    """A Prefect server with its pages, and what its API tells of runs."""
+    """Prefect server with its dashboard, and queries of its API."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def ask(self, what: str, **wanted: Any) -> list[dict[str, Any]]:
-        """`what`, such as flow_runs, filtered by the API."""
+        """Return the objects of the kind `what`, for example flow_runs, filtered by the API."""
         return httpx.post(f"{self.url}/api/{what}/filter", json=wanted).raise_for_status().json()
 
     def run(self, name: str) -> str:
-        """The id of the flow run `name`, when all of its states have reached the database."""
+        """Return the id of the flow run `name` after the database has all of its states."""
 
         def recorded() -> str:
             runs = self.ask("flow_runs", flow_runs={"name": {"any_": [name]}})
@@ -63,19 +63,19 @@ class Server:
         return until(recorded)
 
     def artifact(self, key: str, run: str = "") -> dict[str, Any]:
-        """The last artifact with `key`, of any flow run or of the one with the id `run`."""
+        """Return the newest artifact with `key`, of any flow run or of the run with the id `run`."""
         wanted: dict[str, Any] = {"key": {"any_": [key]}} | ({"flow_run_id": {"any_": [run]}} if run else {})
         return until(lambda: self.ask("artifacts", artifacts=wanted, sort="CREATED_DESC"))[0]
 
     @property
     def env(self) -> dict[str, str]:
-        """What a run's environment needs to be shown here."""
+        """Return the environment variables that make a run use this server."""
         return {"PREFECT_API_URL": f"{self.url}/api"}
 
 
-@pytest.fixture(scope="module")  # no longer: while it runs, nothing else in the process can use asyncio
+@pytest.fixture(scope="module")  # while it is active, nothing else in the process can use asyncio
 def browser() -> Iterator[Any]:
-    """Chromium without a window; the test is skipped where it or playwright is missing."""
+    """Yield headless Chromium; skip the test if Chromium or playwright is missing."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the dashboard is not tested")
     if not shutil.which(CHROMIUM):
         pytest.skip("no chromium on the PATH: the dashboard is not tested")
@@ -87,7 +87,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of the tests' own, which runs that other tests start do not find."""
+    """Yield a separate server that runs of other tests do not find."""
     port = api.free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
@@ -102,7 +102,7 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture
 def page(browser: Any, server: Server) -> Iterator[Any]:
-    """An empty page; whatever it asks of another machine fails."""
+    """Yield an empty page; its requests to other machines fail."""
     context = browser.new_context(viewport={"width": 1280, "height": 960}, base_url=server.url)
     context.route(lambda url: not url.startswith(server.url), lambda route: route.abort())
     yield context.new_page()
@@ -114,14 +114,14 @@ Shot = Callable[..., None]
 
 @pytest.fixture
 def shot(page: Any) -> Shot:
-    """Keeps what the page shows as a picture of the documentation, where that is asked for."""
+    """Return a function that saves a screenshot for the documentation if EPIGRAM_SCREENSHOTS is 1."""
 
     def keep(name: str, height: int = 960) -> None:
         if SHOTS:
             from PIL import Image
 
             page.set_viewport_size({"width": 1280, "height": height})
-            page.wait_for_timeout(3_000)  # graphs and pictures come in gliding
+            page.wait_for_timeout(3_000)  # graphs and images are animated
             with Image.open(io.BytesIO(page.screenshot())) as picture:
                 picture.convert("P", palette=Image.Palette.ADAPTIVE).save(IMAGES / f"{name}.png", optimize=True)
 
@@ -130,7 +130,7 @@ def shot(page: Any) -> Shot:
 
 @pytest.fixture(scope="module")
 def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The id of a run in which stages are cached, restored, failed and never ready."""
+    """Return the id of a run with cached, restored, failed and never ready stages."""
     with pytest.MonkeyPatch.context() as patch:
         toy = copied(finished, tmp_path_factory.mktemp("mixed"), patch)
     shutil.rmtree(toy.root / "out" / "fit" / "mlp")
@@ -144,7 +144,7 @@ def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def training(server: Server, pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
-    """A run that is in the middle of a training for as long as the test looks at it."""
+    """Yield the repository of a run that is training while the test looks at the dashboard."""
     with pytest.MonkeyPatch.context() as patch:
         toy = copied(pristine, tmp_path_factory.mktemp("training"), patch)
     step = (toy.root / "step.py").read_text()
@@ -159,7 +159,7 @@ def training(server: Server, pristine: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def real(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's own pipeline after a run on the small Chinese corpus: a linear and a neural system."""
+    """Run the project's own pipeline on the small Chinese corpus with a linear and a neural system."""
     folder = tree(tmp_path_factory.mktemp("real"))
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params |= {"systems": {name: {"view": "token"} for name in ("tfidf_svm", "fast_text")}, "train": {"epochs": 15}}
@@ -175,7 +175,7 @@ def real(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def promoted(server: Server, bare: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The id of a retraining on new rows whose model took the champion's place."""
+    """Return the id of a retraining on new rows that promoted its model."""
     folder = tmp_path_factory.mktemp("promoted")
     shop = shop_repository.copied(bare, folder / "repo")
     for arrived in (False, True):

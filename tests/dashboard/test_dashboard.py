@@ -1,4 +1,4 @@
-"""What a browser shows of a run: graph, states, messages, live progress, comparison, pictures, report."""
+"""What the dashboard shows of a run: graph, states, messages, progress, comparison, images and report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MESSAGE = "2 rows have no text"
 
 
 def said(page: Any, *texts: str) -> str:
-    """The words of the page, one blank between them, as soon as it shows all of `texts`."""
+    """Return the text of the page, separated by single spaces, after it shows all of `texts`."""
 
     def shown() -> str:
         text = " ".join(page.inner_text("body").split())
@@ -37,7 +37,7 @@ def test_a_run_has_its_graph_and_every_stage_its_state(page: Any, mixed: str) ->
     def drawn() -> bool:
         picture = base64.b64encode(page.locator("canvas").first.screenshot()).decode()
         pixels = page.evaluate(PIXELS, f"data:image/png;base64,{picture}")
-        return bool(pixels["green"] > 200 and pixels["red"] > 200)  # stages that ended well, and the one that failed
+        return bool(pixels["green"] > 200 and pixels["red"] > 200)  # completed stages are green, failed ones red
 
     until(drawn, 30)
     page.get_by_text("Task Runs", exact=True).first.click()
@@ -58,7 +58,7 @@ def test_a_failure_says_in_one_line_what_is_wrong(page: Any, mixed: str, server:
 
 def test_the_progress_of_a_training_is_seen_while_it_runs(page: Any, training: Toy, server: Server, shot: Shot) -> None:
     artifact = server.artifact("progress-fit-mlp")
-    until(lambda: server.artifact("progress-fit-mlp")["data"] > 25)  # it is brought up to date
+    until(lambda: server.artifact("progress-fit-mlp")["data"] > 25)  # the artifact is updated
     page.goto(f"/artifacts/artifact/{artifact['id']}")
     said(page, "Progress: 60%", "mlp seed 0 epoch 3/4", "loss 0.412", "fit@mlp", "training")
     shot("progress", height=420)

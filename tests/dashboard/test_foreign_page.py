@@ -1,4 +1,4 @@
-"""A page of another site, open in the same browser, cannot use the dashboard's server."""
+"""A page of another site in the same browser cannot use the dashboard's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from epigram.runner.prefect.markdown import corpus
 from tests.dashboard.conftest import Server
 
-# Ways in which a page can send a flow's name to the API; `opaque` or an error is all that it may learn.
+# Ways in which a page can send a flow's name to the API; the page may only see `opaque` or an error.
 TRY = """async ([url, name, mode, type]) => {
   try {
     const options = {method: 'POST', mode, headers: {'Content-Type': type}, body: JSON.stringify({name})};
@@ -36,7 +36,7 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def elsewhere() -> Iterator[str]:
-    """The address of another site on this machine."""
+    """Yield the address of another site on this machine."""
     with HTTPServer(("127.0.0.1", 0), Page) as site:
         Thread(target=site.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{site.server_port}"
@@ -44,7 +44,7 @@ def elsewhere() -> Iterator[str]:
 
 
 def tried(browser: Any, page: str, server: Server, mark: str) -> list[Any]:
-    """What a page at the address `page` gets for each way of creating a flow."""
+    """Return what a page at the address `page` gets for each way of creating a flow."""
     context = browser.new_context()
     tab = context.new_page()
     tab.goto(page)
@@ -54,7 +54,7 @@ def tried(browser: Any, page: str, server: Server, mark: str) -> list[Any]:
 
 
 def test_a_page_of_another_site_creates_nothing(browser: Any, server: Server, elsewhere: str) -> None:
-    assert tried(browser, elsewhere, server, "foreign") == ["failed", "failed", 0]  # 0: it may not read the answer
+    assert tried(browser, elsewhere, server, "foreign") == ["failed", "failed", 0]  # 0: response not readable
     assert tried(browser, server.url, server, "own")[0] == 201
     names = {flow["name"] for flow in server.ask("flows")}
     assert "own-0" in names
@@ -62,7 +62,7 @@ def test_a_page_of_another_site_creates_nothing(browser: Any, server: Server, el
 
 
 def asked(browser: Any, server: Server, markdown: str) -> set[str]:
-    """The addresses elsewhere that the dashboard's page of an artifact asks."""
+    """Return the external addresses that the dashboard's page of an artifact requests."""
     body = {"key": "attack", "type": "markdown", "data": f"{markdown}\n\nthe end"}
     artifact = httpx.post(f"{server.url}/api/artifacts/", json=body).raise_for_status().json()["id"]
     context, found = browser.new_context(), set[str]()

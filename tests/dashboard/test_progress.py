@@ -1,4 +1,4 @@
-"""What of a training's lines becomes progress, and what a stage's last lines come down to."""
+"""Progress from the output lines of a training, and the summary of a stage's last lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_server_that_is_gone_does_not_disturb_the_stage(caplog: pytest.LogCapt
 
     gauge = ProgressArtifact("train@bert_hth pta")
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Prefect: there is no run here
+        warnings.simplefilter("ignore")  # a warning of Prefect: no run is active here
         gauge.show("epoch 1/2 [#-]")
         gauge.show("epoch 2/2 [##]")
         gauge.finish()

@@ -1,7 +1,8 @@
 """The commands of README and docs, page by page and in order, on fixture data under the printed names.
 
-`epigram` runs as it is. Flows run with the project's own settings until they would start Prefect's server: by then
-arguments, data set, systems and settings are checked. What starts a service, asks a remote or takes long is parsed.
+`epigram` commands run unchanged. Flows run with the project's own settings until they would start Prefect's server:
+arguments, data set, systems and settings are checked before that. Commands that start a service, contact a remote or
+take long are only parsed.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
 PARSED_MODULES = {
     "flows.serve",
     "epigram.runner.workspace.revision_diff",
-}  # a service, and a comparison of commits that a user has
-OTHERS = {"git", "export", ".venv/bin/pip"}  # not ours, and what they change is the user's
+}  # these start a service or compare commits of the user
+OTHERS = {"git", "export", ".venv/bin/pip"}  # not part of epigram; they change only the user's files
 REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
 
 
 class StartedError(Exception):
-    """A flow has passed all its checks."""
+    """Raised when a flow has passed all its checks."""
 
 
 def commands(page: Path) -> list[str]:
@@ -52,12 +53,12 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the project's settings and sources, a model, and the files that the pages name."""
+    """Return a folder with the project's settings and sources, a model, and the files that the pages name."""
     for name in ("Makefile", "params.yaml", "dvc.yaml", "data/sources"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tmp_path / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tmp_path / name)
-    (tmp_path / "data/sources/reviews.yaml").unlink(missing_ok=True)  # who has followed the README has it
+    (tmp_path / "data/sources/reviews.yaml").unlink(missing_ok=True)  # present if the user has followed the README
     checkpoint("bert", tmp_path / "data/local/macbert")
     (tmp_path / "fitted").mkdir()
     (tmp_path / "runs").mkdir()
@@ -74,7 +75,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checked(first: Callable[[Request], None]) -> Callable[[Request], None]:
-    """Both checks of a run: of its overrides, and, which the flow does later, of its systems' settings."""
+    """Return a check of the overrides (`first`) and of the systems' settings, which the flow checks later."""
 
     def check(request: Request) -> None:
         first(request)
@@ -92,7 +93,7 @@ def stop(*_: object) -> NoReturn:
 
 
 def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run or parse one command; whatever it refuses is an error."""
+    """Run or parse one command; a rejected command is an error."""
     settings, words = {}, shlex.split(command.partition(" > ")[0])
     while re.match(r"[A-Z_]+=", words[0]):
         name, _, settings[name] = words.pop(0).partition("=")
@@ -115,7 +116,7 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(target: str, variables: list[str], settings: dict[str, str]) -> str:
-    """What `make` would run; the environment counts as ready."""
+    """Return the command that `make` would run if the environment were ready."""
     ready = ["-o", ".venv/.ready", "-o", ".venv/.peers"]
     done = subprocess.run(
         ["make", "-n", *ready, target, *variables],

@@ -1,4 +1,4 @@
-"""Every promise that docs/quality.md lists is on its page, and what is said to check it exists."""
+"""Every promise of docs/quality.md is on its page, and the test or tool that checks it exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PROMISES)))
 
 
 def listed() -> list[tuple[str, str, str]]:
-    """Page, promise and what checks it."""
+    """Return page, promise and check of every row."""
     found, page = [], ""
     for line in PROMISES.splitlines():
         page = line.removeprefix("### ") if line.startswith("### ") else page
@@ -39,7 +39,7 @@ def functions_of(path: str) -> frozenset[str]:
 
 
 def equations_in(text: str) -> set[int]:
-    """Numbers of "1, 2, 4 to 13", or of the name of a test, `test_eq1_2_…` or `test_eq4_to_13_…`."""
+    """Return the equation numbers in "1, 2, 4 to 13" or in a test name: `test_eq1_2_…`, `test_eq4_to_13_…`."""
     found: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:[ _]to[ _](\d+))?", text):
         found |= set(range(int(first), int(last or first) + 1))

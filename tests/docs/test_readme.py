@@ -1,4 +1,4 @@
-"""What the README says can be done."""
+"""The promises of the README."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def test_the_combination_builds() -> None:
 
 @pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", README))
 def test_every_path_exists(path: str) -> None:
-    assert (ROOT / path).exists() or path.startswith(("runs/", "data/local/"))  # the user's own
+    assert (ROOT / path).exists() or path.startswith(("runs/", "data/local/"))  # files of the user

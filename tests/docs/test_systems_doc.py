@@ -1,4 +1,4 @@
-"""What docs/systems.md says of the systems, of their combination and of a new one."""
+"""Examples of docs/systems.md: settings of systems, combinations of layers, and a new system."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def blocks(language: str) -> list[str]:
 
 
 def settings_of(block: str) -> Settings:
-    """params.yaml with the block's own sections; a checkpoint is not at hand."""
+    """Return params.yaml with the sections of the block, without checkpoints, which are not available here."""
     values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     told = yaml.safe_load(block)
     views = values["views"] | {name: {**view, "checkpoint": None} for name, view in told.pop("views", {}).items()}
@@ -79,7 +79,7 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
 
 @pytest.fixture
 def example() -> Iterator[str]:
-    """The page's new system, registered as long as the test takes; yields its name."""
+    """Register the new system of the page during the test; yield its name."""
     code, _ = blocks("python")
     assert len(code.splitlines()) < 60
     before = set(RECIPES)

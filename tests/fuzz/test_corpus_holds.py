@@ -1,4 +1,4 @@
-"""Whatever rows there are, splits share no text and keep their labels, and keys treat equal texts alike."""
+"""Properties for arbitrary rows: splits share no text and keep their labels; equal texts have equal keys."""
 
 from __future__ import annotations
 

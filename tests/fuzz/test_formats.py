@@ -1,4 +1,4 @@
-"""A broken file of any format is read or refused with one clear line: a short run of the fuzzer."""
+"""A broken file of any format is read or rejected with one clear line: a short run of the fuzzer."""
 
 from __future__ import annotations
 

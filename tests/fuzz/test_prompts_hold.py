@@ -1,4 +1,4 @@
-"""Prompts are never cut and never forged; part-of-speech weights stay in their range; thresholds are worth it."""
+"""Properties of prompts (never truncated or forged), part-of-speech weights (in range) and tuned thresholds."""
 
 from __future__ import annotations
 

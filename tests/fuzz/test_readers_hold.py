@@ -1,4 +1,4 @@
-"""What a file of texts holds is what a reader gives, whatever the texts are."""
+"""A reader returns exactly the content of a file, for arbitrary texts."""
 
 from __future__ import annotations
 

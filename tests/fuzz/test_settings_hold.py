@@ -1,4 +1,4 @@
-"""Settings from anywhere are typed or refused with a line that names the key; names cannot reach a shell."""
+"""Settings from any source are typed or rejected with a line that names the key; names cannot reach a shell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def valid(name: str) -> str:
 
 
 def changed(data: st.DataObject, name: str) -> dict[str, Any]:
-    """A valid document with another value in one of its places."""
+    """Return a valid document with another value in one position."""
     document = [json.loads(valid(name))]
     holder, key = document, 0
     while isinstance(holder[key], dict | list) and holder[key] and data.draw(st.integers(0, 4)):

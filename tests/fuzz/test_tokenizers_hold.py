@@ -1,4 +1,4 @@
-"""Whatever a text holds, its tokens stand where they say, nothing is lost, and nothing in it is taken for a mask."""
+"""Properties of tokenizers for arbitrary texts: correct offsets, no lost characters, no text read as a mask token."""
 
 from __future__ import annotations
 

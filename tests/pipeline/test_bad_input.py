@@ -1,4 +1,4 @@
-"""What a user's data and settings can have wrong: one clear line, the right exit code, nothing written."""
+"""Errors in a user's data and settings: one clear line, the right exit code, no output written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture
 def shop(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    """The workshop with the settings that are right, nothing written yet, and no mirror."""
+    """Return the workshop with valid settings, without outputs and without a mirror."""
     monkeypatch.delenv("EPIGRAM_MIRROR", raising=False)
     workshop.params()
     workshop.clear()

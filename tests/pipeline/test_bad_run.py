@@ -1,4 +1,4 @@
-"""What can go wrong with files, disks and processes while the pipeline works or a model answers."""
+"""Errors of files, disks and processes while the pipeline runs or a model predicts."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str]
 
 @contextlib.contextmanager
 def a_full_disk(room: int) -> Iterator[None]:
-    """No file may grow beyond `room` bytes: what comes back is a real fault of the system, as of a full disk."""
+    """Limit files to `room` bytes, so that writes fail with a real system error, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written(shop: Workshop) -> None:
 
 
 def test_a_folder_that_is_read_only(shop: Workshop) -> None:
-    root = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]  # else it may write everywhere
+    root = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]  # root could write anywhere
     command = [sys.executable, "-m", "epigram.stages.augment", "data/validated", str(shop.out)]
     shop.out.parent.chmod(0o500)
     try:
@@ -244,7 +244,7 @@ def test_where_answers_find_no_room(shop: Workshop) -> None:
         ended = subprocess.run(
             command, cwd=shop.root, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert ended.returncode in {74, 120}  # 120: Python's own, where the fault comes to light as it ends
+    assert ended.returncode in {74, 120}  # 120: exit code of Python if the error occurs at shutdown
     assert "No space left on device" in ended.stderr
 
 
@@ -273,7 +273,7 @@ def test_the_exit_code_of_any_fault(error: BaseException, code: int, said: str) 
 
 
 def program(*lines: str) -> subprocess.CompletedProcess[str]:
-    """A Python program of these lines, run to its end."""
+    """Run a Python program of these lines to its end."""
     command = [sys.executable, "-c", "\n".join(lines)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
@@ -282,7 +282,7 @@ def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
         "from epigram.core.errors import handle_errors",
-        "atexit.register(bytearray, 1 << 62)",  # what runs at an exit finds no memory either
+        "atexit.register(bytearray, 1 << 62)",  # an exit handler also runs out of memory
         "def main():",
         "    print('a line')",
         "    bytearray(1 << 62)",
@@ -300,7 +300,7 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
         "from epigram.core import errors",
-        "atexit.register(print, 'late')",  # as the end of PyTorch, in which a signal may come
+        "atexit.register(print, 'late')",  # like the shutdown of PyTorch, in which a signal may arrive
         "def main():",
         "    print('a line')",
         f"    {act}",
@@ -334,7 +334,7 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
         "from epigram.core.errors import handle_errors",
         "from epigram.training import fit_linear_svm as linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
-        "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # their code fits, their buffers do not
+        "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # fits their code, not their buffers
         "handle_errors(linear.fit)(None, None, None, seed=0)",
     )
     ended = program(*lines)
@@ -356,7 +356,7 @@ def test_ctrl_c_ends_with_130_and_loses_nothing(shop: Workshop) -> None:
         text=True,
     )
     assert process.stdout is not None
-    assert any("epoch 1/100000" in line for line in process.stdout)  # after a note on what an earlier test left
+    assert any("epoch 1/100000" in line for line in process.stdout)  # after a note on files of an earlier test
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "error: interrupted\n")

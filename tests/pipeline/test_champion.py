@@ -1,4 +1,4 @@
-"""The champion is a branch and tags that hold all that made it; nothing of the user's is touched on the way."""
+"""The champion is a branch and tags with all that it was trained from; promotion leaves the user's files unchanged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.support.toy import Toy, copied
 
 
 def model_files(number: int) -> dict[str, str]:
-    """A model's folder, as the last stage is told to write it."""
+    """Return the files of a model folder that the last stage writes."""
     weights = f"weights {number}"
     manifest = {"sha256": {"model.safetensors": sha256(weights.encode()).hexdigest()}}
     return {"chosen/model.safetensors": weights, "chosen/manifest.json": json.dumps(manifest)}
 
 
 def made(toy: Toy, number: int) -> Champion:
-    """A run that left a model, and what would be said of it as champion."""
+    """Run the pipeline, save the model, and return its record as champion."""
     toy.tell({"judge": {"files": model_files(number)}})
     text = (toy.root / "params.yaml").read_text()
     (toy.root / "params.yaml").write_text(text.replace("alpha: 0.05", f"alpha: 0.0{number}"))
@@ -65,7 +65,7 @@ def promoted(toy: Toy, number: int) -> Champion:
 
 @pytest.fixture(scope="session")
 def thrice(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository that has had three champions."""
+    """Return a repository that has had three champions."""
     toy = copied(pristine, tmp_path_factory.mktemp("thrice"), pytest.MonkeyPatch())
     for number in (1, 2, 3):
         promoted(toy, number)
@@ -207,7 +207,7 @@ def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reig
 
 
 def whole(toy: Toy) -> int:
-    """The number of the model in use, which is whole."""
+    """Check the digests of the model in use and return its number."""
     model = toy.root / "runs" / "champion" / "model"
     digests = json.loads((model / "manifest.json").read_text())["sha256"]
     assert digests == {"model.safetensors": sha256((model / "model.safetensors").read_bytes()).hexdigest()}
@@ -215,7 +215,7 @@ def whole(toy: Toy) -> int:
 
 
 def consistent(toy: Toy, number: int, verdicts: list[str]) -> None:
-    """The branch, the tags, the link and runs/ tell of `number` champions, and nothing is left of what was killed."""
+    """Check that branch, tags, link and runs/ agree on `number` champions and that no temporary files remain."""
     assert [each.verdict for each in champion.history(toy.root)] == verdicts
     tags = toy.shell("git", "tag", "--list", "--sort=version:refname").split()
     assert tags == [f"champion@v{each}.0.0" for each in range(1, number + 1)]
@@ -294,7 +294,7 @@ def test_a_champion_whose_names_are_paths_is_refused_and_nothing_is_written(
 
 
 def forge(toy: Toy, content: str) -> None:
-    """Let the branch and its newest tag hold another champion.json."""
+    """Write another champion.json to the branch and its newest tag."""
     blob = git(toy.root, "hash-object", "-w", "--stdin", text=content)
     entries = git(toy.root, "ls-tree", "champion").splitlines()
     others = [entry for entry in entries if not entry.endswith(champion.ENTRY)]
@@ -347,7 +347,7 @@ def test_what_a_killed_promotion_left_is_removed_by_the_next_one(reign: Toy) -> 
     left, used = (reign.root / "runs" / f"toy-{number}" / f".{champion.REFERENCE}.0a1b2c3d" for number in (1, 2))
     left.touch()
     with used.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # somebody writes it
+        fcntl.flock(file, fcntl.LOCK_EX)  # another process writes the file
         promoted(reign, 4)
         assert (left.exists(), used.exists()) == (False, True)
 
@@ -387,7 +387,7 @@ def test_a_drift_check_beside_a_promotion_leaves_the_new_champion_in_use(reign: 
     seen = champion.current(reign.root)
     promoted(reign, 4)
     assert seen is not None and seen.number == 3
-    assert champion.restore(reign.root, seen).name == "toy-3"  # what a check does with the champion that it began with
+    assert champion.restore(reign.root, seen).name == "toy-3"  # a check keeps the champion with which it started
     assert weights(reign) == "weights 4"
 
 
@@ -418,7 +418,7 @@ def test_hidden_files_of_the_user_beside_the_link_stay(reign: Toy) -> None:
     runs = reign.root / "runs"
     (runs / ".champion.old").write_text("mine")
     (runs / ".champion.bak").mkdir()
-    (runs / ".champion.999999999999").symlink_to("toy-1")  # of a process that no longer runs
+    (runs / ".champion.999999999999").symlink_to("toy-1")  # left by a process that has ended
     champion.rollback(reign.root)
     assert (runs / ".champion.old").read_text() == "mine" and (runs / ".champion.bak").is_dir()
     assert not (runs / ".champion.999999999999").is_symlink()

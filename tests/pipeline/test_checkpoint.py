@@ -1,4 +1,4 @@
-"""A pretrained encoder from a local folder, through encode, train and prediction; nothing is fetched."""
+"""A pretrained encoder from a local folder in encode, train and prediction; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny BERT with random weights, as transformers saves one."""
+    """Return a tiny BERT with random weights, saved by the transformers library."""
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("checkpoint")

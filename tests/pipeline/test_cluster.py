@@ -24,7 +24,7 @@ def test_the_pipeline_runs_on_workers(toy: Toy) -> None:
     assert command.returncode == 65
     assert "error: fit@bert failed (exit 65): 3 rows break a rule" in errors
     assert "fit@mlp Completed" in errors and "judge NotReady" in errors
-    assert toy.journal().count("cut@token") == 2  # tried again, where it failed
+    assert toy.journal().count("cut@token") == 2  # retried on the node where it failed
     began = {name: time for name, event, time, _ in toy.events() if event == "begin"}
     assert began["gather"] < began["cut@wordpiece"] < began["fit@bert"]
 
@@ -49,7 +49,7 @@ def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals)
     _, errors = command.communicate(timeout=120)
     assert command.returncode == (130 if number == signal.SIGINT else -number)
     assert "Traceback" not in errors
-    if number == signal.SIGKILL:  # Ray's own two look for their cluster for a minute, then end too
+    if number == signal.SIGKILL:  # Ray's own two processes look for their cluster for a minute before they end
         family = [process for process in family if process not in agents]
     until(lambda: all(map(gone, [*family, stage])), 60)
 

@@ -21,7 +21,7 @@ CHROMIUM = shutil.which("chromium")
 
 
 def results(alpha: float) -> dict[str, str]:
-    """What `compare` would write of two systems, one of which is trained in epochs."""
+    """Return the files that `compare` would write for two systems, one of them trained in epochs."""
     plots: dict[str, list[dict[str, Any]]] = {
         "scores": [
             {"system": name, "test": score, "low": score - 0.1, "high": score + 0.1}
@@ -43,7 +43,7 @@ def results(alpha: float) -> dict[str, str]:
 
 @pytest.fixture
 def compared(done: Toy) -> Toy:
-    """A repository with results in its last commit and others in its tree."""
+    """Return a repository with results in its last commit and other results in its working tree."""
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text())
     told = yaml.safe_dump({part: pipeline[part] for part in DRAWN}).replace("data/compared", "out/judge")
     with (done.root / "dvc.yaml").open("a") as file:
@@ -88,7 +88,7 @@ def test_a_revision_without_results_is_said(compared: Toy) -> None:
 
 
 def look_at(page: Path) -> None:
-    """Chromium without a network asks for nothing else and shows three pictures with marks in them."""
+    """Open the page in offline Chromium: it makes no other request and shows three charts with marks."""
     driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is not looked at")
     with driver.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

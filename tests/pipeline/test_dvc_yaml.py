@@ -1,4 +1,4 @@
-"""dvc.yaml tells the whole truth: every stage's file, settings and code stand in it."""
+"""dvc.yaml is complete: it lists every file, setting and code dependency of each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few of the drill's faults: the next run ends with the same outputs. `make repair` repairs DVC's own files."""
+"""A few faults of the drill: the next run writes the same outputs. `make repair` repairs DVC's own files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from epigram.runner.dvc import graph, repair
-from tests.drill import damage, kills, sources  # noqa: F401  they register their faults
+from tests.drill import damage, kills, sources  # noqa: F401  the imports register their faults
 from tests.drill.bench import Bench
 from tests.drill.faults import FAULTS
 from tests.drill.reference import NEURAL, prepare
@@ -40,7 +40,7 @@ def test_a_fault_costs_nothing(bench: Bench, name: str, seed: str) -> None:
     for seed_again in (seed, f"{seed} again", f"{seed} once more", f"{seed} at last"):
         trials.append(run(bench, 0, FAULTS[name], seed_again))
         assert not trials[-1].losses, str(trials[-1])
-        if trials[-1].observed:  # a fast machine may have finished before
+        if trials[-1].observed:  # a fast machine may finish before the fault
             return
     pytest.fail("\n".join(map(str, trials)))
 

@@ -1,4 +1,4 @@
-"""The flow: one Prefect task a stage, DVC's verdict as its state, retries by exit code, a run left behind."""
+"""The flow: one Prefect task for each stage, state from DVC's result, retries by exit code, lost runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWICE = (0.1, 0.1)
 
 
 def flow(toy: Toy, **wanted: Any) -> Run:
-    """Run the flow in this process; the run, failed or not."""
+    """Run the flow in this process; return the run, even if it failed."""
     from flows.dag import pipeline
 
     state = pipeline(Request(root=toy.root, **wanted), retry_delays=TWICE, return_state=True)
@@ -44,11 +44,11 @@ def states(run: Run) -> dict[str, str]:
 
 
 def task_runs(run: Run) -> dict[str, Any]:
-    """Prefect's own record of the run's tasks, by name."""
+    """Return Prefect's task runs of the run, by name."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
-    last = time.monotonic() + 30  # the server records what tasks tell it in batches, a second or more later
+    last = time.monotonic() + 30  # the server stores task events in batches, a second or more later
     with get_client(sync_client=True) as client:
         while True:
             found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
@@ -137,7 +137,7 @@ def test_max_parallel_1_runs_one_after_the_other(done: Toy) -> None:
 
 
 def test_the_lock_is_the_one_that_dvc_writes(toy: Toy) -> None:
-    toy.tell({"cut@token": {"sleep": 2}})  # the other branch ends first
+    toy.tell({"cut@token": {"sleep": 2}})  # the other branch finishes first
     flow(toy)
     own = (toy.root / "dvc.lock").read_text()
     toy.shell("git", "clean", "-fdxq")
@@ -181,7 +181,7 @@ def test_a_system_with_an_unknown_setting_runs_nothing(toy: Toy) -> None:
 
 
 def comparison() -> dict[str, Any]:
-    """A comparison as the pipeline's last stage writes it."""
+    """Return a comparison as the last stage of the pipeline writes it."""
     row = {
         "system": "mlp", "seeds": [0], "dev_accuracy": 0.8, "test_accuracy": 0.75, "dev_score": 0.8,
         "test_score": 0.75, "test_low": 0.7, "test_high": 0.8, "dev_std": None, "test_std": None, "macro_f1": 0.7,
@@ -276,7 +276,7 @@ def test_a_server_that_is_gone_is_said_to_be() -> None:
 
     @flow
     def nothing() -> None:
-        """Never comes to it."""
+        """Do nothing; the flow stops before it calls this."""
 
     nobody = Server("http://127.0.0.1:9")
     lost = pytest.raises(TryAgainError, match=r"server at http://127\.0\.0\.1:9 stopped responding; rerun")

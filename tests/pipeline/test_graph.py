@@ -1,4 +1,4 @@
-"""The graph is DVC's own, and what is up to date is known without a process."""
+"""The graph equals DVC's graph, and up-to-date stages are found without starting a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.toy import Toy
 
 
 def dvc_edges(toy: Toy) -> set[tuple[str, str]]:
-    """(stage, what needs it), as `dvc dag` prints them."""
+    """Return pairs (stage, dependent stage) as `dvc dag` prints them."""
     return set(re.findall(r'"([^"]+)" -> "([^"]+)"', toy.shell("dvc", "dag", "--dot", "--full")))
 
 

@@ -1,4 +1,4 @@
-"""Files with new rows on their way into the data set: whatever happens at any step, no row is lost or taken twice."""
+"""Ingestion of files with new rows: after an interruption at any step, no row is lost or added twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASE = 40  # rows
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
-    """A data set that grows, and two files that have arrived."""
+    """Return a growing data set with two new files."""
     shop = Shop(tmp_path / "repo")
     write_text(shop.root / "params.yaml", PARAMS)
     write_text(shop.root / "data" / "sources" / "shop.yaml", SOURCE)
@@ -46,7 +46,7 @@ def new_texts(shop: Shop) -> list[str]:
 
 
 def archived(shop: Shop) -> dict[str, list[str]]:
-    """The texts of each archived file."""
+    """Return the texts of each archived file."""
     return {file.name: texts(file) for file in sorted((shop.incoming / "taken").iterdir())}
 
 
@@ -78,9 +78,9 @@ def test_what_is_written_at_any_step_is_read_before_it_is_archived(shop: Shop, t
         found = new_texts(copy)
         assert found == joined(archived(copy)) and waiting(copy) == ["taken"]
         assert set(second["review"]) <= set(found)
-        # The first steps: working/ is made, a.csv and b.csv are moved there. Up to then the new batch is another b.csv.
+        # The first steps create working/ and move a.csv and b.csv there. Until then the new batch is a second b.csv.
         assert (APPENDED.partition(",")[0] in found) is (number > 2)
-    # The last step: working/ is removed. The file is archived, and nobody looks at it again.
+    # The last step removes working/. The file is archived and is not read again.
     assert APPENDED in (copies[-1].incoming / "taken" / "b.csv").read_text()
 
 

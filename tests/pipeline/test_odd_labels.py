@@ -1,4 +1,4 @@
-"""Labels that look like code, markup, paths or numbers, through every stage and into the report."""
+"""Labels that look like code, markup, paths or numbers, in every stage and in the report."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ OTHERS = [
     *("a|b", "a,b", "=1+1", "*", "..", "/etc/passwd", "\u202eabc", "👩\u200d👧", "é", "e\u0301"),
 ]
 ODD = [*NAMES_OF_JAVASCRIPT, *OTHERS]
-WORDS = [chr(0x4E00 + place) for place in range(len(ODD))]  # each label's text is a character of its own
+WORDS = [chr(0x4E00 + place) for place in range(len(ODD))]  # the text of each label is a distinct character
 SYSTEMS = {"tfidf_svm": {"view": "token"}, "random": {"view": "token"}}
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """A workshop in which every stage has run on a corpus of 50 odd labels."""
+    """Return a workshop in which every stage has run on a corpus with 50 odd labels."""
     shop = Workshop(tmp_path_factory.mktemp("odd"))
     shop.params(views={"token": {"tokenizer": "token"}}, systems=SYSTEMS)
     rows = [

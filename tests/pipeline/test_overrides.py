@@ -1,4 +1,4 @@
-"""Overrides: what they change, and what is refused before anything runs."""
+"""Overrides: the settings that they change, and the overrides that are rejected before anything runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.toy import Toy
 
 
 def written(toy: Toy, **wanted: Any) -> dict[str, Any]:
-    """params.yaml of the repository after the overrides."""
+    """Return params.yaml of the repository after the overrides."""
     path = toy.root / "params.yaml"
     overrides.write(path, Request(root=toy.root, **wanted))
     return dict(yaml.safe_load(path.read_text()))
@@ -34,7 +34,7 @@ def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
     path = toy.root / "params.yaml"
     path.write_text(path.read_text().replace("mlp: {view: token}", "mlp: {view: wordpiece, train: {epochs: 3}}"))
     assert written(toy, systems=("mlp",))["systems"] == {"mlp": {"view": "wordpiece", "train": {"epochs": 3}}}
-    beside = written(toy, systems=("bert_pta", "mlp"))["systems"]  # params.yaml lacks bert_pta
+    beside = written(toy, systems=("bert_pta", "mlp"))["systems"]  # bert_pta is not in params.yaml
     assert beside == {"bert_pta": {"view": "wordpiece_prompt"}, "mlp": {"view": "wordpiece", "train": {"epochs": 3}}}
 
 
@@ -54,7 +54,7 @@ def test_a_data_set_leaves_out_the_systems_whose_labels_it_has_not(toy: Toy) -> 
     text = path.read_text().replace("bert: {view: wordpiece}\n", more)
     path.write_text(text.replace("wordpiece: {tokenizer: wordpiece}\n", views))
     params = {**yaml.safe_load(path.read_text()), "dataset": "other"}
-    assert overrides.unsuitable_systems(params, toy.root) == ["mhal_joint"]  # toy has spans, other has not
+    assert overrides.unsuitable_systems(params, toy.root) == ["mhal_joint"]  # toy has spans, other does not
     assert overrides.unsuitable_systems({**params, "dataset": "toy"}, toy.root) == []
     assert overrides.unsuitable_systems({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == []
     assert list(written(toy, dataset="other")["systems"]) == ["mlp", "bert", "cnle"]

@@ -1,4 +1,4 @@
-"""The parent of a stage: every end is told in one line, a signal comes once, and neither outlives the other."""
+"""The parent process of a stage: one line for each way to end, each signal delivered once, no orphan processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the parent stan
 
 
 def begin(*lines: str) -> subprocess.Popen[str]:
-    """A program that does these things behind its parent."""
+    """Start a program that runs these lines as the child of a parent process."""
     return subprocess.Popen(
         [sys.executable, "-c", "\n".join([*HEAD, *lines])],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"},
@@ -75,13 +75,13 @@ def test_every_end_is_told(lines: list[str], code: int, said: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("everyone", [False, True])
 def test_a_signal_comes_once(number: signal.Signals, everyone: bool) -> None:
-    """Also where a terminal sends it to all that stand in front."""
+    """Also if a terminal sends the signal to the whole foreground process group."""
     process = begin(
         "times = []",
         f"signal.signal({int(number)}, lambda *_: times.append(print('came')))",
         "print('ready')",
         "while not times: time.sleep(0.01)",
-        "time.sleep(0.5)",  # in which it would come again
+        "time.sleep(0.5)",  # a second delivery would arrive in this time
         "sys.exit(3)",
     )
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The service on PostgreSQL, started here on a port and in a folder of its own."""
+"""The service with a temporary PostgreSQL server on its own port and in its own folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASSWORD = "x9s3cret"
 
 
 def programs() -> Path:
-    """Where Debian's newest PostgreSQL has its programs, or where the PATH has them."""
+    """Return the folder of PostgreSQL's programs: from the PATH, or Debian's newest version."""
     found = shutil.which("initdb") or max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=None)
     if found is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
@@ -32,10 +32,10 @@ def programs() -> Path:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The address of a new database cluster, without the database's name."""
+    """Yield the address of a new database cluster, without a database name."""
     where = programs()
     user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-    folder = Path(tempfile.mkdtemp(prefix="epigram-postgres-"))  # pytest's own folder is closed to another user
+    folder = Path(tempfile.mkdtemp(prefix="epigram-postgres-"))  # pytest's own folder is not readable by another user
     try:
         (folder / "password").write_text(PASSWORD)
         if user:
@@ -62,7 +62,7 @@ def postgres() -> Iterator[str]:
 
 
 async def asked(database: str, question: str) -> Any:
-    """What the database answers; None while it does not."""
+    """Return the result of the query, or None if the database does not accept connections."""
     import asyncpg
 
     try:

@@ -1,4 +1,4 @@
-"""A proxy of the environment is not asked for addresses of this machine."""
+"""Addresses of this machine bypass the proxy of the environment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_server_on_this_machine_is_asked_without_the_proxy(variable: str) ->
     with HTTPServer(("127.0.0.1", 0), Healthy) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        assert python(ASK, url, **{variable: "http://127.0.0.1:9"}) == "True"  # port 9: nobody is there
+        assert python(ASK, url, **{variable: "http://127.0.0.1:9"}) == "True"  # nothing listens on port 9
         server.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""The project's own pipeline, small but whole, by DVC and by Prefect."""
+"""The project's own pipeline on a small corpus, run by DVC and by Prefect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.toy import command_env
 
 ROOT = Path(__file__).parents[2]
 
-TEXTS = {  # each with the label that its words have in the corpus
+TEXTS = {  # each text with the label that its words have in the corpus
     "难吃": "negative",
     "味道真好，下次还来": "positive",
     "房间很脏，服务很差": "negative",
@@ -45,7 +45,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def executed(folder: Path, *arguments: str) -> set[str]:
-    """Stages (without their item) that a reproduction executes."""
+    """Return the stages (without their item) that a reproduction runs."""
     lines = dvc(folder, "repro", *arguments).splitlines()
     return {line.split("'")[1].split("@")[0] for line in lines if line.startswith("Running stage")}
 

@@ -1,4 +1,4 @@
-"""What one has run, others pull: through a folder or through S3, in the tree or in a workspace."""
+"""Results of one clone are pulled by another, through a folder or S3, in the working tree or in a workspace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "not-a-real-key", "AWS_SECRET_ACCESS_KEY": SECRET, 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """The address of an S3 server of this process."""
+    """Yield the address of an S3 server in this process."""
     pytest.importorskip("dvc_s3", reason="dvc-s3 is not installed: no DVC remote on S3 is tested")
     server = pytest.importorskip("moto.server", reason="moto[server] is not installed: no S3 to test against")
     thread = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -32,7 +32,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def shared(request: pytest.FixtureRequest, done: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    """A repository with results and a remote, which holds nothing yet: its address in git, the rest on this machine."""
+    """Return a repository with results and an empty remote: its URL is in git, its machine settings are local."""
     if request.param == "folder":
         done.shell("dvc", "remote", "add", "--default", "store", str(tmp_path / "store"))
     else:
@@ -50,7 +50,7 @@ def shared(request: pytest.FixtureRequest, done: Toy, tmp_path: Path, monkeypatc
 
 
 def colleague(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    """A clone with the settings of the machine, and with no cache."""
+    """Return a clone with the machine's settings and an empty cache."""
     root, told = tmp_path / "clone", tmp_path / "clone_told"
     toy.shell("git", "clone", "--quiet", str(toy.root), str(root))
     local = toy.root / ".dvc" / "config.local"
@@ -122,6 +122,6 @@ def test_a_workspace_has_the_remote(shared: Toy, tmp_path: Path, monkeypatch: py
 
 
 def inside(toy: Toy) -> Toy:
-    """The workspace of a run with other seeds."""
+    """Return the workspace of a run with other seeds."""
     with workspace.open_workspace(Request(root=toy.root, seeds=(7,))) as place:
         return Toy(place.path, toy.told)

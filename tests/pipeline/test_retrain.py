@@ -1,4 +1,4 @@
-"""Retraining: new rows come in, a better model takes the champion's place, a worse one is refused and told why."""
+"""Retraining: new rows are added, a better model is promoted, a worse one is rejected with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.fixture(scope="session")
 def crowned(bare: Path, prefect_server: None) -> Path:
-    """After the first retraining, which had no new rows."""
+    """Return a repository after the first retraining, which had no new rows."""
     shop = copied(bare, bare.parent / "crowned")
     result = shop.retrain()
     assert result.promoted and result.reason == "first champion" and result.champion.number == 1
@@ -88,7 +88,7 @@ def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
 def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
     result = shop.retrain()
     assert (result.promoted, result.reason) == (False, "the model is the same as the champion")
-    shop.arrive("later.csv", reviews(4, "slang", seed=1))  # as it may while a run is under way
+    shop.arrive("later.csv", reviews(4, "slang", seed=1))  # a file can arrive during a run
     place = next(path for path in (shop.root / ".epigram" / "workspaces").iterdir() if path.is_dir())
     assert graph.read(place).current == {"everything"}
 
@@ -109,7 +109,7 @@ def test_new_rows_go_to_train_and_a_share_of_each_class_to_dev(fresh: Shop) -> N
     first = fresh.take()
     assert (first.rows, fresh.rows.height) == (0, 160)
     base = fresh.rows
-    for number in range(10):  # however small the batches
+    for number in range(10):  # for any batch size
         fresh.arrive(f"{number}.csv", reviews(6, "slang", seed=100 + number))
         fresh.take()
     added = fresh.rows[160:]

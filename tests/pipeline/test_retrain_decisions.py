@@ -1,4 +1,4 @@
-"""What a retraining trains, and which drift starts one; everything around these decisions is replaced."""
+"""Decisions of a retraining: what it trains, and which drift starts one. All other parts are mocked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ retrain: {systems: [tfidf_svm]}
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a params.yaml; nothing is told to Prefect."""
+    """Return a folder with a params.yaml; nothing is sent to Prefect."""
     (tmp_path / "params.yaml").write_text(PARAMS)
     for module in (flows.retrain, flows.drift):
         monkeypatch.setattr(module, "get_run_logger", lambda: LOG)
@@ -55,7 +55,7 @@ def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, ingestion: retraining(ingestion))
     flows.retrain.retrain.fn(root)
     assert [(request.dataset, request.systems) for request in requests] == [("shop_live", ("tfidf_svm",))]
-    assert asked == [root]  # before anything is trained
+    assert asked == [root]  # before any training
 
 
 @pytest.mark.parametrize(

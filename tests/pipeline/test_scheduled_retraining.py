@@ -1,4 +1,4 @@
-"""The service retrains by itself: what is better is promoted, what is worse is refused, each with its reason."""
+"""The service retrains on a schedule: better models are promoted, worse ones rejected, each with its reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ deployments:
 
 @pytest.fixture
 def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:
-    """A repository that is served, with a retraining every ten seconds."""
+    """Yield a repository with a running service that retrains every ten seconds."""
     shop = copied(bare, tmp_path / "repo")
     (shop.root / "prefect.yaml").write_text(SCHEDULE)
     (tmp_path / "told").mkdir()
@@ -45,13 +45,13 @@ def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:
 
 
 def arrive(shop: Shop, name: str, rows: pl.DataFrame) -> None:
-    """A file that is there at one stroke, as the documentation asks."""
+    """Add a file in one rename, as the documentation requires."""
     shop.arrive(f".{name}", rows)
     (shop.incoming / f".{name}").rename(shop.incoming / name)
 
 
 def told(serving: Serving, *beginnings: str) -> str:
-    """The message of the first run that ends with one of these; a run that ends ill is a failure."""
+    """Return the message of the first run that starts with one of `beginnings`; fail if a run failed."""
 
     def found() -> str:
         ended = [run["state"] for run in serving.runs() if run["state_type"] in FINAL - {"CANCELLED"}]

@@ -1,4 +1,4 @@
-"""The service: schedules fire, failures are told, crashed runs are found, and it ends with all that it started."""
+"""The service: schedules fire, failures are reported, crashed runs are detected, and all child processes end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_schedule_fires_and_runs_the_last_commit(serving: Serving) -> None:
     assert run["name"].startswith("toy-")
     summary = json.loads((toy.root / "runs" / run["name"] / "summary.json").read_text())
     assert summary["revision"] == toy.shell("git", "rev-parse", "HEAD").strip()
-    assert {stage["state"] for stage in summary["stages"].values()} == {"Restored"}  # by the shared cache
+    assert {stage["state"] for stage in summary["stages"].values()} == {"Restored"}  # from the shared cache
 
 
 def test_a_second_one_says_that_one_is_running(serving: Serving) -> None:
@@ -119,7 +119,7 @@ def test_a_run_that_is_not_the_worker_s_is_crashed_when_its_heartbeat_is_gone(se
 
 
 def found_out_after(serving: Serving, seconds: float) -> None:
-    """Have runs without a heartbeat Crashed after so many seconds."""
+    """Mark runs without a heartbeat as Crashed after this many seconds."""
     ensure = (
         f"import epigram.runner; from epigram.runner.service import automations; automations.ensure(None, {seconds})"
     )
@@ -132,11 +132,11 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_knows(serving: Serv
     toy.tell({"gather": {"sleep": 600, "child": True}})
     run = serving.start("refresh_pos", "refresh")
     serving.until_child()
-    due = time.time() + 11  # longer ahead than a worker looks
+    due = time.time() + 11  # later than a worker looks ahead
     when = datetime.fromtimestamp(due, UTC).isoformat()
     late = serving.start("pipeline", "pipeline", state_details={"scheduled_time": when})
     family = serving.kill()
-    assert len(family) > 8  # the server, the worker, its run, DVC, the stage and its child, each leash
+    assert len(family) > 8  # server, worker, flow run, DVC, stage, its child, their parent processes
     until(lambda: all(map(gone, family)), 30)
     (toy.told / "child").unlink()
 

@@ -1,4 +1,4 @@
-"""Who can use a server that is started here: nobody's web page, and with a password only who has it."""
+"""Access to a server started here: no foreign web page, and with a password only clients that have it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A served dashboard with a password."""
+    """Yield the address of a dashboard with a password."""
     port = api.free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))

@@ -1,4 +1,4 @@
-"""A corpus whose texts have several labels, from the file to an answer at the command line."""
+"""A multi-label corpus, from the file to a prediction on the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SYSTEMS = {
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """Every stage up to train has run."""
+    """Return a workshop in which every stage up to train has run."""
     shop = Workshop(tmp_path_factory.mktemp("workshop"))
     shop.params(systems=SYSTEMS)
     rows = [{"text": text, "label": [label, *(["food"] if any(map(text.count, FOOD)) else [])]} for text, label in ROWS]
@@ -55,7 +55,7 @@ def answers(shop: Workshop, model: str, texts: list[str]) -> list[str]:
 
 
 def named(shop: Workshop, model: str, texts: list[str], cuts: list[float]) -> list[str]:
-    """The labels above the thresholds `cuts`, by the probabilities that the command prints."""
+    """Return the labels above the thresholds `cuts`, from the probabilities that the command prints."""
     shown = [json.loads(line) for line in shop.epigram("predict", model, "--json", *texts).out.splitlines()]
     return [
         ", ".join(

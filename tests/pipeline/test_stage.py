@@ -1,4 +1,4 @@
-"""One stage: its outcome, its own exit code, its output as it comes, its end with all that it started."""
+"""One stage: its outcome, exit code and streamed output, and the end of all processes that it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grid of settings, each combination a run of its own."""
+"""A grid of settings; each combination is a separate run."""
 
 from __future__ import annotations
 

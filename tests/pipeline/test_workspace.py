@@ -1,4 +1,4 @@
-"""A workspace is the tree as it stands (or a commit), apart from the user's tree, with a shared cache."""
+"""A workspace is a copy of the working tree or of a commit, outside the user's tree, with a shared cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened(toy: Toy, **wanted: Any) -> Workspace:
 
 
 def state(toy: Toy) -> tuple[str, str, str, bytes]:
-    """What the user would notice: status, branches, history and index."""
+    """Return the state that the user sees: status, branches, history and index."""
     asked = (("status", "--porcelain"), ("branch", "--list", "--verbose"), ("log", "--oneline"))
     status, branches, history = (toy.shell("git", *question) for question in asked)
     return status, branches, history, (toy.root / ".git" / "index").read_bytes()
@@ -156,7 +156,7 @@ def test_two_runs_do_not_share_a_place(toy: Toy, wanted: dict[str, Any]) -> None
 
 
 def commit_all(toy: Toy) -> None:
-    """Commit the tree as it stands."""
+    """Commit the current working tree."""
     toy.shell("git", "add", "--all", "--force")
     toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "all")
 
@@ -208,5 +208,5 @@ def test_a_workspace_with_a_damaged_lock_file_is_opened(toy: Toy) -> None:
     lock.write_bytes(b"\xff\xfe\x00")
     assert opened(toy, seeds=(1,)).path == lock.parent
     assert lock.read_bytes() == b"\xff\xfe\x00"
-    assert graph.read(lock.parent).current == frozenset()  # it was set aside
+    assert graph.read(lock.parent).current == frozenset()  # the damaged lock file was moved away
     assert not lock.exists()

@@ -1,4 +1,4 @@
-"""A training that was killed and is taken up by a new process ends with the same bits as one that never was."""
+"""A training that is killed and resumed in a new process ends bit for bit like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from epigram.training.checkpoint import Checkpoints
 from tests.support.runs import BATCHES, GRADIENT, KilledError, ended, trainer
 
-# Where each one dies: at a batch of train, in the middle of a step, or at a batch of dev.
+# Where each training is killed: at a batch of train, in the middle of a step, or at a batch of dev.
 CASES: dict[str, dict[str, int]] = {
     "in the first epoch": {"train": 2},
     "in the second epoch": {"train": BATCHES + 1},
@@ -24,7 +24,7 @@ CASES: dict[str, dict[str, int]] = {
 
 
 def killed(name: str, case: str, folder: Path) -> None:
-    """Train until death, and leave what a checkpoint that was being written leaves."""
+    """Train until the kill, and leave the files of an incomplete checkpoint."""
     torch.set_num_threads(1)
     with pytest.raises(KilledError):
         trainer(name, folder, **CASES[case]).run()
@@ -36,7 +36,7 @@ def killed(name: str, case: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """How every killed training ended in the new process, by system and case."""
+    """Return the result of every killed training after its resume in a new process, by system and case."""
     folder = tmp_path_factory.mktemp("states")
     for name in GRADIENT:
         for case in CASES:
@@ -67,7 +67,7 @@ def test_checkpoints_of_different_steps_differ(tmp_path: Path) -> None:
 
 def test_the_digest_sees_another_order_of_batches() -> None:
     one, other = trainer("textcnn"), trainer("textcnn")
-    other.order.random()  # the batches come in another order
+    other.order.random()  # the batches have another order
     assert ended(one)["digest"] != ended(other)["digest"]
 
 

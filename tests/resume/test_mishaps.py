@@ -1,4 +1,4 @@
-"""A loss that is no number, and memory that runs out."""
+"""Loss that is NaN, and out of memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from epigram.training.history import Progress
 from epigram.training.trainer import Trainer
 from tests.support.runs import BATCHES, KilledError, ended, trainer
 
-BAD = 5  # the step, from 1, whose loss is no number
+BAD = 5  # the step, counted from 1, with a NaN loss
 
 
 def broken(name: str, at: int, **settings: Any) -> tuple[Trainer, list[str]]:
-    """A training whose loss at one forward pass is no number, and what it says meanwhile."""
+    """Return a trainer whose loss is NaN in forward pass `at`, and the list of its messages."""
     made, said = trainer(name, **settings), []
     made.report = lambda progress: said.append(progress.note)
     calls = 0
@@ -84,7 +84,7 @@ def test_once_it_went_back_the_loss_is_that_of_the_steps_since() -> None:
 
 
 def mean(losses: list[float]) -> float:
-    """As the training shows it: it begins with the first loss and takes a twentieth of each that follows."""
+    """Return the moving average that training shows: it starts at the first loss; each later loss has weight 1/20."""
     shown, *more = losses
     for loss in more:
         shown += 0.05 * (loss - shown)
@@ -110,7 +110,7 @@ def test_a_training_that_went_back_goes_on_to_the_same_bits(tmp_path: Path) -> N
 def test_the_losses_are_followed_on_the_device_of_the_texts(tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         trainer("textcnn", tmp_path, train=2).run()
-    made = trainer("textcnn", tmp_path, device="meta")  # stands in for a GPU: it has no values, but its own tensors
+    made = trainer("textcnn", tmp_path, device="meta")  # replaces a GPU: a device of its own, without values
     made._resume()
     assert made.first_step == 2
     assert {made.running.device.type, made.diverged.device.type} == {"meta"}
@@ -128,7 +128,7 @@ def test_it_goes_back_no_more_often_than_allowed() -> None:
 
 
 def shrinking(folder: Path | None, *rooms: int, **dies: int) -> Trainer:
-    """A training on a machine whose memory holds so many texts at each step, and at all after them the last."""
+    """Return a trainer whose memory holds `rooms[i]` texts at step i, and the last number at later steps."""
     made = trainer("textcnn", folder, **dies)
 
     def fill(module: Any, arguments: Any) -> None:
@@ -140,14 +140,14 @@ def shrinking(folder: Path | None, *rooms: int, **dies: int) -> Trainer:
 
 
 def short(room: int) -> tuple[Trainer, list[str]]:
-    """A training on a machine whose memory holds `room` texts, and what it says meanwhile."""
+    """Return a trainer whose memory holds `room` texts, and the list of its messages."""
     made, said = shrinking(None, room), []
     made.report = lambda progress: said.append(progress.note)
     return made, said
 
 
 def quiet(made: Trainer) -> Trainer:
-    """The training without dropout, whose noise depends on how texts are put together."""
+    """Turn off dropout, whose noise depends on how texts are batched."""
     for module in made.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

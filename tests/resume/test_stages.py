@@ -1,4 +1,4 @@
-"""Stages that are stopped and started again: what they had done is not lost, and their output is the same."""
+"""Stages that are stopped and restarted keep their finished work and write the same output."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ OUTPUTS = {"pretrain": "data/pretrained/token", "train": "data/models/transforme
 
 
 class Place:
-    """A folder in which stages run."""
+    """Folder in which stages run."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def start(self, stage: str, often: str = "0") -> subprocess.Popen[str]:
-        """Start a stage, which writes a checkpoint after every step unless `often` says otherwise."""
+        """Start a stage that writes a checkpoint every `often` seconds; 0 means after every step."""
         own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "EPIGRAM_PROGRESS": "lines"}
         env = {**os.environ, **own, "EPIGRAM_CHECKPOINT_SECONDS": often}
         command = [sys.executable, "-m", *f"epigram.stages.{COMMANDS.get(stage, stage)}".split()]
@@ -46,29 +46,29 @@ class Place:
         return subprocess.Popen(command, cwd=self.root, env=env, **pipes)
 
     def run(self, stage: str, often: str = "1000") -> str:
-        """Run a stage to its end; what it said."""
+        """Run a stage to its end; return its output."""
         said, complaint = (child := self.start(stage, often)).communicate()
         assert child.returncode == 0, complaint
         return said
 
     def set(self, **sections: Any) -> None:
-        """Change params.yaml."""
+        """Change sections of params.yaml."""
         path = self.root / "params.yaml"
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | sections))
 
     def digest(self, stage: str) -> dict[str, str]:
-        """Of every file that the stage wrote."""
+        """Return the SHA-256 of every file that the stage wrote."""
         folder = self.root / OUTPUTS[stage]
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def states(self, stage: str) -> list[Path]:
-        """The checkpoints of the stage; folders may go while we look."""
+        """Return the checkpoints of the stage; folders may disappear during the search."""
         folders = (Path(folder) for folder, _, _ in os.walk(self.root / ".epigram" / "state" / stage))
         return sorted(folder for folder in folders if folder.name.startswith("step-"))
 
     def stop(self, stage: str, number: signal.Signals, after: int = 2) -> tuple[int, str]:
-        """Start the stage and send it the signal when it has written so many checkpoints; its code and complaint."""
+        """Start the stage and send the signal after `after` new checkpoints; return exit code and stderr."""
         before, child = {path.name for path in self.states(stage)}, self.start(stage)
         while len({path.name for path in self.states(stage)} - before) < after and child.poll() is None:
             pass
@@ -79,7 +79,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The pocket corpus, encoded, and the outputs of stages that nothing interrupted."""
+    """Return the encoded pocket corpus, and the outputs of uninterrupted stages."""
     root = tmp_path_factory.mktemp("place")
     (root / "data").mkdir()
     for name in ("sources", "pocket"):
@@ -104,7 +104,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture
 def place(prepared: Place, tmp_path: Path) -> Place:
-    """A copy of the place, in which no stage has left a state."""
+    """Return a copy of the prepared folder without checkpoints of any stage."""
     shutil.copytree(prepared.root, tmp_path / "place", symlinks=True)
     made = Place(tmp_path / "place")
     assert not any(made.states(stage) for stage in OUTPUTS)
@@ -133,14 +133,14 @@ def test_a_stopped_stage_goes_on(
 def test_a_stage_that_is_asked_to_stop_writes_where_it_stands(place: Place) -> None:
     child = place.start("train", "1000")
     assert child.stdout is not None
-    child.stdout.readline()  # the first of its progress
+    child.stdout.readline()  # its first progress line
     child.send_signal(signal.SIGTERM)
     child.communicate()
     assert (child.returncode, len(place.states("train"))) == (75, 1)
 
 
 def lowest(place: Place) -> float:
-    """The accuracy of the weakest layer: with it as the threshold, that layer goes."""
+    """Return the accuracy of the weakest layer; as the threshold, it drops exactly that layer."""
     torch.manual_seed(0)
     saved, view = load(place.root / OUTPUTS["train"] / "seed-0"), View.load(place.root / "data/encoded/token")
     train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
@@ -185,7 +185,7 @@ def test_a_seed_that_is_done_is_not_trained_again(place: Place) -> None:
     child = place.start("train")
     assert child.stdout is not None
     for line in child.stdout:
-        if "seed 0: dev" in line:  # its last word
+        if "seed 0: dev" in line:  # the last line of the training
             break
     child.kill()
     child.communicate()

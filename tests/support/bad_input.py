@@ -1,4 +1,4 @@
-"""A workshop in which a user makes mistakes: the real stages and the real command, on a corpus of 60 rows."""
+"""Workshop for tests of user errors: the real stages and the real command on a corpus of 60 rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def csv(rows: list[tuple[str, str]], header: str = "text,label") -> str:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a stage or the command ended."""
+    """Result of a stage or of the command."""
 
     code: int
     out: str
@@ -65,11 +65,11 @@ class Ended:
 
     @property
     def first(self) -> str:
-        """The first line of what went wrong."""
+        """Return the first line of the error output."""
         return self.err.partition("\n")[0]
 
     def refused(self, code: int, *said: str) -> None:
-        """It ended with `code`, and its first line says what, where and what to do."""
+        """Check that the exit code is `code` and that the first line names the error, the place and the fix."""
         assert self.code == code, self.err or self.out
         assert self.first.startswith("error: "), self.err
         missing = [words for words in said if words not in self.first]
@@ -79,7 +79,7 @@ class Ended:
 
 
 class Workshop:
-    """The folder in which the stages run; `out` never exists before a test's own stage has written it."""
+    """Folder in which the stages run; `out` does not exist until a stage of the test writes it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.out = root, root / "new" / "out"
@@ -129,27 +129,27 @@ class Workshop:
         return Ended(code, out.getvalue(), err.getvalue())
 
     def validated(self, content: bytes | str, **changes: Any) -> Ended:
-        """Download and validate a file; what validate wrote is in `out`."""
+        """Download and validate a file; validate writes to `out`."""
         self.clear()
         downloaded = self.stage("download", self.source(content, **changes), "new/raw")
         return downloaded if downloaded.code else self.stage("validate", "new/raw", self.out)
 
     def corpus(self) -> dict[str, Any]:
-        """What validate says of the corpus in `out`."""
+        """Return the description of the corpus in `out` that validate wrote."""
         return dict(json.loads((self.out / "corpus.json").read_text()))
 
     def clear(self) -> None:
-        """Forget what a test wrote."""
+        """Delete the output of a test."""
         shutil.rmtree(self.root / "new", ignore_errors=True)
         (self.root / "new").mkdir()
 
     def left(self) -> list[str]:
-        """What stands where a stage should have written, hidden files included."""
+        """Return the names of all files in the parent folder of `out`, hidden files included."""
         return sorted(path.name for path in self.out.parent.iterdir())
 
 
 def built(root: Path) -> Workshop:
-    """A workshop in which every stage has run: data/raw … data/evaluated of two systems."""
+    """Return a workshop in which every stage has run: data/raw … data/evaluated of two systems."""
     shop = Workshop(root)
     shop.source(csv(ROWS))
     steps: list[tuple[str, ...]] = [
@@ -178,7 +178,7 @@ def built(root: Path) -> Workshop:
 
 @contextlib.contextmanager
 def changed(path: Path, content: bytes | None) -> Iterator[None]:
-    """The file with another content, or gone, for a while."""
+    """Replace or delete the file inside the block."""
     before = path.read_bytes()
     try:
         path.unlink()
@@ -190,5 +190,5 @@ def changed(path: Path, content: bytes | None) -> Iterator[None]:
 
 
 def flipped(data: bytes, place: int) -> bytes:
-    """`data` with one byte changed."""
+    """Return `data` with one byte changed."""
     return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]

@@ -1,4 +1,4 @@
-"""How many cases a property is tried on, ten times as many with HYPOTHESIS_PROFILE=drill; texts quick to draw."""
+"""Number of examples per property test, ten times as many with HYPOTHESIS_PROFILE=drill, and cheap text strategies."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ texts = st.lists(st.sampled_from(WORDS), max_size=10).map("".join)
 
 
 def cases(number: int) -> Any:
-    """Settings of a property test; a busy machine is no fault of the code."""
+    """Return the settings of a property test; without deadlines, so that a busy machine causes no failure."""
     unasked = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
     return settings(max_examples=number * SCALE, deadline=None, suppress_health_check=unasked, database=None)

@@ -1,7 +1,7 @@
-"""Corpora in which one word decides the label, so that the right answer to every text is known, and their stages.
+"""Corpora in which one word decides the label, so that the right prediction is known, and the stages for them.
 
-The labels stand in an order of their own, which is neither the alphabet's nor that of their first rows nor that of
-their frequencies: an answer whose names are taken in another order is wrong.
+The label order differs from the alphabetical order, the order of first rows and the order of frequency, so that
+predictions with names in any other order fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from tests.support.bad_input import Workshop
 
 LABELS = ["money", "arts", "sport"]
-WORD = {"money": "coin", "arts": "canvas", "sport": "goal"}  # what makes a text one of its label
-ROUND = ["sport", "arts", "arts", "money", "arts", "sport", "arts"]  # arts 4, sport 2, money 1 of seven rows
+WORD = {"money": "coin", "arts": "canvas", "sport": "goal"}  # the word that decides each label
+ROUND = ["sport", "arts", "arts", "money", "arts", "sport", "arts"]  # of seven rows, arts has 4, sport 2, money 1
 FILLERS = ["today", "again", "about", "some", "people", "under", "their", "city", "with", "many"]
 SIZES = {"train": 168, "dev": 21, "test": 42}
 SYSTEMS: dict[str, Any] = {
@@ -44,7 +44,7 @@ SYSTEMS: dict[str, Any] = {
 
 
 def text_of(words: Iterable[str], draw: np.random.Generator) -> str:
-    """Five filler words with `words` among them."""
+    """Return five filler words with `words` inserted among them."""
     texts = [str(word) for word in draw.choice(FILLERS, 5)]
     for word in words:
         texts.insert(int(draw.integers(0, len(texts) + 1)), word)
@@ -52,7 +52,7 @@ def text_of(words: Iterable[str], draw: np.random.Generator) -> str:
 
 
 def one_label(split: str, seed: int) -> Iterator[dict[str, Any]]:
-    """Texts with the word of their one label, which is marked."""
+    """Yield rows with one label; the text has the label's word, which is also its span."""
     draw = np.random.default_rng(seed)
     for n in range(SIZES[split]):
         label = ROUND[n % len(ROUND)]
@@ -61,7 +61,7 @@ def one_label(split: str, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def several_labels(split: str, seed: int) -> Iterator[dict[str, Any]]:
-    """Texts with the words of their one or two labels."""
+    """Yield rows with one or two labels; the text has their words."""
     draw = np.random.default_rng(seed)
     for n in range(SIZES[split]):
         labels = [["sport", "arts"], ["money"], ["sport"], ["arts", "money"]][n % 4]
@@ -69,7 +69,7 @@ def several_labels(split: str, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def lines(rows: Any) -> str:
-    """The three splits of a corpus as JSON lines."""
+    """Return the three splits of a corpus as JSON lines."""
     found = [row for seed, split in enumerate(SIZES) for row in rows(split, seed)]
     return "".join(json.dumps(row) + "\n" for row in found)
 
@@ -83,7 +83,7 @@ def prepared(
     prune: dict[str, Any] | None = None,
     **source: Any,
 ) -> Workshop:
-    """`shop` after all stages before train; `source` is what data/sources says of the file besides its columns."""
+    """Run all stages before train in `shop`; `source` has further keys of the file's description in data/sources."""
     chosen = {name: SYSTEMS[name] for name in systems}
     shop.params(systems=chosen, views={"token": {"tokenizer": "token"}}, prune=prune or {})
     read = {"reader": "jsonl", "split": "split", **({"spans": "spans"} if spans else {})}
@@ -122,12 +122,12 @@ def evaluate(shop: Workshop, name: str) -> None:
 
 
 def compare(shop: Workshop) -> None:
-    """Compare the evaluated systems; the report is in `data/report`."""
+    """Compare the evaluated systems and write the report to `data/report`."""
     run(shop, ("compare", "data/validated", "data/evaluated", "data/pruned", "data/report"))
 
 
 def run(shop: Workshop, *steps: tuple[str, ...]) -> None:
-    """Run stages, each by its name and arguments; none fails."""
+    """Run stages, each by its name and arguments; fail if one fails."""
     for step in steps:
         ended = shop.stage(*step)
         assert ended.code == 0, ended.err or ended.out

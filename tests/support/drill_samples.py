@@ -1,4 +1,4 @@
-"""A bench of the drill whose commands are short scripts instead of DVC, the flow and the stages."""
+"""Bench of the fault drill whose commands are short scripts instead of DVC, the flow and the stages."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ OUTPUTS = {
     f"train@{NEURAL}": f"data/models/{NEURAL}",
 }
 IGNORED = "/data/\n/.epigram/\n/.dvc/\n/runs/\n"
-ENDED = "true"  # a command that has ended before a fault comes
+ENDED = "true"  # a command that ends before the fault is injected
 Scripts = dict[str, str | list[str]]
 
 
 class ScriptedBench(Bench):
-    """`scripts`: what `dvc`, `flow`, `repair` and `stage` do, in bash; of a list, each call takes the next one.
+    """Bench whose `scripts` are bash code for `dvc`, `flow`, `repair` and `stage`; a list has one entry per call.
 
-    A command that prints "ready" has done so when it is returned, and one that is `ENDED` has ended.
+    A command that prints "ready" is returned after it has printed it; an `ENDED` command is returned after it has
+    ended.
     """
 
     def __init__(self, folder: Path, scripts: Scripts) -> None:
@@ -79,7 +80,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
 
 
 def reference(folder: Path) -> Reference:
-    """A repository with three stages, of which each has written one file."""
+    """Return a repository with three stages that have each written one file."""
     repo = folder / "reference"
     lock = {name: _done(repo, name) for name in STAGES}
     _write(repo / "dvc.lock", yaml.safe_dump({"schema": "2.0", "stages": lock}))
@@ -102,7 +103,7 @@ def reference(folder: Path) -> Reference:
 
 
 def _done(repo: Path, name: str) -> dict[str, Any]:
-    """The entry of a stage in dvc.lock; its output and the copy in the cache are written."""
+    """Write a stage's output and its copy in the cache; return its entry in dvc.lock."""
     digest = _digest(name)
     _write(repo / OUTPUTS[name] / "result.txt", name)
     _write(repo / ".dvc/cache/files/md5" / digest[:2] / digest[2:], name)

@@ -1,4 +1,4 @@
-"""A shop of the drill whose commands are short scripts, and whose champions are small files."""
+"""Shop of the fault drill whose commands are short scripts and whose champions are small files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOPS = 'echo "1 rename a b" >> "$LOG"; kill -STOP $$; '  # a command that stops
 
 
 class ScriptedShop(ShopBench):
-    """`scripts`: what `stepped` (in the place of the stepper), `retrain` and `pipeline` do, in bash."""
+    """Shop bench with `scripts`: bash code for `stepped` (replaces the stepper), `retrain` and `pipeline`."""
 
     def __init__(self, folder: Path, scripts: Scripts) -> None:
         super().__init__(folder / "bench", shop(folder / "shop"), "", mounted=False)
@@ -56,14 +56,14 @@ class ScriptedShop(ShopBench):
 
 
 def shop(folder: Path) -> Shop:
-    """One champion in the states `crowned` and `challenged`, two in `promoted`."""
+    """Return a shop with one champion in the states `crowned` and `challenged` and two in `promoted`."""
     shutil.copytree(_states().name, folder, symlinks=True)
     return Shop(folder, models={number: manifest_hash(number) for number in (1, 2)})
 
 
 @cache
 def _states() -> TemporaryDirectory[str]:
-    """The three repositories, made once."""
+    """Return the folder with the three repositories, created once."""
     folder = TemporaryDirectory(prefix="drill-shop-")
     for state in (CROWNED, CHALLENGED, PROMOTED):
         repo = Path(folder.name) / state
@@ -78,13 +78,13 @@ def _states() -> TemporaryDirectory[str]:
 
 
 def promote(repo: Path, number: int) -> None:
-    """Make run `r1`, `r2` and so on the champion of its number."""
+    """Make run `r1`, `r2` and so on the champion with the same number."""
     save_run(repo, number)
     enter(repo, number, number)
 
 
 def enter(repo: Path, number: int, run: int) -> None:
-    """Let branch, tag and link say that the run is the champion of this number."""
+    """Set branch, tag and link to the run as the champion with this number."""
     entry = {"number": number, "run": f"r{run}", "hashes": {"model": manifest_hash(run)}}
     (repo / "champion.json").write_text(json.dumps(entry))
     git(repo, "checkout", "--quiet", "-B", "making")
@@ -98,13 +98,13 @@ def enter(repo: Path, number: int, run: int) -> None:
 
 
 def point(repo: Path, number: int) -> None:
-    """Let runs/champion point to a run."""
+    """Set the link runs/champion to a run."""
     (repo / "runs/champion").unlink(missing_ok=True)
     (repo / "runs/champion").symlink_to(f"r{number}")
 
 
 def save_run(repo: Path, number: int) -> None:
-    """Write the folder of a run with a whole model."""
+    """Write the folder of a run with a complete model."""
     model = repo / "runs" / f"r{number}" / "model"
     model.mkdir(parents=True)
     (model / "weights").write_text(f"weights {number}")

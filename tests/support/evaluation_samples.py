@@ -1,4 +1,4 @@
-"""Synthetic evaluations: systems that are right on chosen rows, beside the folders that the compare stage reads."""
+"""Synthetic evaluations of systems that are right on chosen rows, and the folders that the compare stage reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 
 
 def split(rows: int, classes: int, *, first: int = 0, text: str = "text", task: Task = "single") -> Split:
-    """A split whose labels go round; every tenth row is also in train."""
+    """Return a split with cyclic labels; every tenth row is also in train."""
     numbers = np.arange(rows)
     labels = numbers % classes
     if task == "multi":
@@ -29,7 +29,7 @@ def split(rows: int, classes: int, *, first: int = 0, text: str = "text", task: 
 
 
 def probabilities(truth: Split, wrong: Sequence[set[int]], classes: int) -> np.ndarray:
-    """(K, N, C): seed k is right, with probability 0.8, on every row that is not in wrong[k]."""
+    """Return probabilities (K, N, C): seed k gives the right label 0.8 on every row that is not in wrong[k]."""
     gold = truth.labels if truth.labels.ndim == 2 else np.arange(classes) == truth.labels[:, None]
     out = np.where(gold, 0.8, 0.2 / max(classes - 1, 1))
     stacked = np.repeat(out[None], len(wrong), axis=0)
@@ -39,7 +39,7 @@ def probabilities(truth: Split, wrong: Sequence[set[int]], classes: int) -> np.n
 
 
 def words(rows: int) -> Words:
-    """Rows of 1 to 5 words, of which two in three have the default label."""
+    """Return rows of 1 to 5 words; two words in three have the default label."""
     counts = 1 + np.arange(rows) % 5
     numbers = np.arange(counts.sum())
     labels = np.where(numbers % 3 == 0, 1 + numbers // 3 % 2, 0).astype(np.uint8)
@@ -49,7 +49,7 @@ def words(rows: int) -> Words:
 
 
 def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:
-    """(K, T): seed k gives the next label to the words in wrong[k], and is right on all others."""
+    """Return labels (K, T): seed k gives the next label to the words in wrong[k] and is right on all others."""
     said = np.repeat(truth.labels[None], len(wrong), axis=0)
     for k, numbers in enumerate(wrong):
         said[k, sorted(numbers)] = (said[k, sorted(numbers)] + 1) % len(truth.names)
@@ -75,9 +75,9 @@ def system(
     tokens_only: bool = False,
     words_wrong: Sequence[set[int]] | None = None,
 ) -> Evaluation:
-    """A system with one seed for each set of wrong rows.
+    """Return the evaluation of a system with one seed for each set of wrong rows.
 
-    `labelled`: the corpus labels words, and so does the system where `words_wrong` names those that it gets wrong.
+    With `labelled`, the corpus has word labels; the system predicts them if `words_wrong` lists its wrong words.
     """
     count = len(labels)
     dev = split(rows, count, text=text, task=task)
@@ -99,7 +99,7 @@ def system(
 
 
 def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Task = "single") -> dict[str, object]:
-    """What corpus.json holds."""
+    """Return the content of corpus.json."""
     notes = ["A stratified dev split was cut."]
     sizes = {"train": 8 * rows, "dev": rows, "test": rows}
     about = {"name": "sample", "language": "en", "task": task, "labels": list(labels)}
@@ -107,7 +107,7 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
 
 
 def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
-    """The folders of a run and its params.yaml; the arguments of the stage, the last for its output."""
+    """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
     validated, evaluated, pruned = (root / name for name in ("validated", "evaluated", "pruned"))
     validated.mkdir(parents=True)
     (validated / "corpus.json").write_text(json.dumps(corpus()))

@@ -1,4 +1,4 @@
-"""Tiny random encoders of the transformers library, and texts for them."""
+"""Tiny random encoders of the transformers library, and inputs for them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SIZES = {
     "intermediate_size": 24,
     "max_position_embeddings": 64,
     "pad_token_id": PAD,
-    "initializer_range": 0.3,  # attention far from even
+    "initializer_range": 0.3,  # makes attention far from uniform
 }
-LAYERS = {"dim": 16, "n_layers": DEPTH, "n_heads": 2, "hidden_dim": 24}  # as DistilBERT says it
+LAYERS = {"dim": 16, "n_layers": DEPTH, "n_heads": 2, "hidden_dim": 24}  # DistilBERT's names of the sizes
 ENDS = {"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
 FAMILIES: dict[str, dict[str, Any]] = {
     "bert": SIZES,
@@ -56,12 +56,12 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 def context(**changes: Any) -> DataSpec:
-    """What the data fix; a checkpoint or a prompt by `changes`."""
+    """Return a DataSpec; `changes` can set a checkpoint or a prompt."""
     return DataSpec(**{"vocabulary": VOCABULARY, "classes": 2, "max_length": 32, "mask_id": MASK, **changes})
 
 
 def checkpoint(family: str, folder: Path, sizes: dict[str, Any] | None = None) -> Path:
-    """A folder with a tiny random model of `family`, as transformers saves one."""
+    """Return a folder with a tiny random model of `family`, saved by the transformers library."""
     from transformers import AutoConfig, AutoModel
 
     torch.manual_seed(0)
@@ -71,7 +71,7 @@ def checkpoint(family: str, folder: Path, sizes: dict[str, Any] | None = None) -
 
 
 def texts(lengths: tuple[int, ...] = (20, 9, 14), seed: int = 0, prefix: tuple[int, ...] = ()) -> Tokens:
-    """Random texts, padded, behind `prefix`."""
+    """Return random padded token ids, each text preceded by `prefix`."""
     generator = torch.Generator().manual_seed(seed)
     longest = max(lengths) + len(prefix)
     valid = torch.arange(longest) < torch.tensor(lengths)[:, None] + len(prefix)
@@ -81,7 +81,7 @@ def texts(lengths: tuple[int, ...] = (20, 9, 14), seed: int = 0, prefix: tuple[i
 
 
 def built(folder: Path, head: dict[str, Any] | None = None, **encoder: Any) -> tuple[Classifier, PretrainedEncoder]:
-    """A model on the checkpoint in `folder`, for evaluation, and its encoder."""
+    """Return a model in eval mode on the checkpoint in `folder`, and its encoder."""
     torch.manual_seed(1)
     recipe = recipe_of(head, **encoder)
     model: Any = recipe.build(context(checkpoint=str(folder), prefix_ids=PREFIX)).eval()
@@ -89,7 +89,7 @@ def built(folder: Path, head: dict[str, Any] | None = None, **encoder: Any) -> t
 
 
 def recipe_of(head: dict[str, Any] | None = None, **encoder: Any) -> Recipe:
-    """A recipe on a pretrained encoder."""
+    """Return a recipe with a pretrained encoder."""
     return Recipe(
         name="x", about="", paper="", view="", encoder={"kind": "pretrained", **encoder},
         head=head or {"kind": "linear", "pool": "first"},

@@ -1,4 +1,4 @@
-"""A server of files on this machine whose answers go wrong on demand."""
+"""Local file server whose responses fail on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` with `headers`; each request of a path first uses up one of its `troubles`."""
+    """Server of `files` with `headers`; each request of a path consumes one of its `troubles` first."""
 
     daemon_threads = True
 
@@ -22,7 +22,7 @@ class Server(ThreadingHTTPServer):
         self.headers: dict[str, dict[str, str]] = {}
         self.redirects: dict[str, str] = {}
         self.troubles: dict[str, list[str]] = {}
-        self.asked: list[tuple[str, str | None]] = []  # paths and ranges
+        self.asked: list[tuple[str, str | None]] = []  # paths and ranges of the requests
         self.conditions: list[str | None] = []  # If-Range of each request
         self.done = threading.Event()
 
@@ -30,7 +30,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{host}:{self.server_port}/{path}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no news."""
+        """Ignore clients that disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -82,19 +82,19 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def drip(self, content: bytes) -> None:
-        """Ten bytes each 20 ms: 500 a second."""
+        """Send ten bytes every 20 ms: 500 bytes per second."""
         for place in range(0, len(content), 10):
             self.wfile.write(content[place : place + 10])
             self.wfile.flush()
             time.sleep(0.02)
 
     def log_message(self, format: str, *values: Any) -> None:
-        """Quiet."""
+        """Do not log requests."""
 
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server that runs until the block ends."""
+    """Yield a server that runs until the block ends."""
     with Server() as running:
         threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield running

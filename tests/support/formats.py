@@ -1,9 +1,9 @@
-"""Break a file of every format that epigram reads, and see that each is read or refused with one clear line.
+"""Corrupt a file of every format that epigram reads; check that each is read or rejected with one clear line.
 
     python -m tests.support.formats --seconds 300 --seed 0
     python -m tests.support.formats --only csv --case 17
 
-The same seed breaks the same files in the same way.
+The same seed corrupts the same files in the same way.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.support.result_seeds import of_pretrained, of_results
 from tests.support.seeds import Format, of_archives, of_corpora, of_settings
 
 PACKAGE = Path(epigram.__file__).parent
-LIMIT = 20.0  # seconds that reading one small file may take
-MEMORY = 4 << 30  # bytes that reading may ask for beyond what the process has
+LIMIT = 20.0  # maximum seconds to read one small file
+MEMORY = 4 << 30  # maximum bytes that a read may allocate in addition to the memory of the process
 MAKERS: list[Callable[[Path], list[Format]]] = [
     of_corpora,
     of_archives,
@@ -49,25 +49,25 @@ MAKERS: list[Callable[[Path], list[Format]]] = [
 
 
 class TooSlowError(BaseException):
-    """A file that is read for too long; no `except Exception` of a reader may take it for its own."""
+    """Raised if a read takes too long; a BaseException, so that `except Exception` in a reader does not catch it."""
 
 
 @dataclass
 class Report:
-    """How the cases ended."""
+    """Results of the cases."""
 
     read: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    findings: dict[str, list[str]] = field(default_factory=dict)  # what escaped → the cases
+    findings: dict[str, list[str]] = field(default_factory=dict)  # unexpected error → its cases
 
     @property
     def cases(self) -> int:
-        """Files that were broken and read."""
+        """Return the number of files that were corrupted and read."""
         return self.read.total() + self.refused.total() + sum(map(len, self.findings.values()))
 
 
 def build(root: Path) -> list[Format]:
-    """Every format, its valid files below `root`; each is read once, since a seed that is refused shows nothing."""
+    """Write a valid file of every format below `root`; read each once, because an invalid seed file tests nothing."""
     formats = [made for make in MAKERS for made in make(root)]
     for each in formats:
         each.read(each.folder)
@@ -75,7 +75,7 @@ def build(root: Path) -> list[Format]:
 
 
 def run(formats: Sequence[Format], *, cases: Iterator[int] | range, seed: int, seconds: float = 1e9) -> Report:
-    """Break each of `formats` in turn, once for each of `cases`, until the time is over."""
+    """Corrupt each of `formats` once for each of `cases` until the time is over."""
     report, end = Report(), time.monotonic() + seconds
     with limited():
         for number in cases:
@@ -87,7 +87,7 @@ def run(formats: Sequence[Format], *, cases: Iterator[int] | range, seed: int, s
 
 
 def one(target: Format, number: int, seed: int, report: Report) -> None:
-    """One case: break the file, read it, put the valid one back."""
+    """Run one case: corrupt the file, read it, restore the valid file."""
     valid = {path: path.read_bytes() for path in target.folder.iterdir() if path.is_file()}
     random = Random(f"{seed} {target.name} {number}")
     target.path.write_bytes(random.choice(target.mutations)(valid[target.path], random))
@@ -103,7 +103,7 @@ def one(target: Format, number: int, seed: int, report: Report) -> None:
             report.refused[target.name] += 1
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a panic of a library written in Rust is no Exception
+    except BaseException as error:  # a panic of a Rust library is not an Exception
         report.findings.setdefault(described(error), []).append(f"{target.name} --case {number}")
     else:
         report.read[target.name] += 1
@@ -113,7 +113,7 @@ def one(target: Format, number: int, seed: int, report: Report) -> None:
 
 
 def unclear(error: EpigramError, target: Format) -> str:
-    """What is wrong with a message: its first line must say which file."""
+    """Return what is wrong with a message, or ""; its first line must name the file."""
     first = str(error).partition("\n")[0]
     named = any(name in first for name in (target.path.name, str(target.folder), "toy"))
     if named and first.isprintable() and len(first) < 1_000:
@@ -122,7 +122,7 @@ def unclear(error: EpigramError, target: Format) -> str:
 
 
 def described(error: BaseException) -> str:
-    """The error and where in epigram it arose."""
+    """Return the error and the function of epigram that raised it."""
     places = [
         place for place in traceback.extract_tb(error.__traceback__) if Path(place.filename).is_relative_to(PACKAGE)
     ]
@@ -132,7 +132,7 @@ def described(error: BaseException) -> str:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raise TooSlowError when the time is over."""
+    """Raise TooSlowError after this many seconds."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TooSlowError(f"more than {seconds:g} s")
@@ -148,7 +148,7 @@ def within(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """A file that lies about its size must not take all the memory; what Rust prints of a panic is not shown."""
+    """Limit the memory, so that a file with a wrong size field cannot use all of it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, hard))
@@ -159,7 +159,7 @@ def limited() -> Iterator[None]:
 
 
 def main() -> int:
-    """Run until the time is over, print the table, end with 1 where something escaped."""
+    """Run until the time is over and print the table; return 1 if an unexpected error occurred."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -183,7 +183,7 @@ def main() -> int:
 
 
 def again(formats: Sequence[Format], number: int, seed: int) -> int:
-    """Show what one case does, with its traceback."""
+    """Run one case again and print its traceback."""
     for each in formats:
         random = Random(f"{seed} {each.name} {number}")
         broken = random.choice(each.mutations)(each.path.read_bytes(), random)

@@ -1,7 +1,8 @@
-"""A model whose layers are tables, so that what each layer tells of a text, and what a pruned model says, is known.
+"""Model whose layers are lookup tables, so that each layer's output and a pruned model's predictions are known.
 
 A text is one word, a number from 0 to 7; the words 0 to 3 are of class 0, the others of class 1. A layer looks up a
-code of the word: (1, 0) speaks for class 0 and (0, 1) for class 1. The head reads the last layer as it stands.
+code of the word: (1, 0) votes for class 0 and (0, 1) for class 1. The head uses the code of the last layer as its
+logits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
 WORDS = np.arange(8)
 CLASS = WORDS // 4
 CONTEXT = DataSpec(vocabulary=FIRST + len(WORDS), classes=2, max_length=8)
-RIGHT = [0, 0, 0, 0, 1, 1, 1, 1]  # the class that each word's code speaks for
+RIGHT = [0, 0, 0, 0, 1, 1, 1, 1]  # the class that each word's code votes for
 OPPOSITE = [1, 1, 1, 1, 0, 0, 0, 0]
 ONE_WRONG = [0, 0, 0, 1, 1, 1, 1, 1]
 TWO_WRONG = [0, 0, 1, 1, 1, 1, 1, 1]
@@ -34,7 +35,7 @@ CODES = torch.eye(2)
 
 
 class Table(nn.Module):
-    """A layer: the code of each word, and some weights of no effect, by whose number the layer is known."""
+    """Layer with a code for each word, and unused weights whose number identifies the layer."""
 
     def __init__(self, spoken: Sequence[int], weights: int) -> None:
         super().__init__()
@@ -45,7 +46,7 @@ class Table(nn.Module):
 
 
 class Stack(Encoder):
-    """Layers that do not read each other: 1, 10, 100, … idle weights."""
+    """Layers that do not read each other; they have 1, 10, 100, … unused weights."""
 
     def __init__(self, layers: Sequence[Sequence[int]]) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Stack(Encoder):
 
 
 def model_of(*layers: Sequence[int], ensemble: bool = False) -> Any:
-    """A classifier that says what its last layer speaks for, or (`ensemble`) what its layers say by vote."""
+    """Return a classifier that predicts by its last layer or, with `ensemble`, by a vote of its layers."""
     stack = Stack(layers)
     head = _ensemble(stack) if ensemble else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
     if isinstance(head, LinearHead):
@@ -76,7 +77,7 @@ def _ensemble(stack: Stack) -> LayerEnsembleHead:
 
 
 def texts_of(words: Any = WORDS, labels: Any = None, times: Any = 1) -> TextBatches:
-    """Texts of one word, `times` over, with `labels`, by default those of their words."""
+    """Return texts of one word repeated `times` times, with `labels` or, by default, the classes of their words."""
     words = np.asarray(words)
     counts = np.broadcast_to(times, words.shape)
     return TextBatches(
@@ -86,5 +87,5 @@ def texts_of(words: Any = WORDS, labels: Any = None, times: Any = 1) -> TextBatc
 
 
 def layers_of(model: Any) -> list[list[int]]:
-    """What the layers of a model speak for."""
+    """Return the class that each layer of a model gives to each word."""
     return [block.spoken for block in model.encoder.blocks]

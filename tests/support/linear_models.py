@@ -1,4 +1,4 @@
-"""Small linear SVMs, saved as training saves them."""
+"""Small linear SVMs in the format that training saves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEVERAL = {
 
 
 def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False) -> Path:
-    """A linear SVM that was fitted on `rows`, as training saves one."""
+    """Fit a linear SVM on `rows` and save it as training does."""
     texts = [text for text, _ in rows]
     words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
     tokenizer = (character_tokenizer if language == "zh" else word_tokenizer)([*SPECIALS, *sorted(words)])

@@ -1,4 +1,4 @@
-"""Small valid files of what models are made of: tokenizers, vectors, encoded views, tables, saved models."""
+"""Small valid files of model parts: tokenizers, vectors, encoded views, part-of-speech tables, saved models."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def of_vectors(folder: Path) -> list[Format]:
 
 
 def table_and_view(folder: Path) -> tuple[Path, Path]:
-    """A part-of-speech table, and a spelled view with token labels that was encoded with it."""
+    """Write a part-of-speech table, and a view with characters and token labels that was encoded with it."""
     from epigram.text.pos_table import PosTable, build, save
     from epigram.text.settings import PosTableSettings, View
     from tests.support.text_samples import encoded_in
@@ -131,7 +131,7 @@ def of_stages(folder: Path) -> list[Format]:
 
 
 def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> None:
-    """A model of three kinds of weights with labels of words, as training saves one."""
+    """Save a model with three kinds of weights and word labels as training does."""
     import torch
 
     from epigram.models.recipe import Recipe
@@ -160,7 +160,7 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
 
 
 def sealed(folder: Path) -> None:
-    """Write the checksums of the files as they stand, as who made a hostile folder would."""
+    """Write the checksums of the current files, as an attacker who prepares a folder would."""
     from epigram.core.files import sha256
 
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -169,7 +169,7 @@ def sealed(folder: Path) -> None:
 
 
 def answer(folder: Path) -> None:
-    """Let the model of `folder` answer."""
+    """Let the model of `folder` predict."""
     from epigram.inference.predictor import Predictor
 
     for one in Predictor(folder).predict(["这店好", "", "差" * 40]):
@@ -193,7 +193,7 @@ def of_models(folder: Path) -> list[Format]:
 
 
 def of_graphs(folder: Path) -> list[Format]:
-    """A model's graph. No two exports give the same bytes, so that a case here cannot be had again by its number."""
+    """Return the formats of an ONNX graph; its bytes differ in each export, so a case number does not reproduce a case."""
     from epigram.inference.export import export
 
     here = folder / "graph"

@@ -1,4 +1,4 @@
-"""Ways to break a file: blind ones on bytes, and ones that keep JSON, YAML or a container well-formed."""
+"""Ways to corrupt a file: changes of raw bytes, and changes that keep JSON, YAML or a container well-formed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def duplicate(data: bytes, random: Random) -> bytes:
 
 
 def swap(data: bytes, random: Random) -> bytes:
-    """Two neighbouring slices change places."""
+    """Swap two adjacent slices."""
     start, middle = _slice(data, random)
     end = min(len(data), middle + random.choice((1, 4, 16)))
     return data[:start] + data[middle:end] + data[start:middle] + data[end:]
@@ -77,7 +77,7 @@ def overwrite(data: bytes, random: Random) -> bytes:
 
 
 def number(data: bytes, random: Random) -> bytes:
-    """One of the numbers in a text becomes another one."""
+    """Replace one number in a text by another."""
     places = [place for place, byte in enumerate(data[:100_000]) if 0x30 <= byte <= 0x39]
     if not places:
         return insert(data, random)
@@ -110,14 +110,14 @@ RARE: list[Mutation] = [mark, line_ends, recode, nest]
 
 
 def blind(data: bytes, random: Random) -> bytes:
-    """One to three changes of bytes."""
+    """Change bytes at random one to three times."""
     for _ in range(random.choice((1, 1, 2, 3))):
         data = random.choice(BLIND if random.random() < 0.85 else RARE)(data, random)
     return data
 
 
 def in_json(data: bytes, random: Random) -> bytes:
-    """Another value, or none, in one place of a JSON document that stays one; now and then a nested one."""
+    """Change, delete or insert one value of a JSON document and keep it valid JSON; sometimes nest it deeply."""
     document = [json.loads(data)]
     holder: Any = document
     key: Any = 0

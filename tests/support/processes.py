@@ -1,4 +1,4 @@
-"""Waiting for conditions and looking at processes."""
+"""Helpers that wait for conditions and inspect processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def until(true: Callable[[], Any], seconds: float = 120.0, otherwise: Callable[[
 
 
 def gone(process: psutil.Process) -> bool:
-    """Return whether a process has ended; a zombie has."""
+    """Return whether a process has ended; a zombie counts as ended."""
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 

@@ -1,4 +1,4 @@
-"""A copy of this project with two small systems, in a repository of its own."""
+"""Copy of this project with two small systems in its own git repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def tree(folder: Path) -> Path:
-    """A repository of its own with the project's code, two small systems and 1 epoch."""
+    """Create a git repository with the project's code, two small systems and 1 epoch."""
     for part in [*PARTS, "data/sources", "data/pocket", "data/local"]:
         source, to = ROOT / part, folder / part
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ read: {{reader: jsonl{spans}}}
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository that every test copies."""
+    """Return the repository that every test copies."""
     root = tmp_path_factory.mktemp("pristine")
     (root / "data" / "sources").mkdir(parents=True)
     (root / "data" / "local").mkdir()
@@ -52,7 +52,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pristine repository after `dvc repro`."""
+    """Return the pristine repository after `dvc repro`."""
     folder = tmp_path_factory.mktemp("finished")
     repo = copied(pristine, folder, pytest.MonkeyPatch())
     repo.shell("dvc", "repro", "--quiet")
@@ -61,7 +61,7 @@ def finished(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Before the first retraining."""
+    """Return the shop's repository before the first retraining."""
     root = tmp_path_factory.mktemp("bare") / "repo"
     lay_out(root, command_env())
     return root

@@ -1,4 +1,4 @@
-"""Small valid files of what stages hand on to each other: evaluations, prunings, summaries, pretrained encoders."""
+"""Small valid files that stages pass on: evaluations, prunings, summaries, pretrained encoders."""
 
 from __future__ import annotations
 

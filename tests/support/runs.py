@@ -1,6 +1,6 @@
-"""Small trainings of every system, killed at any moment, and taken up again.
+"""Small trainings of every system that are killed at a chosen batch and resumed.
 
-python -m tests.support.runs FOLDER   takes up what lies in FOLDER/SYSTEM/CASE and prints how each ended
+python -m tests.support.runs FOLDER   resumes each training in FOLDER/SYSTEM/CASE and prints how it ended
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 
 GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.fitting == "gradient")
-BATCHES = 4  # an epoch
+BATCHES = 4  # per epoch
 
 
 class KilledError(BaseException):
-    """The process is gone."""
+    """Raised in place of a kill of the process."""
 
 
 class Fatal(TextBatches):
-    """Texts at whose batch number `last`, from 0, the process dies."""
+    """Texts that kill the process at batch number `last`, counted from 0."""
 
     last = -1
 
     def gather(self, rows: Rows) -> Any:
-        """The batch, or death."""
+        """Return the batch, or raise KilledError."""
         if self.last == 0:
             raise KilledError
         self.last -= 1
@@ -43,18 +43,18 @@ class Fatal(TextBatches):
 
 
 class Always(Checkpoints):
-    """A checkpoint after every step, on the disk before the next."""
+    """Checkpoints after every step, written to disk before the next step."""
 
     @property
     def due(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
 
 def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, device: str = "cpu", **dies: int) -> Trainer:
-    """Two epochs of 32 texts with two evaluations each, in float32, with the recipe's optimizer and schedule.
+    """Return a trainer: two epochs of 32 texts, two evaluations each, float32, the recipe's optimizer and schedule.
 
-    `train` and `dev` say at which batch of which texts the process dies.
+    `train` and `dev` give the batch of that split at which the process dies.
     """
     recipe = recipe_of(name)
     own = {key: value for key, value in RECIPES[name].train.items() if key in {"optimizer", "schedule", "stop_on"}}
@@ -77,7 +77,7 @@ def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, device
 
 
 def ended(made: Trainer) -> dict[str, Any]:
-    """Run to the end: a digest of the weights to the last bit, the history, and the step that it began with."""
+    """Train to the end; return a bit-exact digest of weights and optimizer, the history, and the first step."""
     record = made.run()
     digest = hashlib.sha256()
     for key, value in made.model.state_dict().items():
@@ -89,7 +89,7 @@ def ended(made: Trainer) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    """Take up every training of `folder`."""
+    """Resume every training of `folder`."""
     torch.set_num_threads(1)
     found = sorted(path for path in folder.glob("*/*") if path.is_dir())
     print(json.dumps({f"{path.parent.name}/{path.name}": ended(trainer(path.parent.name, path)) for path in found}))

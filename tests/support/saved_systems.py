@@ -14,13 +14,13 @@ from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, rec
 
 
 def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
-    """A model of random weights that reads the words w5, w6, …"""
+    """Save a model with random weights whose vocabulary is w5, w6, …"""
     recipe = recipe_of(name)
     model = build(recipe, multi=multi)
     if isinstance(model, LinearSvm):
         fit(model, texts_of(recipe, 90), texts_of(recipe, seed=1), seed=0)
     with torch.no_grad():
-        for weight in model.parameters():  # none is zero, and answers differ
+        for weight in model.parameters():  # no weight is zero, so that predictions differ
             weight.add_(0.1 * torch.randn_like(weight))
     tokenizer = folder / "tokenizer.json"
     word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))

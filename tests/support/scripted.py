@@ -1,9 +1,9 @@
-"""A model whose dev score and dev loss follow a script, so that each decision of the training loop is known ahead.
+"""Model whose dev score and dev loss follow a script, so that each decision of the training loop is known.
 
-A script holds one `Dev` an evaluation: how many of the ten dev texts the model gets right, and how sure it is of these.
-The model has one weight, `rise`, whose gradient is -1 at each step. Adam moves such a weight by exactly the learning
-rate of the step, so `Run.rates` is the rate that each step really used. The buffer `mark` counts the training steps:
-it is part of the weights, and tells which step's weights the model ends with.
+A script has one `Dev` for each evaluation: how many of the ten dev texts the model predicts correctly, and with what
+margin. The model has one weight, `rise`, whose gradient is -1 at each step. Adam changes such a weight by exactly the
+learning rate of the step, so `Run.rates` is the rate that each step used. The buffer `mark` counts the training steps:
+it belongs to the state dict and identifies the step whose weights the model ends with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from epigram.training.config import TrainingConfig
 from epigram.training.history import Record
 from epigram.training.trainer import Trainer
 
-DEV, FIRST = 10, 2  # dev texts; the token id of the first one, those of the others follow
+DEV, FIRST = 10, 2  # number of dev texts; token id of the first one, followed by those of the others
 CONFIG: dict[str, Any] = {
     "batch_size": 4,
     "learning_rate": 0.5,
@@ -37,19 +37,19 @@ CONFIG: dict[str, Any] = {
 
 
 class Dev(NamedTuple):
-    """One evaluation on dev: `right` of ten texts, with `margin` between the right label's logit and the other's."""
+    """Evaluation on dev: `right` of ten texts, with `margin` between the logits of the right and the wrong label."""
 
     right: int
     margin: float = 1.0
 
     @property
     def loss(self) -> float:
-        """Mean of -log p: log(1 + e^-margin) for a right text, log(1 + e) for a wrong one."""
+        """Return the mean of -log p: log(1 + e^-margin) for a right text, log(1 + e) for a wrong one."""
         return (self.right * log1p(exp(-self.margin)) + (DEV - self.right) * log1p(exp(1.0))) / DEV
 
 
 class Scripted(nn.Module):
-    """Answers dev by `script`, and counts its training steps in `mark`; the loss at the steps `faults` is NaN."""
+    """Model that predicts dev by `script` and counts training steps in `mark`; its loss is NaN at the steps `faults`."""
 
     multi = False
 
@@ -63,7 +63,7 @@ class Scripted(nn.Module):
         self.mark: Tensor
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
-        """A step of training with `labels`, the next evaluation of the script without."""
+        """Run a training step if `labels` are given, otherwise the next evaluation of the script."""
         if labels is not None:
             self.steps += 1
             self.mark += 1
@@ -76,13 +76,13 @@ class Scripted(nn.Module):
         return Prediction(torch.stack([answers, torch.zeros(DEV)], 1))
 
     def adapt(self, scores: list[float]) -> bool:
-        """Nothing: it has no layers."""
+        """Fail: the model has no layers."""
         raise AssertionError(scores)
 
 
 @dataclass
 class Run:
-    """A training by script: its `record`, the `model` as it ends, and the learning rate of every step."""
+    """Scripted training: its `record`, the final `model`, and the learning rate of every step."""
 
     trainer: Trainer
     model: Scripted
@@ -91,17 +91,17 @@ class Run:
 
     @property
     def record(self) -> Record:
-        """What the training remembers of its evaluations."""
+        """Return the training's record of its evaluations."""
         return self.trainer.record
 
     @property
     def rates(self) -> list[float]:
-        """By how much each step raised the weight: its learning rate."""
+        """Return the increase of the weight at each step, which is the learning rate."""
         return np.diff(self.values).round(5).tolist()
 
 
 def texts(count: int) -> TextBatches:
-    """`count` texts of one token each, all with label 0."""
+    """Return `count` texts of one token each, all with label 0."""
     ids, offsets = np.arange(count) + FIRST, np.arange(count + 1)
     return TextBatches(
         ids, offsets, prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1, labels=np.zeros(count, np.int64)
@@ -109,7 +109,7 @@ def texts(count: int) -> TextBatches:
 
 
 def prepared(script: list[Dev], *, batches: int = 1, faults: tuple[int, ...] = (), **settings: Any) -> Run:
-    """A training of `batches` steps an epoch, at a constant rate of 0.5 unless `settings` say otherwise."""
+    """Return a training of `batches` steps per epoch at a constant rate of 0.5, unless `settings` change it."""
     config = TrainingConfig(**{"epochs": len(script), **CONFIG, **settings})
     model = Scripted(script, faults)
     run = Run(Trainer(model, texts(batches * config.batch_size), texts(DEV), config, seed=0), model)
@@ -119,7 +119,7 @@ def prepared(script: list[Dev], *, batches: int = 1, faults: tuple[int, ...] = (
 
 
 def trained(script: list[Dev], **settings: Any) -> Run:
-    """The same, run to its end."""
+    """Return the same training, run to its end."""
     run = prepared(script, **settings)
     run.trainer.run()
     return run

@@ -21,23 +21,23 @@ GIVEN: dict[str, Any] = {"name": "toy", "about": "", "language": "zh", "task": "
 
 @dataclass(frozen=True)
 class Format:
-    """One file below its folder, how it is broken, and how it is read."""
+    """One file in its folder, with the functions that corrupt and read it."""
 
     name: str
     folder: Path
     file: str
-    read: Callable[[Path], object]  # of the folder
+    read: Callable[[Path], object]  # reads the folder
     mutations: tuple[Mutation, ...] = (blind,)
-    renew: Callable[[Path], None] | None = None  # checksums, so that what is behind them is reached
+    renew: Callable[[Path], None] | None = None  # rewrites checksums, so that later checks are reached
 
     @property
     def path(self) -> Path:
-        """The file that is broken."""
+        """Return the file that is corrupted."""
         return self.folder / self.file
 
 
 def inside(unwrap: Callable[[bytes], bytes], wrap: Callable[[bytes], bytes], change: Mutation = blind) -> Mutation:
-    """A mutation of what a container holds."""
+    """Return a mutation of the content of a container."""
     return lambda data, random: wrap(change(unwrap(data), random))
 
 
@@ -48,14 +48,14 @@ def as_yaml(data: bytes, random: Random) -> bytes:
 
 
 def in_header(data: bytes, random: Random) -> bytes:
-    """A safetensors file with another header of the right length."""
+    """Change the header of a safetensors file and keep its length field right."""
     size = int.from_bytes(data[:8], "little")
     header = in_json(data[8 : 8 + size], random)
     return len(header).to_bytes(8, "little") + header + data[8 + size :]
 
 
 def in_array(data: bytes, random: Random) -> bytes:
-    """A .npy file with another header or another content, its length kept."""
+    """Change the header or the content of a .npy file and keep its length."""
     place = random.choice((random.randrange(10, 80), random.randrange(80, len(data))))
     piece = random.choice((b"9", b"-", b"8", b"O", b"True", b"(", b"\xff", b"\0"))
     return data[:place] + piece + data[place + len(piece) :]
@@ -87,7 +87,7 @@ def in_npz(data: bytes, random: Random) -> bytes:
 
 
 def corpus(folder: Path, content: bytes | str, read: dict[str, Any], **changes: Any) -> Format:
-    """A file of texts, read as `validate` reads it."""
+    """Return a file of texts that is read as `validate` reads it."""
     name = changes.pop("called", read["reader"])
 
     def answer(here: Path) -> None:

@@ -1,4 +1,4 @@
-"""A served toy repository, and an address that hears its notices."""
+"""Toy repository with a running service, and a server that receives its notifications."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ deployments:
 
 
 class Serving:
-    """`flows.serve` at work in a toy repository."""
+    """`flows.serve` running in a toy repository."""
 
     def __init__(self, toy: Toy, **environment: str) -> None:
         self.toy = toy
@@ -61,7 +61,7 @@ class Serving:
         assert self.command.stdout.readline().startswith("scheduled: "), self.command.communicate(timeout=60)[1]
 
     def ask(self, path: str, **content: Any) -> Any:
-        """What the server's API answers to a POST; SQLite may be busy for a moment."""
+        """Return the response of the server's API to a POST; retry while SQLite is busy."""
         for _ in range(10):
             answer = httpx.post(f"{self.url}/api/{path}", json=content, timeout=60)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
@@ -70,12 +70,12 @@ class Serving:
         return answer.raise_for_status().json() if answer.content else None
 
     def start(self, flow: str, name: str, **state: Any) -> str:
-        """Start a deployment's run, now where `state` says nothing else; its id."""
+        """Start a run of a deployment, immediately unless `state` sets another time; return its id."""
         path = f"deployments/{self._id(flow, name)}/create_flow_run"
         return str(self.ask(path, state={"type": "SCHEDULED", **state})["id"])
 
     def settle(self) -> None:
-        """Switch the schedule off, which would work where other runs want to, and let what runs end."""
+        """Turn off the schedule, which would block other runs, and wait for all runs to end."""
         self.ask(f"deployments/{self._id('pipeline', 'pipeline')}/pause_deployment")
         until(lambda: all(run["state_type"] in FINAL for run in self.runs()))
 
@@ -84,7 +84,7 @@ class Serving:
         return str(answer.raise_for_status().json()["id"])
 
     def runs(self, **wanted: Any) -> list[dict[str, Any]]:
-        """The flow runs whose fields have these values, the oldest first."""
+        """Return the flow runs whose fields have these values, oldest first."""
         found = self.ask("flow_runs/filter", sort="EXPECTED_START_TIME_ASC")
         return [run for run in found if all(run[key] == value for key, value in wanted.items())]
 
@@ -94,31 +94,31 @@ class Serving:
         until((self.toy.told / "child").exists, 240, lambda: [[run[key] for key in states] for run in self.runs()])
 
     def heartbeats(self, run: str) -> int:
-        """How many of the run the server has heard."""
+        """Return the number of heartbeats of the run that the server has received."""
         wanted = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
         return int(self.ask("events/filter", filter=wanted)["total"])
 
     def ended(self, run: str) -> dict[str, Any]:
-        """The final state of a run, when it has come."""
+        """Wait for the final state of a run and return it."""
         return dict(until(lambda: [each for each in self.runs(id=run) if each["state_type"] in FINAL])[0]["state"])
 
     def family(self) -> list[psutil.Process]:
-        """The process that serves and everything under it."""
+        """Return the service process and all its descendants."""
         serves = psutil.Process(self.command.pid)
         return [serves, *serves.children(recursive=True)]
 
     def engine(self) -> psutil.Process:
-        """The process of the flow run that is at work."""
+        """Return the process of the active flow run."""
         return next(each for each in self.family() if each.cmdline()[-2:] == ["-m", "prefect.engine"])
 
     def stop(self) -> subprocess.CompletedProcess[str]:
-        """As `make stop` does it, from another process."""
+        """Stop the service from another process, as `make stop` does."""
         other = self.toy.command("--stop", module="flows.serve", env=self.env)
         output, errors = other.communicate(timeout=120)
         return subprocess.CompletedProcess(other.args, other.returncode, output, errors)
 
     def kill(self) -> list[psutil.Process]:
-        """End it by SIGKILL; the processes that were there."""
+        """Kill the service with SIGKILL; return the processes that were running."""
         if self.command.poll() is not None:
             return []
         family = self.family()
@@ -128,21 +128,21 @@ class Serving:
 
 
 def refused(toy: Toy, **environment: str) -> tuple[int, str]:
-    """The exit code and the error of a service that does not come up."""
+    """Return the exit code and the error of a service that fails to start."""
     command = toy.command(module="flows.serve", env=toy.env | environment)
     errors = command.communicate(timeout=120)[1]
     return command.returncode, errors
 
 
 def written(toy: Toy, *secrets: str) -> list[Path]:
-    """The files of the repository, its Prefect home and what was told that hold one of `secrets`."""
+    """Return the files of the repository, its Prefect home and its journal that contain one of `secrets`."""
     files = [file for root in (toy.root, toy.told) for file in root.rglob("*") if file.is_file()]
     return [file for file in files if any(secret.encode() in file.read_bytes() for secret in secrets)]
 
 
 @contextmanager
 def listening() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """An address on this machine, and what was posted to it."""
+    """Yield a local URL and the list of messages posted to it."""
     heard: list[dict[str, Any]] = []
 
     class Ear(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A repository of shop reviews whose pipeline is one quick stage, and new reviews that arrive."""
+"""Repository of shop reviews whose pipeline is one quick stage, and generated new reviews."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-# Every stage of the project in one process: what is tested here is what happens around them.
+# All stages of the project in one process: the tests cover what happens around the stages.
 EVERYTHING = """
 import importlib, sys
 from pathlib import Path
@@ -88,7 +88,7 @@ FILLER = ["the", "room", "food", "was", "we", "staff", "with", "very", "at", "ou
 
 
 def reviews(number: int, kind: str, seed: int) -> pl.DataFrame:
-    """Short reviews, half of them good."""
+    """Return short reviews, half of them positive."""
     chance = np.random.default_rng(seed)
     rows = []
     for row in range(number):
@@ -99,7 +99,7 @@ def reviews(number: int, kind: str, seed: int) -> pl.DataFrame:
 
 
 def lay_out(root: Path, env: Mapping[str, str], **more: str) -> None:
-    """Write the repository and commit it; `more` are further files, by their paths."""
+    """Write the repository and commit it; `more` maps paths to further files."""
     for name, text in {**FILES, **more}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.support.toy import command_env
 
 
 class Shop:
-    """A repository with a data set of its own, and new rows that arrive."""
+    """Repository with its own data set, to which new rows can be added."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.incoming = root, root / "data" / "local" / "incoming"
@@ -50,6 +50,6 @@ class Shop:
 
 
 def copied(root: Path, to: Path) -> Shop:
-    """A copy, without workspaces, which know where they are."""
+    """Return a copy without workspaces, which store absolute paths."""
     shutil.copytree(root, to, symlinks=True, ignore=shutil.ignore_patterns("workspaces", "worktrees"))
     return Shop(to)

@@ -70,7 +70,7 @@ def frame_of(recipe: Recipe) -> TextTemplate:
 
 
 def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu") -> TextBatches:
-    """Random texts in which the class decides some of the tokens, which are labelled by it; two digits spell each."""
+    """Return random texts; about half of their tokens depend on the class; the characters of a token are two digits."""
     random, frame = np.random.default_rng(seed), frame_of(recipe)
     labels = np.arange(count) % CLASSES
     lengths = random.integers(1, 15, count)

@@ -1,7 +1,6 @@
-"""Run a change once for each of its steps, in a copy of a repository each time, and disturb it before that step.
+"""Run a change once for each of its steps, each time in a copy of a repository, and disturb it before that step.
 
-A step is what changes a file of the repository that is not in a hidden folder, and a command of git that changes a
-branch or a tag.
+A step is a change of a file outside hidden folders, or a git command that changes a branch or a tag.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from epigram.core.files import is_inside
 NOT_REACHED = 3  # exit code: the change has fewer steps
 CHANGING = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"}  # audit events
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-MOVING = {"branch", "tag", "update-ref"}  # commands of git
-ENTRY = Path(".epigram/entry.json")  # what `promote` promotes
+MOVING = {"branch", "tag", "update-ref"}  # git commands
+ENTRY = Path(".epigram/entry.json")  # the champion that `promote` promotes
 ARRIVING = Path("data/local/incoming/b.csv")
 APPENDED = "appended while it was read,good\n"
 
 
 def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") -> list[Path]:
-    """Copies of `root` in `folder`: in number N, `change` was disturbed before its step N."""
+    """Return copies of `root` in `folder`; in copy N, `change` was disturbed before its step N."""
     folder.mkdir()
     command = [sys.executable, __file__, change, str(root), str(folder), disturbance]
     paths = os.pathsep.join(str(Path(__file__).resolve().parents[2] / part) for part in ("src", "."))
@@ -42,7 +41,7 @@ def disturbed(change: str, root: Path, folder: Path, disturbance: str = "kill") 
 
 
 def take() -> None:
-    """Take in what has arrived."""
+    """Ingest new rows."""
     from epigram.runner.retraining import ingest
     from epigram.runner.workspace.settings import load
 
@@ -59,19 +58,19 @@ def promote() -> None:
 
 
 def rollback() -> None:
-    """Go back to the champion before."""
+    """Restore the previous champion."""
     from epigram.runner.retraining import champion
 
     champion.rollback(Path.cwd())
 
 
 def killed() -> Callable[[], object]:
-    """Kill this process."""
+    """Return a function that kills this process."""
     return lambda: os.kill(os.getpid(), signal.SIGKILL)
 
 
 def arriving() -> Callable[[], object]:
-    """Append a row to b.csv by a program that has it open all the time; then let another batch arrive as b.csv."""
+    """Return a function that appends to b.csv through a file opened earlier, then replaces b.csv by a new batch."""
     file = ARRIVING.open("a")
 
     def arrive() -> None:
@@ -98,7 +97,7 @@ NEEDED = {
 
 
 class Steps:
-    """An audit hook that counts the steps below the working directory, and disturbs before the one numbered `at`."""
+    """Audit hook that counts the steps below the working directory and disturbs before the step with index `at`."""
 
     def __init__(self, at: int, disturb: Callable[[], object]) -> None:
         self.root, self.at, self.disturb = Path.cwd(), at, disturb
@@ -123,7 +122,7 @@ class Steps:
         return event in CHANGING and any(map(self._is_inside, arguments[:2])) and not self._is_idle(event, arguments[0])
 
     def _is_inside(self, path: Any) -> bool:
-        """Whether a path is below the working directory, and in no hidden folder there."""
+        """Return whether a path is below the working directory and in no hidden folder."""
         if not isinstance(path, str | bytes | os.PathLike):
             return False
         file = Path(os.fsdecode(path)).absolute()
@@ -132,12 +131,12 @@ class Steps:
         )
 
     def _is_idle(self, event: str, path: Any) -> bool:
-        """Whether nothing changes: a folder is there already, or a file is not."""
+        """Return whether nothing changes: the folder to create exists, or the file to delete does not."""
         return {"os.mkdir": True, "os.remove": False}.get(event) is os.path.lexists(path)
 
 
 def main(change: str, root: str, folder: str, disturbance: str) -> None:
-    """Fork a process for each step; this one has imported what the change needs, and has started no thread."""
+    """Fork a process for each step; this process has imported all that the change needs and has no other threads."""
     for module in NEEDED[change]:
         __import__(module)
     for number in count():

@@ -1,4 +1,4 @@
-"""Small validated corpora for the tests of text and encoding."""
+"""Small validated corpora for tests of tokenization and encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from epigram.text.settings import AugmentSettings, EncodeSettings
 from epigram.text.settings import View as ViewSettings
 from epigram.text.validated_corpus import SPLITS, Corpus
 
-settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code
+settings.register_profile("unhurried", deadline=None)  # no deadline, so that a busy machine causes no failure
 settings.load_profile("unhurried")
 
 ZH = {
@@ -82,7 +82,7 @@ def validated(
 ) -> Corpus:
     """Write a validated corpus as the validate stage does, and read it.
 
-    A row is a text and its label or labels; with `token_labels`, also its words and theirs.
+    A row is a text and its label or labels; with `token_labels`, also its words and their labels.
     """
     folder.mkdir(parents=True, exist_ok=True)
     column = ("label", pl.String) if task == "single" else ("labels", pl.List(pl.String))
@@ -114,7 +114,7 @@ def encoded_in(
     token_labels: Sequence[str] = (),
     **settings: Any,
 ) -> View:
-    """Encode rows in a view called v, with a part-of-speech table that stands in `pos`; all else is below `root`."""
+    """Encode rows in a view called v with the part-of-speech table in `pos`; write everything else below `root`."""
     validated(root / "validated", language, rows, task=task, token_labels=token_labels)
     augment.run(AugmentSettings(template=template), root / "validated", root / "augmented")  # type: ignore[arg-type]
     folders = (root / "validated", root / "augmented", pos, root / "out")

@@ -1,4 +1,4 @@
-"""A small repository with a pipeline whose stages do as they are told."""
+"""Small repository with a pipeline whose stages follow instructions of the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parents[2]
-# What of the project another repository needs to run its pipeline.
+# The parts of the project that another repository needs to run its pipeline.
 PARTS = (
     "dvc.yaml",
     "params.yaml",
@@ -111,7 +111,7 @@ mark("end")
 
 
 def command_env() -> dict[str, str]:
-    """The environment of a user's shell: this interpreter and this checkout's code, and no Prefect server named."""
+    """Return the environment of a user's shell: this interpreter, this checkout's code, no Prefect server."""
     own = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{HERE}{os.pathsep}{HERE / 'src'}",
@@ -120,14 +120,14 @@ def command_env() -> dict[str, str]:
 
 
 class Toy:
-    """The repository `root`, and what its stages are told and have done."""
+    """The repository `root`, with the instructions and the journal of its stages in `told`."""
 
     def __init__(self, root: Path, told: Path) -> None:
         self.root, self.told = root, told
         self.tell({})
 
     def tell(self, behaviour: dict[str, dict[str, Any]]) -> None:
-        """What each stage does besides writing its output: say, sleep, codes (one a try), child, files."""
+        """Set what each stage does besides writing its output: say, sleep, codes (one per attempt), child, files."""
         (self.told / "behaviour.json").write_text(json.dumps(behaviour))
 
     def commit(self) -> None:
@@ -136,11 +136,11 @@ class Toy:
         self.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "results")
 
     def journal(self, what: str = "begin") -> list[str]:
-        """The stages that began (or end, or failed), in order, since `forget`."""
+        """Return the stages with the event `what` (begin, end or failed), in order, since `forget`."""
         return [name for name, event, *_ in self.events() if event == what]
 
     def events(self) -> list[tuple[str, str, float, int]]:
-        """(stage, event, time, process id) since `forget`."""
+        """Return (stage, event, time, process id) of each event since `forget`."""
         file = self.told / "journal.jsonl"
         return [tuple(json.loads(line)) for line in file.open()] if file.exists() else []
 
@@ -154,13 +154,14 @@ class Toy:
 
     def command(self, *arguments: str, module: str = "flows.pipeline", **options: Any) -> subprocess.Popen[str]:
         """Start a flow's command in the repository."""
-        # As in a terminal: what a shell starts in the background ignores Ctrl-C, and hands that down.
+        # As in a terminal: processes that a shell starts in the background ignore Ctrl-C, and their children inherit
+        # that.
         command = ["env", "--default-signal=INT", sys.executable, "-m", module, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env} | options
         return subprocess.Popen(command, cwd=self.root, text=True, **options)
 
     def change(self, *stages: str) -> None:
-        """Change a parameter of these stages, each a `fit@…` or `judge`, and of no other."""
+        """Change a parameter of these stages, each a `fit@…` or `judge`, and of no other stage."""
         path = self.root / "params.yaml"
         text = path.read_text()
         for stage in stages:
@@ -172,12 +173,12 @@ class Toy:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of commands in the repository: its own Prefect home, this checkout's code."""
+        """Return the environment of commands in the repository: its own Prefect home, this checkout's code."""
         return command_env() | {"TOY": str(self.told), "PREFECT_HOME": str(self.told / "prefect")}
 
 
 def copied(root: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    """A copy of the repository `root` under `to`, told nothing yet."""
+    """Return a copy of the repository `root` under `to`, without instructions."""
     shutil.copytree(root, to / "repo")
     (to / "told").mkdir()
     monkeypatch.setenv("TOY", str(to / "told"))

@@ -1,6 +1,6 @@
-"""Every method as a whole model of any width, with its logits and its loss as NumPy reads them in float64.
+"""Every method as a complete model of any width, with logits and loss computed by a float64 NumPy reference.
 
-A `Whole` is a model in training mode without dropout, the batch to give it, and what it must answer.
+A `Whole` is a model in training mode without dropout, its input batch, and the expected output.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ CONTEXT = DataSpec(
     prefix_ids=tuple(PROMPT),
     pos_weight=torch.from_numpy(POS).float(),
 )
-Masks = Sequence[Array]  # of an attention's weights, (H, L, L) a layer
-Keys = Callable[[int], Array]  # sort keys (B, L) of a semantic perceptron's layer, from 0
+Masks = Sequence[Array]  # dropout masks of attention weights, (H, L, L) for each layer
+Keys = Callable[[int], Array]  # sort keys (B, L) of a semantic perceptron's layer, counted from 0
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A model with the batch to give it; `logits` (B, C) and `loss` are what it must answer.
+    """Model with its input batch and the expected `logits` (B, C) and `loss`.
 
-    `normalized`: the logits are log-probabilities, and the model's may be higher by a number a text.
+    With `normalized`, the expected logits are log-probabilities; the model's logits may differ by a constant per
+    text.
     """
 
     model: Classifier
@@ -66,45 +67,45 @@ class Whole:
     normalized: bool = False
 
     def answered(self, logits: Tensor) -> Array:
-        """The model's `logits` (B, C) as they are to be compared."""
+        """Return the model's `logits` (B, C) in the form that is compared."""
         found = logits.detach().double()
         return (found.log_softmax(-1) if self.normalized else found).numpy()
 
 
 def mean_loss(logits: Array) -> float:
-    """Mean cross-entropy of LABELS."""
+    """Return the mean cross-entropy for LABELS."""
     return float(np.mean([cross_entropy(softmax(row), y) for row, y in zip(logits, LABELS, strict=True)]))
 
 
 def built(encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2) -> Classifier:
-    """Encoder and head without dropout, in float64, with the same spread of sums at every width."""
+    """Return a float64 model without dropout whose sums have the same spread at every width."""
     made = parse_part(ENCODERS, encoder, "encoder").build(context)
     model = Classifier(made, parse_part(HEADS, head, "head").build(context, made))
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        if isinstance(getattr(module, "dropout", None), float):  # an attention's
+        if isinstance(getattr(module, "dropout", None), float):  # the rate of an attention layer
             module.dropout = 0.0  # type: ignore[assignment]
     return spread(scattered(model), gain).train()
 
 
 def spread(model: Module, gain: float = 1.2) -> Module:
-    """`model` with sums of about `gain` at every width: by √inputs; vectors and gains of about 1, small biases."""
+    """Scale weights by 1/√inputs, so that sums are about `gain` at every width; keep vectors near 1, biases small."""
     kept = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.LayerNorm)}
     for parameter in model.parameters():
-        if parameter.requires_grad:  # drawn with a deviation of 0.4
+        if parameter.requires_grad:  # initialized with a standard deviation of 0.4
             size = 1.0 if id(parameter) in kept else 0.2 if parameter.dim() < 2 else gain / parameter.shape[-1] ** 0.5
             parameter.data *= size / 0.4
     return model
 
 
 def words(model: Any, ids: Sequence[int]) -> Array:
-    """Token vectors (L, D)."""
+    """Return the token vectors (L, D)."""
     return array(model.encoder.embedding.token.weight)[list(ids)]
 
 
 def out(model: Any, row: Array) -> Array:
-    """The plain head's logits (C,) of a text's vector."""
+    """Return the linear head's logits (C,) for a text vector."""
     return linear(row, *pair(model.head.out))
 
 
@@ -112,7 +113,7 @@ def out(model: Any, row: Array) -> Array:
 
 
 def mixed(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Array:
-    """An attention's output (L, D) on `x`, its tokens weighing `weight`; dropout multiplies its weights by `masks`."""
+    """Return an attention's output (L, D) for `x` with token weights `weight`; `masks` are its dropout masks."""
     kept = np.ones((getattr(layer, "heads", 1), len(x), len(x))) if masks is None else masks
     if isinstance(layer, CorrelationAttention):
         spread = paper.attention(x, weight, layer.placement, layer.row_norm, layer.temperature.item())
@@ -122,7 +123,7 @@ def mixed(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Ar
 
 
 def context_of(layer: Any, q: Array, k: Array, v: Array, weight: Array, kept: Array) -> Array:
-    """Heads side by side (L, D) of a dot-product attention, whose heads may weigh each other."""
+    """Return the concatenated heads (L, D) of a dot-product attention, with its head-to-head attention if any."""
     gate = layer.head_to_head
     q, k, v = (np.split(each, layer.heads, axis=1) for each in (q, k, v))
     raw = [scores(*each) for each in zip(q, k, strict=True)]
@@ -136,13 +137,13 @@ def context_of(layer: Any, q: Array, k: Array, v: Array, weight: Array, kept: Ar
 
 
 def factors(gate: Any, features: Sequence[Array]) -> Array:
-    """What HTH multiplies each head by (H,)."""
+    """Return the factor of each head (H,) by head-to-head attention."""
     strength = None if gate.strength is None else gate.strength.item()
     return hth_paper.factors(hth_paper.squeezed(features), pair(gate.first), pair(gate.second), strength)
 
 
 def block(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Array:
-    """One post-LN layer of a Transformer."""
+    """Return the output of one post-LN Transformer layer."""
     feed = [pair(layer.hidden[0]), pair(layer.hidden[-1])]
     return paper.block(
         x, mixed(layer.attention, x, weight, masks), [pair(layer.norm_attention), pair(layer.norm_hidden)], feed
@@ -150,7 +151,7 @@ def block(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Ar
 
 
 def states(model: Any, ids: Sequence[int], masks: Masks | None = None) -> list[Array]:
-    """The embeddings with learnt positions, then each block's output."""
+    """Return the embeddings with learned positions, then each block's output."""
     encoder = model.encoder
     weight = np.ones(len(ids)) if encoder.pos_weight is None else POS[list(ids)]
     found = [words(model, ids) + array(encoder.embedding.position.weight)[: len(ids)]]
@@ -160,14 +161,14 @@ def states(model: Any, ids: Sequence[int], masks: Masks | None = None) -> list[A
 
 
 def transformer(width: int, **encoder: Any) -> Classifier:
-    """A Transformer of three layers under the plain head, which fuses the layers by the hook."""
+    """Return a Transformer of three layers with a linear head and hook fusion of the layers."""
     sizes = {"kind": "transformer", "width": width, "hidden": width, "depth": 3, "heads": 1, "embedding_norm": False}
     head = {"kind": "linear", "fusion": "hook"}
     return built({**sizes, "dropout": 0.0, **encoder}, head)
 
 
 def transformer_logits(model: Any, masks: Sequence[Masks] | None = None) -> Array:
-    """Logits (B, C) of IDS; `masks` hold each text's dropout of the attention."""
+    """Return the logits (B, C) for IDS; `masks` are the attention dropout masks of each text."""
     every = [None] * len(IDS) if masks is None else masks
     read = [states(model, ids, mask) for ids, mask in zip(IDS, every, strict=True)]
     return np.stack([out(model, paper.fusion(row[1:]).mean(axis=0)) for row in read])
@@ -180,7 +181,7 @@ def transformer_whole(width: int, **encoder: Any) -> Whole:
 
 
 def prompted(width: int) -> Whole:
-    """Heads that weigh each other, read at the two masks of a prompt."""
+    """Return a Transformer with head-to-head attention whose head reads the two masks of a prompt."""
     sizes = {"width": width, "hidden": width, "depth": 2, "heads": 2, "embedding_norm": False, "dropout": 0.0}
     head = {"kind": "prompt", "gamma": 0.3, "fusion": "hook"}
     model: Any = built({"kind": "transformer", "head_to_head": "residual", **sizes}, head)
@@ -208,7 +209,7 @@ def cnle(width: int) -> Whole:
 
 
 def cnle_multi(width: int) -> Whole:
-    """Several labels a text: the loss of every step; the search's answer is not read here."""
+    """Multi-label CNLE: the expected loss sums the decoder steps; predictions of the search are not compared."""
     counts, several = [7, 30, 2], [[0, 1], [], [2], [0, 1, 2]]
     context = replace(CONTEXT, mask_id=None, prefix_ids=(), multi=True, label_counts=torch.tensor(counts))
     head = {"kind": "label_decoder", "embedding": width, "heads": 2, "hidden": width}
@@ -224,14 +225,14 @@ def cnle_multi(width: int) -> Whole:
 
 
 def dmsp(width: int, order: str) -> Classifier:
-    """Three semantic perceptrons, each under a classifier of its own."""
+    """Return a model of three semantic perceptrons, each with its own classifier."""
     sizes = {"width": width, "hidden": width, "depth": 3, "dropout": 0.0, "order": order}
     head = {"kind": "layer_ensemble", "mode": "ensemble", "hidden": width}
     return built({"kind": "semantic_perceptron", **sizes}, head)
 
 
 def dmsp_logits(model: Any, orders: Callable[[int, int], Sequence[int]] | None) -> tuple[Array, float]:
-    """The vote (B, C) and the loss; `orders` gives the order of a text's tokens by layer and text, both from 0."""
+    """Return the vote (B, C) and the loss; `orders` maps layer and text, both counted from 0, to a token order."""
     parts = []
     for row, ids in enumerate(IDS):
         x0 = x = words(model, ids)
@@ -248,7 +249,7 @@ def dmsp_logits(model: Any, orders: Callable[[int, int], Sequence[int]] | None) 
 
 
 def dmsp_whole(width: int) -> Whole:
-    """With the mean token in the place of a random order."""
+    """Use the mean token instead of a random order."""
     model = dmsp(width, "expectation")
     logits, loss = dmsp_logits(model, None)
     return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), logits, loss, normalized=True)
@@ -281,7 +282,7 @@ def mhal(width: int) -> Whole:
 
 
 def language_cost(encoder: Any, ids: list[list[int]], spellings: list[list[list[int]]]) -> float:
-    """Mean cost of a guess: of words and of characters, half each."""
+    """Return MHAL with all losses of the joint regime, including those of the language models."""
     word_costs = [
         mhal_readings.cost_reading(encoder.word_model, mhal_readings.states_reading(encoder, text, spelling), text)
         for text, spelling in zip(ids, spellings, strict=True)
@@ -295,7 +296,7 @@ def language_cost(encoder: Any, ids: list[list[int]], spellings: list[list[list[
 
 
 def plain(model: Any, vectors: Sequence[Array]) -> Whole:
-    """A baseline whose plain head reads one vector a text."""
+    """Return a baseline whose linear head reads one vector per text."""
     logits = np.stack([out(model, row) for row in vectors])
     return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), logits, mean_loss(logits))
 
@@ -303,7 +304,7 @@ def plain(model: Any, vectors: Sequence[Array]) -> Whole:
 def fast_text(width: int) -> Whole:
     model: Any = built({"kind": "fast_text", "width": width, "buckets": 20}, {"kind": "linear", "pool": "mean"})
     with torch.no_grad():
-        model.encoder.ngrams.weight[20] = 0.0  # of what is no n-gram
+        model.encoder.ngrams.weight[20] = 0.0  # the row for positions without an n-gram
     ngrams, orders = array(model.encoder.ngrams.weight), [2, 3]
 
     def bucket(gram: Sequence[int]) -> int:
@@ -324,7 +325,7 @@ def dpcnn(width: int) -> Whole:
 
 
 def windows(x: Array, size: int, weight: Array, bias: Array) -> Array:
-    """Kim 2014, Eq. 2: ReLU(w · x_{i:i+size} + b), zero beyond the text, the window even or wider to the right."""
+    """Kim 2014, Eq. 2: ReLU(w · x_{i:i+size} + b), zero padding; even windows extend one further to the right."""
     before = (size - 1) // 2
     wide = np.pad(x, ((before, size - 1 - before), (0, 0)))
     return relu(np.stack([weight @ wide[i : i + size].ravel() + bias for i in range(len(x))]))
@@ -350,7 +351,7 @@ def att_blstm(width: int) -> Whole:
 
 
 def vdcnn(width: int) -> Whole:
-    """The running statistics are those of the batch, so that the model answers in eval mode as in training mode."""
+    """Set the running statistics to those of the batch, so that eval mode and training mode agree."""
     sizes = {"embedding": width, "filters": [width] * 4, "k": 2, "hidden": width, "dropout": 0.0}
     model: Any = built({"kind": "vdcnn", **sizes}, {"kind": "linear", "pool": "first"}, gain=1.5)
     encoder = model.encoder
