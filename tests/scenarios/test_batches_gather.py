@@ -1,4 +1,4 @@
-"""What a batch holds, token by token."""
+"""The content of a batch, token by token."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ def test_labels_are_those_of_the_rows_and_of_the_tokens_that_are_read() -> None:
     texts = batches(max_length=3)
     assert texts.targets(np.array([2, 0])).tolist() == [7, 5]
     labels = texts.read_labels()
-    assert labels is not None and labels.tolist() == [0, 1, UNLABELLED, 2, 3, 0, 2]  # the third text is cut
+    assert labels is not None and labels.tolist() == [0, 1, UNLABELLED, 2, 3, 0, 2]  # the third text is truncated

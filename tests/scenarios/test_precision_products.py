@@ -1,4 +1,4 @@
-"""Which products are in bfloat16, and what a lowered layer answers, against products that are worked out in NumPy."""
+"""Products that are computed in bfloat16, and outputs of prepared layers, compared with products computed in NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ packs = pytest.mark.skipif(not precision.has_fast_bf16("cpu"), reason="this proc
 
 
 def rounded(x: Tensor) -> NDArray[np.float64]:
-    """`x` at the nearest bfloat16, the upper half of a float32; of two as near, the even one."""
+    """Return `x` rounded to the nearest bfloat16 (the upper half of a float32), ties to even."""
     bits = x.detach().float().contiguous().numpy().view(np.uint32)
     kept = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
     return kept.astype(np.uint32).view(np.float32).astype(np.float64)
@@ -33,7 +33,7 @@ def rounded(x: Tensor) -> NDArray[np.float64]:
 def test_a_lowered_layer_multiplies_by_its_weights(
     shape: tuple[int, ...], inputs: int, outputs: int, packed: bool, bias: bool
 ) -> None:
-    """Inputs and weights are rounded, sums are exact enough, and the result is rounded once more: by 2⁻⁹ at most."""
+    """Inputs and weights are rounded, sums are nearly exact, and the result is rounded again: by at most 2⁻⁹."""
     torch.manual_seed(0)
     layer = nn.Linear(inputs, outputs, bias)
     x, weight, added = torch.randn(*shape, inputs), rounded(layer.weight), rounded(layer.bias) if bias else 0.0

@@ -1,4 +1,4 @@
-"""A task that models solve with certainty: the right label has the right name and probability wherever it is shown."""
+"""A task that models solve with certainty: each output shows the right label with the right probability."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SURE = 0.9
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """One label a text: every stage has run for a neural and a linear system, and the neural one is exported."""
+    """Single-label: run every stage for a neural and a linear system; export the neural one."""
     names = ["textcnn", "tfidf_svm"]
     shop = prepared(Workshop(tmp_path_factory.mktemp("single")), lines(one_label), names)
     for name in names:
@@ -47,7 +47,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """Several labels a text: both systems are trained, and the neural one is exported."""
+    """Multi-label: train both systems; export the neural one."""
     names = ["textcnn", "tfidf_svm"]
     shop = prepared(Workshop(tmp_path_factory.mktemp("several")), lines(several_labels), names, task="multi")
     for name in names:
@@ -58,7 +58,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """Labelled words: a tagger is trained and exported."""
+    """Word labels: train, evaluate and export a tagger."""
     shop = prepared(Workshop(tmp_path_factory.mktemp("tagged")), lines(one_label), ["bilstm_tagger"], spans=True)
     for stage in (train, prune, evaluate):
         stage(shop, "bilstm_tagger")
@@ -72,7 +72,7 @@ def exported(shop: Workshop, model: str) -> None:
 
 
 def assert_one_sure(label: str, probabilities: dict[str, float]) -> None:
-    """`probabilities` are near 1 for `label` and near 0 for the others."""
+    """Check that `probabilities` are near 1 for `label` and near 0 for the others."""
     assert set(probabilities) == set(LABELS)
     assert {name for name, p in probabilities.items() if p > SURE} == {label}
     assert max(p for name, p in probabilities.items() if name != label) < 1 - SURE
@@ -128,7 +128,7 @@ def test_the_transformers_library_names_the_right_label(single: Workshop) -> Non
 @pytest.mark.parametrize("name", ["textcnn", "tfidf_svm"])
 def test_the_report_counts_every_class_under_its_name(single: Workshop, name: str) -> None:
     metrics = json.loads((single.root / f"data/evaluated/{name}/metrics.json").read_text())
-    assert metrics["confusion"] == [[6, 0, 0], [0, 24, 0], [0, 0, 12]]  # of 42 texts 1/7, 4/7 and 2/7
+    assert metrics["confusion"] == [[6, 0, 0], [0, 24, 0], [0, 0, 12]]  # 1/7, 4/7 and 2/7 of 42 texts
     assert {each["label"]: each["support"] for each in metrics["classes"]} == {"money": 6, "arts": 24, "sport": 12}
     assert (metrics["test"]["accuracy"], metrics["mistakes"]) == (1.0, [])
 
@@ -170,7 +170,7 @@ def test_the_deciding_word_is_labelled_by_its_label(tagged: Workshop, model: str
 
 
 def assert_words(answer: TextPrediction, text: str, word: str, label: str) -> None:
-    """Every word of `text` has its place, `word` alone has `label`, and all are sure."""
+    """Check that every word of `text` has its position, that only `word` has `label`, and that all are certain."""
     assert [each.text for each in answer.words] == text.split()
     assert [text[each.start : each.end] for each in answer.words] == text.split()
     assert [each.label for each in answer.words] == [label if each == word else "O" for each in text.split()]
@@ -181,5 +181,5 @@ def test_the_report_counts_every_word_under_its_label(tagged: Workshop) -> None:
     metrics = json.loads((tagged.root / "data/evaluated/bilstm_tagger/metrics.json").read_text())
     words = metrics["tokens"]
     found = {each["label"]: (each["support"], each["f1"]) for each in words["classes"]}
-    assert found == {"O": (210, 1.0), "money": (6, 1.0), "arts": (24, 1.0), "sport": (12, 1.0)}  # 5 fillers a text
+    assert found == {"O": (210, 1.0), "money": (6, 1.0), "arts": (24, 1.0), "sport": (12, 1.0)}  # 5 fillers per text
     assert (words["test"]["f1"], words["test"]["span_f1"]) == (1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Words of a text put together from labelled tokens by hand: which token speaks for a word, and where it stands."""
+"""Words assembled from tokens labeled by hand: which token gives a word its label, and the position of each word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epigram.text.alignment import PositionedTokens
 
 LABELS = ["O", "PER", "LOC"]
 TEXTS = ["Ann met Bob", "in Rome"]
-# Pieces: An|n met Bo|b, in Ro|me. The pieces of a word disagree, and the first one decides.
+# Tokens: An|n met Bo|b, in Ro|me. The tokens of a word have different labels, and the first token decides.
 SPANS = np.array([[0, 2], [2, 3], [4, 7], [8, 10], [10, 11], [0, 2], [3, 5], [5, 7]])
 NUMBERS = np.array([0, 0, 1, 2, 2, 0, 1, 1])
 OFFSETS = np.array([0, 5, 8])
@@ -49,7 +49,7 @@ def test_a_word_has_the_label_of_its_first_token_and_ends_with_its_last() -> Non
 
 
 def test_tokens_that_the_model_did_not_read_have_no_word() -> None:
-    """Four tokens of the first text were read and one of the second: Bob is cut short, and Rome is not there."""
+    """The model read four tokens of the first text and one of the second: Bob is truncated and Rome is missing."""
     read = np.concatenate([SAID[:4], SAID[5:6]])
     first, second = words_of(TEXTS, located(), predicted(read, [4, 1]), LABELS)
     assert [(word.text, word.label) for word in first] == [("Ann", "PER"), ("met", "O"), ("Bo", "PER")]

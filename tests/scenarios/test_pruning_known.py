@@ -1,4 +1,4 @@
-"""Pruning step by step: which layers go, from which end, by which accuracies, and when the pruned model is refused."""
+"""Pruning step by step: which layers are dropped, in which order, by which accuracies, and when pruning is rejected."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ from tests.support.layered import (
 )
 
 CONFIG = TrainingConfig(epochs=7, batch_size=8, warmup=0.5, schedule="constant", weight_decay=0.0, precision="fp32")
-STILL = 1e-12  # a learning rate that changes no answer
+STILL = 1e-12  # a learning rate that changes no prediction
 QUICK = 1.0
 
 
 def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any) -> PruningResult:
-    """`model` after pruning by the eight words, all of them in train and in dev."""
+    """Return `model` after pruning on the eight words, all of them in train and in dev."""
     chosen = PruneSettings(**{"epochs": 3, **settings})
     held = texts_of() if dev is None else dev
     return prune(model, texts_of(), held, classes=2, settings=chosen, config=CONFIG, rate=rate, seed=0)
 
 
-# --- α of the layers
+# --- accuracies (α) of the layers
 
 
 def test_the_probe_scores_each_layer_in_its_place() -> None:
-    """A silent layer knows the larger class (a half), two wrong words of eight leave 6/8, one leaves 7/8."""
+    """A layer with constant output gives the majority class (1/2); two wrong words of eight give 6/8, one 7/8."""
     layers = (SILENT, TWO_WRONG, RIGHT, ONE_WRONG)
     assert probe(model_of(*layers), texts_of(), texts_of(), 2) == [0.5, 0.75, 1.0, 0.875]
 
 
 def test_the_probe_learns_from_train_and_is_scored_on_dev() -> None:
-    """Dev has the labels exchanged: what train teaches is always wrong there."""
+    """Dev has swapped labels: a probe fitted on train is always wrong there."""
     opposite = texts_of(labels=OPPOSITE)
     assert probe(model_of(RIGHT, ONE_WRONG), texts_of(), opposite, 2) == [0.0, 0.125]
 
 
 def test_the_probe_reads_dev_by_the_scale_of_train() -> None:
-    """Dev has words of class 1 alone: by a mean of its own they would be nothing."""
+    """Dev has only words of class 1: standardized by their own mean, they would be zero."""
     assert probe(model_of(RIGHT, OPPOSITE), texts_of(), texts_of([4, 5, 6, 7, 7]), 2) == [1.0, 1.0]
 
 
 def test_the_probe_takes_evenly_spaced_rows_of_train() -> None:
-    """Of eleven rows three are taken, the first, the middle and the last; the others teach the opposite."""
+    """Three of eleven rows are used: the first, the middle and the last; the other rows have the opposite labels."""
     words = [0, 0, 5, 1, 5, 4, 6, 2, 3, 6, 7]
     labels = [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1]
     assert probe(model_of(RIGHT), texts_of(words, labels), texts_of(), 2, rows=3) == [1.0]
@@ -70,7 +70,7 @@ def test_the_probe_takes_evenly_spaced_rows_of_train() -> None:
 
 
 def test_a_head_with_a_classifier_on_each_layer_is_scored_by_them_and_not_by_a_probe() -> None:
-    """A probe would learn to read the layer that speaks for the opposite."""
+    """A probe would learn to invert the layer with opposite outputs."""
     model = model_of(OPPOSITE, TWO_WRONG, RIGHT, ensemble=True)
     assert layer_accuracies(model, texts_of(), texts_of(), 2, "fp32") == [0.0, 0.75, 1.0]
     assert layer_accuracies(model_of(OPPOSITE, RIGHT), texts_of(), texts_of(), 2, "fp32") == [1.0, 1.0]
@@ -82,26 +82,26 @@ def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
     assert probe(model_of(ONE_WRONG, RIGHT), train, dev, 2) == [0.875, 1.0]
 
 
-# --- which layers go
+# --- dropped layers
 
 
 @pytest.mark.parametrize(
     ("alphas", "rule", "drop", "kept"),
     [
-        # ξ = 0.8, g above it and s not. equation: one goes while s ≥ 1 and g ≥ s + 1
+        # ξ = 0.8; g layers are above it, s are not. equation: drop one while s ≥ 1 and g ≥ s + 1
         ([0.9, 0.6, 0.88, 0.95, 0.5], "equation", "last", [0, 1]),  # 3:2 → 3:1 → 2:1 → 1:1
-        ([0.9, 0.6, 0.88, 0.95, 0.5], "equation", "worst", [0, 2, 3]),  # 3:2, 0.5 goes → 3:1, 0.6 goes → 3:0
-        ([0.5, 0.9, 0.6, 0.95, 0.88], "equation", "last", [0, 1, 2, 3]),  # 3:2, 0.88 goes → 2:2
+        ([0.9, 0.6, 0.88, 0.95, 0.5], "equation", "worst", [0, 2, 3]),  # 3:2, drop 0.5 → 3:1, drop 0.6 → 3:0
+        ([0.5, 0.9, 0.6, 0.95, 0.88], "equation", "last", [0, 1, 2, 3]),  # 3:2, drop 0.88 → 2:2
         ([0.5, 0.9, 0.6, 0.95, 0.88], "equation", "worst", [1, 3, 4]),
         ([0.9, 0.85, 0.95], "equation", "last", [0, 1, 2]),  # 3:0
         ([0.9, 0.6], "equation", "last", [0, 1]),  # 1:1
         ([0.6, 0.7], "equation", "worst", [0, 1]),  # 0:2
-        # algorithm: one goes while s ≥ 1 and g > s + 1
+        # algorithm: drop one while s ≥ 1 and g > s + 1
         ([0.9, 0.6, 0.88, 0.95, 0.5], "algorithm", "last", [0, 1, 2, 3, 4]),  # 3:2
         ([0.9, 0.6, 0.88, 0.95], "algorithm", "last", [0, 1, 2]),  # 3:1 → 2:1
-        ([0.9, 0.6, 0.88, 0.95], "algorithm", "worst", [0, 2, 3]),  # 3:1, 0.6 goes → 3:0
+        ([0.9, 0.6, 0.88, 0.95], "algorithm", "worst", [0, 2, 3]),  # 3:1, drop 0.6 → 3:0
         ([0.9, 0.6, 0.88], "algorithm", "worst", [0, 1, 2]),  # 2:1
-        # shallowest: up to the first good layer, all where none is
+        # shallowest: keep up to the first good layer, or all layers if none is good
         ([0.6, 0.7, 0.85, 0.95], "shallowest", "last", [0, 1, 2]),
         ([0.85, 0.7, 0.6, 0.95], "shallowest", "worst", [0]),
         ([0.6, 0.7, 0.8], "shallowest", "last", [0, 1, 2]),  # ξ itself is not above ξ
@@ -112,7 +112,7 @@ def test_the_layers_that_each_rule_keeps(alphas: list[float], rule: Any, drop: A
 
 
 def test_an_automatic_threshold_follows_the_layers_that_are_left() -> None:
-    """Tolerance 0.05. Of all four ξ = 0.90, 2:2. Of 0.80, 0.92 and 0.95 ξ = 0.90, 2:1; of 0.80 and 0.92 0.87, 1:1."""
+    """Tolerance 0.05: ξ = 0.90 for all four (2:2); 0.90 for 0.80, 0.92, 0.95 (2:1); 0.87 for 0.80, 0.92 (1:1)."""
     control = DepthControl(tolerance=0.05)
     assert control.remaining_layers([0.80, 0.92, 0.95, 0.90]) == [0, 1, 2, 3]
     assert control.remaining_layers([0.80, 0.92, 0.95]) == [0, 1]
@@ -154,11 +154,11 @@ def test_classifiers_go_with_their_layers() -> None:
     assert [round(float(each.out.bias.detach()[0])) for each in found.model.head.classifiers] == [0, 1, 2]
 
 
-# --- when the pruned model is kept
+# --- acceptance of the pruned model
 
 
 def test_a_pruning_that_costs_too_much_is_refused() -> None:
-    """The first layer tells the classes apart as well as the last, but says the opposite of what the head reads."""
+    """The first layer separates the classes as well as the last, but its outputs are inverted for the head."""
     model = model_of(OPPOSITE, RIGHT)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     found = pruned(model, **SHALLOWEST)
@@ -177,7 +177,7 @@ def test_fine_tuning_may_win_back_what_pruning_costs() -> None:
 
 @pytest.mark.parametrize(("tolerance", "accepted"), [(0.12, False), (0.125, True), (0.13, True)])
 def test_dev_may_lose_the_tolerance_and_no_more(tolerance: float, accepted: bool) -> None:
-    """One of eight words is wrong without the last layer."""
+    """Without the last layer, one of eight words is wrong."""
     found = pruned(model_of(ONE_WRONG, RIGHT), tolerance=tolerance, **SHALLOWEST)
     assert found.accepted is accepted
     assert layers_of(found.model) == ([ONE_WRONG] if accepted else [ONE_WRONG, RIGHT])
@@ -185,13 +185,13 @@ def test_dev_may_lose_the_tolerance_and_no_more(tolerance: float, accepted: bool
 
 
 def test_what_pruning_costs_is_measured_on_dev() -> None:
-    """The word that the first layer gets wrong is in train alone, so that dev loses nothing."""
+    """The word that the first layer gets wrong is only in train, so the dev accuracy does not change."""
     found = pruned(model_of(ONE_WRONG, RIGHT), dev=texts_of([0, 1, 2, 4, 5, 6, 7]), tolerance=0.0, **SHALLOWEST)
     assert found.accepted and (found.dev_before, found.dev_after) == (1.0, 1.0)
 
 
 def test_what_the_whole_model_reached_is_measured_on_dev_too() -> None:
-    """The words that both layers get wrong are in dev alone twice: 7/9 before and after, where train says 7/8."""
+    """The word that both layers get wrong is twice in dev: 7/9 before and after, while train gives 7/8."""
     found = pruned(model_of(ONE_WRONG, ONE_WRONG), dev=texts_of([0, 1, 2, 3, 3, 4, 5, 6, 7]), **SHALLOWEST)
     assert found.accepted and found.dev_before == found.dev_after == 7 / 9
 
@@ -228,12 +228,12 @@ def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
     monkeypatch.setattr(module, "Trainer", Noted)
     pruned(model_of(ONE_WRONG, RIGHT), rate=0.25, epochs=3, tolerance=1.0, **SHALLOWEST)
     (trainer,) = made
-    assert (trainer.config.epochs, trainer.config.warmup, trainer.steps) == (3, 0.0, 3)  # one batch an epoch
+    assert (trainer.config.epochs, trainer.config.warmup, trainer.steps) == (3, 0.0, 3)  # one batch per epoch
     assert [group["lr"] for group in trainer.optimizer.param_groups] == [0.25] * len(trainer.optimizer.param_groups)
     assert {**vars(trainer.config), "epochs": 7, "warmup": 0.5} == vars(CONFIG)
 
 
-# --- what each depth costs
+# --- cost of each depth
 
 
 def test_a_shallower_copy_has_the_first_layers() -> None:
@@ -244,7 +244,7 @@ def test_a_shallower_copy_has_the_first_layers() -> None:
 
 
 def test_the_table_of_depths_counts_the_first_layers() -> None:
-    """Idle weights are 1, 10 and 100 a layer, and the head has six."""
+    """The layers have 1, 10 and 100 unused weights, and the head has six weights."""
     model = model_of(SILENT, ONE_WRONG, RIGHT)
     frame = TextTemplate(
         language="en", max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,

@@ -1,4 +1,4 @@
-"""Every figure that a report shows in several places is the same in all of them: pruned layers, leaks, two seeds."""
+"""Each number that a report shows in several places is the same everywhere: pruned layers, leaks, two seeds."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ DEEP = {
     "encoder": {"width": 16, "heads": 2, "hidden": 16, "depth": 3},
     "train": {"epochs": 2, "learning_rate": 0.005, "batch_size": 16, "precision": "fp32"},
 }
-ONE_LAYER = {"threshold": 0.0, "rule": "shallowest", "tolerance": 1.0, "epochs": 1}  # the first layer alone is kept
+ONE_LAYER = {"threshold": 0.0, "rule": "shallowest", "tolerance": 1.0, "epochs": 1}  # keeps only the first layer
 USED, FOUND = (
     (4, SIZES["test"] + 4),
     (5, SIZES["test"] + 5),
-)  # test rows with a training text: the fifth repeats the fourth and is dropped
+)  # test rows that repeat a training text: the fifth repeats the fourth and is dropped
 
 
 def with_leaks() -> str:
-    """The certain corpus and a long text; the texts of four training rows are in test too, one of them twice."""
+    """Return the certain corpus, a long text, and five test rows that repeat four training rows."""
     content = lines(one_label)
     rows = [json.loads(line) for line in content.splitlines()]
     leaked = [{**row, "split": "test"} for row in rows[:4]]
@@ -47,7 +47,7 @@ def with_leaks() -> str:
 
 @dataclass(frozen=True)
 class Reads:
-    """What the stages asked for: splits before and in evaluate, and how many texts each prediction was of."""
+    """What the stages read: splits before and in evaluate, and the number of texts of each prediction."""
 
     before: set[str] = field(default_factory=set)
     evaluating: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ def reads() -> Reads:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, reads: Reads) -> Workshop:
-    """A finished run of a pruned Transformer and the random baseline, two seeds each."""
+    """Return a finished run of a pruned Transformer and the random baseline, two seeds each."""
     made = Workshop(tmp_path_factory.mktemp("figures"))
     systems = {"transformer": DEEP, "random": {"view": "token"}}
     views = {"token": {"tokenizer": "token"}}
@@ -82,7 +82,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, reads: Reads) -> Workshop:
 
 @contextmanager
 def watched(names: set[str]) -> Iterator[None]:
-    """Note the names of the splits that are read from a view."""
+    """Record the names of the splits that are read from a view."""
     read_split = View.split
 
     def noted(view: View, name: Any) -> Any:
@@ -95,7 +95,7 @@ def watched(names: set[str]) -> Iterator[None]:
 
 @contextmanager
 def counted(texts: list[int]) -> Iterator[None]:
-    """Note the number of texts of every prediction that evaluate makes."""
+    """Record the number of texts of every prediction that evaluate makes."""
     predict = measure.predict
 
     def noted(model: Any, batches: TextBatches, **settings: Any) -> Any:
@@ -116,7 +116,7 @@ def row_of(shop: Workshop, system: str = "transformer") -> Row:
 
 
 def section(shop: Workshop, heading: str) -> str:
-    """The page from a heading of the Transformer's section, or from the element with an id, to the next one."""
+    """Return the page from a heading of the Transformer's section, or from an id, to the next heading."""
     page = read(shop, "report/report.html")
     start = page.index(heading, page.index('id="system-transformer"') if heading.startswith("<h3>") else 0)
     end = re.search(r"<h3>|</section>", page[start + len(heading) :])
@@ -125,7 +125,7 @@ def section(shop: Workshop, heading: str) -> str:
 
 
 def cells(html: str) -> list[list[str]]:
-    """Texts of the cells of all table rows."""
+    """Return the texts of the cells of all table rows."""
     rows = re.findall(r"<tr.*?</tr>", html, re.DOTALL)
     found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
     return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in found]
@@ -137,13 +137,13 @@ def line_of(table: list[list[str]], name: str) -> list[str]:
 
 
 def markdown_cells(text: str) -> dict[str, str]:
-    """The Transformer's row of a Markdown table: heading → cell."""
+    """Return the Transformer's row of a Markdown table: heading → cell."""
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if "|" in line]
     return dict(zip(rows[0], line_of(rows, "transformer"), strict=True))
 
 
 def figure(shop: Workshop, term: str) -> str:
-    """A figure at the top of the Transformer's section."""
+    """Return a number at the top of the Transformer's section."""
     found = re.search(rf"<dt>{term}</dt><dd>(.*?)</dd>", section(shop, 'id="system-transformer"'))
     assert found
     return " ".join(re.sub(r"<[^>]+>", " ", found[1]).split())
@@ -172,7 +172,7 @@ def test_no_stage_before_evaluate_reads_the_test_split(shop: Workshop, reads: Re
 
 
 def test_evaluate_predicts_the_test_split_once_for_each_model(shop: Workshop, reads: Reads) -> None:
-    assert reads.predicted.count(USED[1]) == 2 * 2  # two systems of two seeds
+    assert reads.predicted.count(USED[1]) == 2 * 2  # two systems with two seeds each
 
 
 def test_flops_are_those_of_one_text_everywhere(shop: Workshop) -> None:
@@ -296,7 +296,7 @@ def test_the_rows_of_a_split_are_the_same_everywhere(shop: Workshop) -> None:
     train_rows, dev_rows, rows = SIZES["train"] + 1, SIZES["dev"], USED[1]
     metrics = read(shop, "evaluated/transformer/metrics.json")
     assert sum(each["support"] for each in metrics["classes"]) == rows
-    assert sum(map(sum, metrics["confusion"])) == 2 * rows  # of two seeds
+    assert sum(map(sum, metrics["confusion"])) == 2 * rows  # two seeds
     assert read_summary(shop.root / "data/report/summary.json").splits == {
         "train": train_rows,
         "dev": dev_rows,

@@ -1,4 +1,4 @@
-"""What is chosen on dev, with the numbers worked out by hand, where test would have chosen something else."""
+"""Choices made on dev, with numbers computed by hand, on data where test would lead to another choice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def split(labels: np.ndarray) -> Split:
 
 
 def judged(name: str, target: Target, dev: Split, test: Split, said: tuple[Floats, Floats]) -> Evaluation:
-    """A system that says `said` of dev and test, (K, N, C) each."""
+    """Return the evaluation of a system with the probabilities `said` on dev and test, (K, N, C) each."""
     seeds = list(range(len(said[0])))
     return evaluate_system(
         name, target, seeds=seeds, dev=dev, test=test, dev_output=SystemOutput(probabilities=said[0]),
@@ -39,25 +39,26 @@ def compared(*evaluations: Evaluation) -> Summary:
 
 
 def four_fifths_sure(right: int, of: int) -> Floats:
-    """(of, 2): class 0 has probability 0.8 on the first `right` rows and 0.2 on the others."""
+    """Return (of, 2): class 0 has probability 0.8 in the first `right` rows and 0.2 in the others."""
     first = np.where(np.arange(of) < right, 0.8, 0.2)
     return np.stack([first, 1 - first], axis=1)
 
 
 def test_the_temperature_is_that_of_dev_for_each_seed() -> None:
-    """Where 0.8 is right in a share q of the rows, the likelihood is highest at T = ln(0.8/0.2) / ln(q/(1−q))."""
+    """If 0.8 is right in a share q of the rows, the likelihood is highest at T = ln(0.8/0.2) / ln(q/(1−q))."""
     zeros = split(np.zeros(100, np.int64))
     dev = np.stack([four_fifths_sure(60, 100), four_fifths_sure(70, 100)])
     test = np.stack([four_fifths_sure(90, 100)] * 2)
     found = [seed.calibration for seed in judged("one", TWO, zeros, zeros, (dev, test)).metrics.seeds]
-    wanted = [np.log(4) / np.log(60 / 40), np.log(4) / np.log(70 / 30)]  # test would say log 4 / log 9 = 0.63
+    wanted = [np.log(4) / np.log(60 / 40), np.log(4) / np.log(70 / 30)]  # test would give log 4 / log 9 = 0.63
     assert [each.temperature for each in found] == pytest.approx(wanted, rel=1e-3)
-    assert [each.ece for each in found] == pytest.approx([0.1, 0.1])  # 0.9 right at 0.8
-    assert [each.ece_scaled for each in found] == pytest.approx([0.3, 0.2], abs=1e-3)  # 0.9 right at 0.6 and 0.7
+    assert [each.ece for each in found] == pytest.approx([0.1, 0.1])  # accuracy 0.9 at 0.8
+    assert [each.ece_scaled for each in found] == pytest.approx([0.3, 0.2], abs=1e-3)  # accuracy 0.9 at 0.6 and 0.7
     assert [each.brier for each in found] == pytest.approx([0.9 * 2 * 0.2**2 + 0.1 * 2 * 0.8**2] * 2)
 
 
-# Two labels, each right in the first 20 of 40 rows. On dev the cuts 0.2 and 0.8 part them, on test 0.45 and 0.35.
+# Two labels, each present in the first 20 of 40 rows. The thresholds 0.2 and 0.8 separate them on dev, 0.45 and 0.35 on
+# test.
 GOLD = np.repeat([[1, 1], [0, 0]], 20, axis=0)
 DEV_SAID = np.repeat([[0.3, 0.9], [0.1, 0.7]], 20, axis=0)[None]
 TEST_SAID = np.repeat([[0.6, 0.5], [0.3, 0.2]], 20, axis=0)[None]
@@ -68,7 +69,7 @@ def test_the_thresholds_are_those_of_dev() -> None:
     metrics = judged("one", BOTH, truth, truth, (DEV_SAID, TEST_SAID)).metrics
     assert metrics.seeds[0].thresholds == pytest.approx([0.2, 0.8])
     assert (metrics.dev.micro_f1, metrics.dev.accuracy) == (1.0, 1.0)
-    # test: label a is given to all 40 rows, 20 of them rightly; label b to none of its 20
+    # test: all 40 rows get label a, 20 of them correctly; none of the 20 rows of label b gets it
     assert metrics.test.micro_f1 == pytest.approx(2 * 20 / (40 + 40))
     assert (metrics.test.micro_precision, metrics.test.micro_recall) == (0.5, 0.5)
     assert metrics.test_score.value == metrics.test.micro_f1
@@ -76,7 +77,7 @@ def test_the_thresholds_are_those_of_dev() -> None:
 
 
 def test_systems_are_compared_on_test_by_the_thresholds_of_dev() -> None:
-    """`steady` is a little worse on dev; on test its cuts hold, while those of the chosen system do not."""
+    """`steady` is slightly worse on dev; its thresholds fit test, while those of the chosen system do not."""
     truth, steady = split(GOLD), DEV_SAID.copy()
     steady[0, 0] = steady[0, 0, ::-1]
     first = judged("chosen", BOTH, truth, truth, (DEV_SAID, TEST_SAID))
@@ -91,7 +92,7 @@ def wrong(*rows: int) -> list[set[int]]:
 
 
 def test_ties_are_judged_on_dev() -> None:
-    """McNemar's exact test by hand: 3 rows against none give 2·2⁻³, 39 against none 2·2⁻³⁹; Holm doubles the lower."""
+    """McNemar's exact test by hand: 3 rows to 0 give 2·2⁻³, 39 to 0 give 2·2⁻³⁹; Holm doubles the lower p-value."""
     summary = compared(
         system("worse_on_test", wrong(3), wrong(40)),
         system("worse_on_dev", wrong(40), wrong(3)),
@@ -124,7 +125,7 @@ def test_the_best_mean_over_the_seeds_is_chosen_and_not_the_best_seed() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)])
 def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tuple[int, ...]) -> None:
-    """Neither the first nor the last of the ties, neither the smallest nor the cheapest of all systems."""
+    """The cheapest tie is not the first, the last, the smallest of the ties or the cheapest of all systems."""
     systems = [
         system("best", wrong(0), wrong(9), price=cost(flops=8e6, parameters=50)),
         system("dear", wrong(1), wrong(9), price=cost(flops=9e6, parameters=10)),
@@ -155,7 +156,7 @@ def test_a_tie_that_costs_as_much_is_not_called_cheaper(flops: float, said: str)
 
 
 def test_costs_are_the_median_of_the_seeds() -> None:
-    """Of depths 2, 5 and 6 and FLOPs 10, 30 and 80 the middle ones; the mean would be another."""
+    """Of depths 2, 5 and 6 and FLOPs 10, 30 and 80 the median is in the middle; the mean differs."""
     truth = split(np.zeros(10, np.int64))
     said = np.stack([four_fifths_sure(9, 10)] * 3)
     prices = [cost(parameters=p, flops=f, depth=d) for p, f, d in ((100, 10.0, 2), (900, 80.0, 6), (200, 30.0, 5))]

@@ -1,8 +1,8 @@
-"""The one scale of the linear SVM's margins is fitted on dev, with a margin and a scale that can be worked out by hand.
+"""The scale of the linear SVM's margins is fitted on dev; the margin and the scale are computed by hand.
 
-Every text is one word, which decides the label in train. With n rows in all, half of each class, the squared hinge loss
-½(w² + w²) + n(1 − w)² is least at w = n / (n + 1): that is every margin. In dev the word is right in three of four
-rows, so the likelihood is highest where the probability of the word's label is 3/4.
+Every text is one word, which decides the label in train. With n rows in total, half of each class, the squared hinge
+loss ½(w² + w²) + n(1 − w)² is minimal at w = n / (n + 1), which is every margin. In dev the word is right in three of
+four rows, so the likelihood is highest at probability 3/4 for the word's label.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from epigram.training.fit_linear_svm import fit
 
 ROWS = 20
 MARGIN = ROWS / (ROWS + 1)
-STEP = (30.0 / 0.1) ** (1 / 119)  # of the grid of scales
+STEP = (30.0 / 0.1) ** (1 / 119)  # ratio of the grid of scales
 WORDS = np.arange(ROWS) % 2  # the word of each row, and its label in train
 
 
 def texts(labels: np.ndarray) -> TextBatches:
-    """One-word texts with `labels`."""
+    """Return one-word texts with `labels`."""
     return TextBatches(
         (5 + WORDS).astype(np.int32), np.arange(ROWS + 1), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
         labels=labels,
@@ -33,12 +33,12 @@ def texts(labels: np.ndarray) -> TextBatches:
 
 
 def three_of_four() -> np.ndarray:
-    """Labels of dev: those of the words in three of four rows of each word."""
+    """Return the labels of dev: those of the words in three of four rows of each word."""
     return np.where(np.arange(ROWS) // 2 % 4 == 3, 1 - WORDS, WORDS)[: ROWS - 4]
 
 
 def fitted(train: np.ndarray, dev: np.ndarray, *, multi: bool) -> tuple[Any, np.ndarray]:
-    """The machine, and the probabilities of the two words."""
+    """Return the SVM and the probabilities of the two words."""
     model: Any = RECIPES["tfidf_svm"].build(DataSpec(vocabulary=9, classes=2, max_length=8, multi=multi))
     held = TextBatches(
         (5 + WORDS[: len(dev)]).astype(np.int32), np.arange(len(dev) + 1), prefix=[], suffix=[], max_length=8,
@@ -49,7 +49,7 @@ def fitted(train: np.ndarray, dev: np.ndarray, *, multi: bool) -> tuple[Any, np.
 
 
 def test_the_scale_of_one_label_is_that_of_dev() -> None:
-    """p = σ(2·s·margin) = 3/4; train, where no row is wrong, asks for the largest scale there is."""
+    """p = σ(2·s·margin) = 3/4; train, where no row is wrong, would give the largest scale."""
     model, said = fitted(WORDS, three_of_four(), multi=False)
     np.testing.assert_allclose(model.weight.numpy(), MARGIN * np.array([[1, -1], [-1, 1]]), atol=1e-3)
     np.testing.assert_allclose(model.bias.numpy(), 0, atol=1e-3)
@@ -58,7 +58,7 @@ def test_the_scale_of_one_label_is_that_of_dev() -> None:
 
 
 def test_the_scale_of_several_labels_is_that_of_dev() -> None:
-    """Each label has a machine of its own: p = σ(s·margin) = 3/4."""
+    """Each label has its own SVM: p = σ(s·margin) = 3/4."""
     train, dev = (np.stack([labels == 0, labels == 1], axis=1).astype(np.uint8) for labels in (WORDS, three_of_four()))
     model, said = fitted(train, dev, multi=True)
     assert float(model.scale) == pytest.approx(np.log(3) / MARGIN, rel=STEP**0.5 - 1)
@@ -66,7 +66,7 @@ def test_the_scale_of_several_labels_is_that_of_dev() -> None:
 
 
 def test_a_dev_set_without_a_mistake_is_as_sure_as_single_precision_can_tell() -> None:
-    """Beyond 1 − 10⁻⁷ no probability counts as higher: log-odds of 16.1."""
+    """Probabilities above 1 − 10⁻⁷ are not distinguished: log-odds of 16.1."""
     _, said = fitted(WORDS, WORDS, multi=False)
     assert (said.diagonal() > 1 - 3e-7).all()
 

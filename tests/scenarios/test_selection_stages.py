@@ -1,6 +1,6 @@
-"""Every choice of the stages is made on dev: a corpus whose test set says the opposite of it, run through all of them.
+"""Every choice of the stages is made on dev: all stages run on a corpus whose test labels contradict dev.
 
-In train and dev one word decides the label; in test the same word stands for another label. What is fitted to dev is
+In train and dev one word decides the label; in test the same word belongs to another label. A model fitted to dev is
 always right on dev and always wrong on test.
 """
 
@@ -33,7 +33,7 @@ ABSOLUTE = {"threshold": 0.5, "rule": "shallowest", "tolerance": 0.01, "epochs":
 
 
 def opposed(rows: Any) -> Any:
-    """The corpus `rows` with another label in the place of each one of the test set."""
+    """Return the corpus `rows` with every label of the test set replaced by another."""
 
     def changed(split: str, seed: int) -> Iterator[dict[str, Any]]:
         for row in rows(split, seed):
@@ -46,7 +46,7 @@ def opposed(rows: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """One label a text: a deep system, a linear one and chance, compared."""
+    """Single-label: run all stages for a deep system, a linear one and the random baseline, and compare them."""
     names = ["random", "transformer", "tfidf_svm"]
     shop = prepared(Workshop(tmp_path_factory.mktemp("single")), lines(opposed(one_label)), names, prune=ABSOLUTE)
     for name in names:
@@ -58,7 +58,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """Several labels a text."""
+    """Multi-label: run all stages of a Transformer."""
     rows = lines(opposed(several_labels))
     shop = prepared(Workshop(tmp_path_factory.mktemp("several")), rows, ["transformer"], task="multi", prune=ABSOLUTE)
     for stage in (train, prune, evaluate):
@@ -88,7 +88,7 @@ def test_the_system_that_is_best_on_dev_is_chosen_and_ties_are_those_of_dev(sing
 def test_the_temperature_trusts_a_system_that_is_always_right_on_dev(single: Workshop) -> None:
     for name in ("transformer", "tfidf_svm"):
         found = read(single, f"evaluated/{name}/metrics.json")["calibration"]
-        assert found["temperature"] < 1  # test, where every sure answer is wrong, asks for the largest there is
+        assert found["temperature"] < 1  # test, where every confident prediction is wrong, would give the largest one
         assert found["ece_scaled"] > 0.9
 
 
@@ -115,6 +115,6 @@ def test_the_thresholds_are_right_on_dev(several: Workshop, kind: str) -> None:
 def test_the_thresholds_of_the_report_are_right_on_dev(several: Workshop) -> None:
     metrics = read(several, "evaluated/transformer/metrics.json")
     assert metrics["dev"]["micro_f1"] == 1.0
-    # Of the 42 rows 11, 11, 10 and 10 are of each kind; their words say {sport, arts}, {money}, {sport}, {arts, money}
-    # and their labels are {arts, money}, {sport}, {arts}, {money, sport}: one is right of each pair, else none.
+    # Of the 42 rows 11, 11, 10 and 10 are of each kind; the predictions are {sport, arts}, {money}, {sport}, {arts,
+    # money} and the labels {arts, money}, {sport}, {arts}, {money, sport}: one label of each pair is right, no other.
     assert metrics["test"]["micro_f1"] == pytest.approx((11 + 10) / (2 * 11 + 11 + 10 + 2 * 10))

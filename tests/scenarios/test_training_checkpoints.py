@@ -1,4 +1,4 @@
-"""When a checkpoint is written and which one is taken up, by a clock that the test sets."""
+"""When a checkpoint is written and which one is resumed, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from epigram.training.state import State
 
 
 class Clock:
-    """Seconds as the test says; every write takes `cost`."""
+    """Clock set by the test; every write takes `cost` seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float = 0.0) -> None:
         self.now, write = 1000.0, checkpoint.write_tensors
@@ -35,7 +35,7 @@ def state(number: int) -> State:
 
 
 def due_after(clock: Clock, made: Checkpoints) -> float:
-    """Seconds until the next checkpoint is due, to a tenth."""
+    """Return the seconds until the next checkpoint is due, in steps of 0.1 s."""
     start = clock.now
     for tenth in range(2000):
         clock.now = start + tenth / 10
@@ -71,7 +71,7 @@ def test_the_distance_may_be_set_and_zero_is_every_step(
 
 
 def taken_up(folder: Path) -> int | None:
-    """The number of the state that a new process finds."""
+    """Return the number of the checkpoint that a new process finds."""
     found = Checkpoints(folder).latest()
     assert found is None or found.tensors["weight"].item() == found.facts["number"]
     return None if found is None else int(found.facts["number"])
@@ -113,7 +113,7 @@ def test_a_pause_saves_where_it_is_time_or_the_end_is_asked_for(
     assert asked == ([signal] if signal else [])
 
 
-# Pieces of a batch
+# Parts of a batch
 
 
 class Summed(torch.nn.Module):
@@ -124,7 +124,7 @@ class Summed(torch.nn.Module):
     ("model", "pieces", "wanted"),
     [
         (torch.nn.Module(), 1, [(5, 1.0)]),
-        (torch.nn.Module(), 2, [(3, 0.6), (2, 0.4)]),  # means are weighed by their texts
+        (torch.nn.Module(), 2, [(3, 0.6), (2, 0.4)]),  # means are weighted by the number of texts
         (Summed(), 2, [(3, 1.0), (2, 1.0)]),  # sums are not
         (torch.nn.Module(), 9, [(1, 0.2)] * 5),
     ],
@@ -154,7 +154,7 @@ def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_p
     checkpoint.mark_finished(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
     note = checkpoint.read_finished(folder)
     assert note["about"] == {"score": 0.5}
-    (folder / "model").write_bytes(b"Weights")  # same name and size, another letter
+    (folder / "model").write_bytes(b"Weights")  # same name and size, one letter changed
     assert checkpoint.read_finished(folder) is None
     assert not folder.exists()
 

@@ -1,4 +1,4 @@
-"""Whose training settings hold: a recipe's defaults, then params.yaml's `train`, then the system's own."""
+"""Precedence of training settings: a recipe's defaults, then params.yaml's `train`, then the system's own settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.training.config import TrainingConfig, configure
 
-# textcnn's own: learning_rate 1e-3, batch_size 32, epochs 10, patience 3; the loop's: 1e-3, 64, 20, 5
+# defaults of textcnn: learning_rate 1e-3, batch_size 32, epochs 10, patience 3; of the loop: 1e-3, 64, 20, 5
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the best weights are searched by: the score that `stop_on` names, anew at every depth of the model."""
+"""The best weights are chosen by the score that `stop_on` names, separately for each depth of the model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
 from tests.support.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
-# Right texts and right tokens of ten each. The token score of k right tokens is 2k / (k + 10).
+# Right texts and right tokens, of ten each. The token score of k right tokens is 2k / (k + 10).
 BOTH = [(9, 1), (2, 9), (8, 7), (0, 0)]
 
 
 class WithTokens(Scripted):
-    """Answers tokens too: label 1 on as many of dev's ten tokens as the script says, the default on the others."""
+    """Also predicts token labels: label 1 on as many of dev's ten tokens as the script has, else the default label."""
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         found = super().forward(tokens, labels)
@@ -46,7 +46,7 @@ def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores
 
 
 class Shrinking(Scripted):
-    """A model of three layers that loses one when the controller acts at the epochs `losses`."""
+    """Model of three layers that drops one when the controller acts at the epochs `losses`."""
 
     losses: tuple[int, ...] = (2,)
 
@@ -68,7 +68,7 @@ class Shrinking(Scripted):
 
 
 def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:
-    """The second evaluation finds a score of 0.9, then a layer goes and dev is judged anew: 0.6 at the new depth."""
+    """The second evaluation has score 0.9, then a layer is dropped and dev is evaluated again: 0.6 at the new depth."""
     script = [Dev(8), Dev(9), Dev(6), Dev(5), Dev(7), Dev(4), Dev(4), Dev(4), Dev(4)]
     model = Shrinking(script)
     trainer = Trainer(model, texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 2}, epochs=9), seed=0)
@@ -79,7 +79,7 @@ def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:
 
 
 def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience() -> None:
-    """Two stale evaluations, then a layer goes at the third: two more may be stale, and the worse score is the best."""
+    """A layer is dropped after two stale evaluations: the patience restarts, and a worse score is the best one."""
     script = [Dev(9), Dev(8), Dev(8), Dev(8), Dev(5), Dev(4), Dev(4), Dev(4)]
     model = Shrinking(script)
     model.losses = (4,)

@@ -1,4 +1,4 @@
-"""Early stopping, best weights and schedules, evaluation by evaluation, on dev scores that follow a script."""
+"""Early stopping, best weights and schedules, evaluation by evaluation, on scripted dev scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORSE = Dev(3)
 
 
 def steps(run: Run) -> list[float]:
-    """The steps after which dev was evaluated."""
+    """Return the steps after which dev was evaluated."""
     return [line["step"] for line in run.record.history]
 
 
@@ -21,7 +21,7 @@ def steps(run: Run) -> list[float]:
 
 @pytest.mark.parametrize(("patience", "evaluated"), [(1, 3), (2, 6), (3, 7), (5, 8)])
 def test_training_stops_after_exactly_as_many_stale_evaluations_as_patience(patience: int, evaluated: int) -> None:
-    script = [Dev(5), Dev(7), Dev(6), Dev(8), Dev(6), Dev(8), Dev(8), Dev(8)]  # gains at 1, 2 and 4
+    script = [Dev(5), Dev(7), Dev(6), Dev(8), Dev(6), Dev(8), Dev(8), Dev(8)]  # improves at 1, 2 and 4
     run = trained(script, patience=patience)
     assert (len(run.record.history), run.model.evaluations, run.model.steps) == (evaluated, evaluated, evaluated)
 
@@ -65,8 +65,8 @@ def test_the_first_evaluation_may_be_the_best() -> None:
     [
         ([Dev(7, 1.0), Dev(7, 2.0), Dev(7, 1.5)], 2),  # the margin lowers the loss
         ([Dev(7, 2.0), Dev(7, 1.0), Dev(7, 1.5)], 1),
-        ([Dev(7, 1.0), Dev(7, 1.0), Dev(7, 1.0)], 1),  # no gain at all: the first stays
-        ([Dev(7, 2.0), Dev(8, 0.1), Dev(7, 9.0)], 2),  # the score comes first, whatever the loss
+        ([Dev(7, 1.0), Dev(7, 1.0), Dev(7, 1.0)], 1),  # no improvement: the first one is kept
+        ([Dev(7, 2.0), Dev(8, 0.1), Dev(7, 9.0)], 2),  # the score decides before the loss
     ],
 )
 def test_of_equal_scores_the_lower_dev_loss_wins(script: list[Dev], best: int) -> None:
@@ -87,7 +87,7 @@ def test_the_history_has_score_and_loss_of_every_evaluation() -> None:
     [(1, [7]), (2, [3, 7]), (3, [2, 4, 7]), (4, [1, 2, 3, 4, 5, 6, 7]), (9, [1, 2, 3, 4, 5, 6, 7])],
 )
 def test_evaluations_lie_evenly_in_an_epoch_and_the_last_at_its_end(evaluations: int, expected: list[int]) -> None:
-    """Seven batches: every 7 // evaluations steps, none closer than that to the one at the end."""
+    """Seven batches: evaluate every 7 // evaluations steps, and never closer than that to the evaluation at the end."""
     run = trained([Dev(5)] * 14, batches=7, epochs=2, evaluations=evaluations)
     assert steps(run) == expected + [7 + step for step in expected]
 
@@ -107,7 +107,7 @@ def test_linear_schedule_warms_up_and_falls_to_the_last_step() -> None:
 
 def test_inverse_square_root_schedule() -> None:
     run = trained([Dev(1)] * 6, schedule="inverse_sqrt", warmup=0.5, warmup_steps=2, learning_rate=0.8)
-    # a warm-up of 2 steps, the lesser of 2 and 3: then √(2 / t) for t = 2 to 5
+    # warm-up of min(2, 3) = 2 steps, then √(2 / t) for t = 2 to 5
     assert run.rates == pytest.approx([0.4, 0.8, 0.8, 0.65320, 0.56569, 0.50596], abs=1e-4)
 
 
@@ -121,7 +121,7 @@ def test_the_schedule_is_that_of_all_epochs_even_where_training_stops_early() ->
 def test_plateau_lowers_the_rate_by_a_tenth_after_every_third_stale_evaluation() -> None:
     script = [Dev(5), WORSE, WORSE, WORSE, WORSE, Dev(6), WORSE, WORSE, WORSE, WORSE, WORSE, WORSE, WORSE]
     run = trained(script, schedule="plateau", learning_rate=1.0)
-    # three stale evaluations after step 4 and, behind the gain at step 6, after step 9; six after step 12
+    # three stale evaluations after step 4 and, after the improvement at step 6, after step 9; six after step 12
     assert run.rates == pytest.approx([1.0] * 4 + [0.9] * 5 + [0.81] * 3 + [0.729], abs=1e-4)
 
 
@@ -137,7 +137,7 @@ def test_rollback_takes_the_best_weights_and_half_the_rate() -> None:
     run = prepared(script, faults=(4,), rollbacks=1, epochs=6)
     run.trainer.run()
     assert run.values[:4] == pytest.approx([0.0, 0.5, 1.0, 1.5])
-    # The best weights are those of step 2 (1.0). Adam starts anew, so that each step is the rate again: 0.25.
+    # The best weights are those of step 2 (1.0). Adam's state is reset, so each step is the rate again: 0.25.
     assert run.values[5:] == pytest.approx([1.25, 1.5])
     assert [note for note in run.notes if "step 4" in note], "it is reported"
     assert (run.record.epoch, run.model.mark.item()) == (2, 2)
@@ -152,7 +152,7 @@ def test_rollback_may_happen_as_often_as_set_and_no_more() -> None:
 
 def test_rollback_before_any_evaluation_takes_the_first_weights() -> None:
     run = trained([Dev(5), Dev(6), Dev(7)], batches=2, faults=(2,), rollbacks=1)
-    assert run.values[3:] == pytest.approx([0.25, 0.5, 0.75, 1.0])  # from 0, where the training began
+    assert run.values[3:] == pytest.approx([0.25, 0.5, 0.75, 1.0])  # from 0, the initial value
 
 
 @pytest.mark.parametrize("margin", [float("nan"), float("inf")])

@@ -1,6 +1,6 @@
-"""What training takes from train, what from dev, and that nothing comes from test: the three disagree by design.
+"""What training uses of train and of dev, and that it uses nothing of test: the three contradict each other.
 
-In train and test "good" is pos and "bad" is neg. Dev says the opposite, so that learning lowers its score.
+In train and test "good" is pos and "bad" is neg. Dev has the opposite labels, so that learning lowers its score.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ SYSTEM = {
 
 @pytest.fixture(scope="module")
 def encode(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., View]:
-    """Encode rows in a folder of their own."""
+    """Return a function that encodes rows in a new folder."""
     pos = tmp_path_factory.mktemp("pos")
     save(build(PosTableSettings()), pos, {})
     return lambda rows, **more: encoded_in(tmp_path_factory.mktemp("view"), pos, rows, "en", **more)
 
 
 def rows(labels: dict[str, str], count: int) -> list[tuple[str, str]]:
-    """Texts of one telling word and a number that tells nothing."""
+    """Return texts of one informative word and an uninformative number."""
     return [(f"{word} {n % 5}", label) for n in range(count) for word, label in labels.items()]
 
 
 def trained(view: View, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the seed that the train stage makes of `view`, in this process."""
+    """Run the train stage on `view` in this process; return the folder of its seed."""
     params = {"dataset": "x", "seeds": [0], "views": {"v": {}}, "systems": {"fast_text": SYSTEM}}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     (folder / "no_pretraining").mkdir()
@@ -77,7 +77,7 @@ def trained(view: View, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def dev_loss(folder: Path, view: View) -> float:
-    """Mean of -log p(label) over dev, of the model in `folder`."""
+    """Return the mean of -log p(label) over dev, for the model in `folder`."""
     saved, labels = load(folder), view.split("dev").labels
     p = predict(saved.model, batches_of(view, "dev", saved.frame)).probabilities
     return float(-np.log(p[np.arange(len(labels)), labels]).mean())
@@ -97,7 +97,7 @@ def test_the_train_stage_chooses_the_epoch_that_is_best_on_dev(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On test, and on train, the last epoch is the best: learning only lowers their loss."""
+    """On test and on train the last epoch is the best: learning always lowers their loss."""
     view = encode({"train": rows(TRUE, 40), "dev": rows(dev, 10), "test": rows(TRUE, 10)})
     folder = trained(view, tmp_path, monkeypatch)
     manifest, history = (json.loads((folder / name).read_text()) for name in ("manifest.json", "history.json"))
@@ -109,7 +109,7 @@ def test_the_train_stage_chooses_the_epoch_that_is_best_on_dev(
 
 
 def token_f1(model: Any, view: View) -> float:
-    """Micro-F1 of the labels of dev's tokens other than O, label 0."""
+    """Return the micro-F1 of the labels of dev's tokens other than O, label 0."""
     frame = template_of(view, 128)
     tokens, gold = predict(model, batches_of(view, "dev", frame)).tokens, view.split("dev").token_labels
     assert tokens is not None and gold is not None
@@ -122,7 +122,7 @@ def token_f1(model: Any, view: View) -> float:
 def test_token_supervision_hides_labels_of_train_and_none_of_dev(
     share: float, learns: bool, encode: Callable[..., View]
 ) -> None:
-    """`mhal_tok` learns from token labels alone: its loss is 0 where train shows none."""
+    """`mhal_tok` learns only from token labels: its loss is 0 if train shows none."""
     labelled = [(f"{word} it", label, [word, "it"], [label, "O"]) for word, label in TRUE.items()] * 8
     corpus = dict.fromkeys(("train", "dev", "test"), labelled)
     view = encode(corpus, token_labels=["O", "neg", "pos"])
@@ -157,7 +157,7 @@ def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None
     assert first == again and first[0]["dev_loss"] != other[0]["dev_loss"]
 
 
-# What the view says
+# Settings of the view
 
 
 def test_a_model_reads_as_many_tokens_as_its_setting_and_the_view_allow(encode: Callable[..., View]) -> None:
@@ -179,7 +179,7 @@ def test_label_counts_are_those_of_train(encode: Callable[..., View]) -> None:
 
 
 class Fixed(nn.Module):
-    """Gives both labels the probability of a text's only word, 0.1 for "one" to 0.6 for "six"."""
+    """Model that gives both labels the probability of a text's only word, 0.1 for "one" to 0.6 for "six"."""
 
     multi = True
     NUMBERS = ("one", "two", "three", "four", "five", "six")
@@ -195,15 +195,15 @@ class Fixed(nn.Module):
 
 
 def above(words: str, wanted: str) -> list[tuple[str, list[str]]]:
-    """Texts of one word each; those `wanted` have both labels and the others none."""
+    """Return texts of one word each; those in `wanted` have both labels, the others none."""
     return [(word, ["neg", "pos"] if word in wanted.split() else []) for word in words.split()]
 
 
 def test_thresholds_are_fitted_on_dev(encode: Callable[..., View]) -> None:
     corpus = {
-        "train": above("one two three four five six", "six"),  # best at 0.55
-        "dev": above("one two", "two"),  # best at 0.15
-        "test": above("three four", "four"),  # best at 0.35
+        "train": above("one two three four five six", "six"),  # best threshold 0.55
+        "dev": above("one two", "two"),  # best threshold 0.15
+        "test": above("three four", "four"),  # best threshold 0.35
     }
     view = encode(corpus, task="multi")
     found = tune_thresholds(Fixed(view), view, template_of(view, 8), "fp32")
@@ -215,11 +215,11 @@ def test_one_label_a_text_has_no_thresholds(encode: Callable[..., View]) -> None
     assert tune_thresholds(None, view, template_of(view, 8), "fp32") is None
 
 
-# What is not trained by gradient
+# Models that are not trained by gradient descent
 
 
 def words(labels: list[int], ids: list[int]) -> TextBatches:
-    """Texts of one word each."""
+    """Return texts of one word each."""
     return TextBatches(
         np.array(ids), np.arange(len(ids) + 1), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
         labels=np.array(labels),
@@ -231,9 +231,9 @@ CONTEXT = DataSpec(vocabulary=9, classes=2, max_length=8)
 
 @pytest.mark.parametrize(("right", "probability"), [(6, 0.75), (7, 0.875), (5, 0.625)])
 def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -> None:
-    """All margins of dev are alike: the likeliest scale gives each text the share of dev's texts that are right.
+    """All margins of dev are equal: the most likely scale gives each text the share of dev's texts that are right.
 
-    Train is all right, and would give the largest scale. The grid of scales has steps of 5%.
+    In train all texts are right, which would give the largest scale. The grid of scales has steps of 5%.
     """
     ids, wrong = [5] * 8 + [6] * 8, 8 - right  # of the eight texts of a class
     train = words([0] * 8 + [1] * 8, ids)

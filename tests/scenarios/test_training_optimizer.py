@@ -1,4 +1,4 @@
-"""Optimizers, weight decay and clipping, against steps that are worked out by hand or in NumPy."""
+"""Optimizers, weight decay and clipping, compared with steps computed by hand or in NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRADIENTS = [1.0, -0.5, 2.0, 0.25]
 
 
 class Two(nn.Module):
-    """A matrix and a vector of one number each, both 1."""
+    """Model with a matrix and a vector of one number each, both 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Two(nn.Module):
 
 
 def moved(gradients: list[float], rate: float = 0.1, **settings: Any) -> Two:
-    """The two weights after a step for each of the `gradients`."""
+    """Return the two weights after one step for each of the `gradients`."""
     model = Two()
     used = build_optimizer(model, TrainingConfig(**settings), rate)
     for gradient in gradients:
@@ -40,7 +40,7 @@ def moved(gradients: list[float], rate: float = 0.1, **settings: Any) -> Two:
 
 
 def adam(gradients: list[float], beta2: float, epsilon: float) -> float:
-    """Kingma and Ba 2015, Algorithm 1, from 1, with β₁ = 0.9 and a rate of 0.1."""
+    """Kingma and Ba 2015, Algorithm 1, from weight 1 with β₁ = 0.9 and learning rate 0.1."""
     weight, m, v = 1.0, 0.0, 0.0
     for t, g in enumerate(gradients, 1):
         m, v = 0.9 * m + 0.1 * g, beta2 * v + (1 - beta2) * g * g
@@ -56,7 +56,7 @@ def test_adam_steps(kind: str, beta2: float, epsilon: float) -> None:
 
 
 def test_adadelta_steps() -> None:
-    """Zeiler 2012, Algorithm 1, with ρ = 0.95 and ε = 1e-8, its step times a rate of 100."""
+    """Zeiler 2012, Algorithm 1, with ρ = 0.95, ε = 1e-8 and learning rate 100."""
     weight, squares, steps = 1.0, 0.0, 0.0
     for g in GRADIENTS:
         squares = 0.95 * squares + 0.05 * g * g
@@ -71,7 +71,7 @@ def test_adadelta_steps() -> None:
     ("kind", "matrix"),
     [
         ("adamw", 0.95**2),  # w ← w (1 - 0.1 · 0.5), twice: the gradient itself is 0
-        ("adam", 0.8),  # the decay is a gradient, which Adam turns into a step of the rate: 1 - 0.1 - 0.1
+        ("adam", 0.8),  # the decay is added to the gradient, and Adam makes steps of the rate: 1 - 0.1 - 0.1
     ],
 )
 def test_weight_decay_shrinks_matrices_and_leaves_vectors(kind: str, matrix: float) -> None:
@@ -87,7 +87,7 @@ def test_no_bias_and_no_norm_of_a_transformer_decays() -> None:
     decay = {id(p): group["weight_decay"] for group in used.param_groups for p in group["params"]}
     found = {name: decay.get(id(p)) for name, p in model.named_parameters()}
     kept = {name for name in found if name.endswith("bias") or ".norm" in name}
-    fixed = {name for name in found if name.endswith("temperature")}  # not learnt by default
+    fixed = {name for name in found if name.endswith("temperature")}  # not trained by default
     assert {found[name] for name in kept} == {0.0}
     assert {found[name] for name in fixed} == {None}
     assert {found[name] for name in found.keys() - kept - fixed} == {0.01}
@@ -100,7 +100,7 @@ def test_no_bias_and_no_norm_of_a_transformer_decays() -> None:
 @pytest.mark.parametrize(
     ("clip", "wanted"),
     [
-        (1.0, [0.4, 0.2]),  # (3, 4) has norm 5: it becomes (0.6, 0.8), and the weights 1 - it
+        (1.0, [0.4, 0.2]),  # (3, 4) has norm 5: it becomes (0.6, 0.8); the weights are 1 minus that
         (10.0, [-2.0, -3.0]),
         (None, [-2.0, -3.0]),
     ],

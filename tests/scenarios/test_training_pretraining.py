@@ -1,4 +1,4 @@
-"""Masked language modelling: which tokens count, on which texts it is measured, at which learning rates it trains."""
+"""Masked language modeling: tokens that count, texts for the measurement, and learning rates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FRAME = TextTemplate(
 
 
 def texts(rows: list[list[int]]) -> Shards:
-    """Texts whose tokens are words of their own."""
+    """Return texts in which every token is a whole word."""
     ids = np.concatenate(rows).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     return Shards(Texts(ids, np.ones(len(ids), bool), offsets), FRAME, CPU)
 
 
 class Guess(nn.Module):
-    """Gives token 5 a logit of `bias` and every other one 0, and keeps what it was shown."""
+    """Model that gives token 5 a logit of `bias` and every other token 0, and records its inputs."""
 
     def __init__(self, bias: float) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Guess(nn.Module):
 
 
 def pretrainer(model: nn.Module, train: Shards, held: Shards, share: float = 0.5, **settings: Any) -> Pretrainer:
-    """With the tokens from 5 on as what a token may be replaced by."""
+    """Return a Pretrainer; random replacements are the tokens from 5 on."""
     given = PretrainSettings(**{"epochs": 2, "batch_size": 2, "mask_share": share, "max_length": 8, **settings})
     masking = Masking(share=share, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
     made: Any = model
@@ -54,13 +54,13 @@ def pretrainer(model: nn.Module, train: Shards, held: Shards, share: float = 0.5
 
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 def test_quality_is_of_the_hidden_tokens_of_the_texts_held_out(bias: float) -> None:
-    """Of three texts of one word two are the guess. Train holds other words only."""
+    """The guess is right for two of three one-word texts. Train has only other words."""
     trainer = pretrainer(Guess(bias), texts([[7, 8], [9]]), texts([[5], [5], [6]]))
     quality = trainer.measure()
     total = exp(bias) + VOCABULARY - 1
     wanted = (total / exp(bias)) ** (2 / 3) * total ** (1 / 3)  # exp of the mean of -log p
     assert quality.perplexity == pytest.approx(wanted, rel=1e-2)  # the logits may be in bfloat16
-    assert quality.accuracy == (pytest.approx(2 / 3) if bias else 0.0)  # of equal logits the first is taken
+    assert quality.accuracy == (pytest.approx(2 / 3) if bias else 0.0)  # of equal logits the first one is chosen
     assert trainer.measure() == quality, "the same words are hidden every time"
 
 
@@ -91,7 +91,7 @@ def test_the_rate_warms_up_for_a_tenth_of_the_steps_and_falls_to_the_last() -> N
 
 
 def test_it_learns_from_train_and_never_from_what_is_held_out() -> None:
-    """Train says 6, so that the guess of 5 falls; the texts held out say 5."""
+    """The masked words of train are 6, so the logit of 5 falls; those of the held-out texts are 5."""
     model = Guess(0.0)
     trainer = pretrainer(model, texts([[6]] * 4), texts([[5]] * 4), epochs=3, learning_rate=0.1)
     before = trainer.measure()

@@ -1,4 +1,4 @@
-"""By what a model is chosen: scores and losses of predictions that are small enough to count by hand."""
+"""Scores and losses that select a model, for predictions small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_accuracy_is_the_share_of_texts_whose_highest_logit_is_their_label() -> 
 
 
 def test_micro_f1_counts_logits_above_zero() -> None:
-    # said: label 0 of the first text, both of the second; two of these are right, of three labels
+    # predicted: label 0 of the first text, both of the second; two of these are right, of three gold labels
     assert SEVERAL.score(INDICATORS) == pytest.approx(2 * 2 / (3 + 3))
     assert SEVERAL.score(np.zeros((3, 2))) == 0.0
 
@@ -53,12 +53,12 @@ def test_a_part_has_its_own_score() -> None:
 def test_token_score_is_the_micro_f1_of_all_labels_but_the_default() -> None:
     said, gold = [0, 1, 1, 2, 0, 2], np.array([0, 1, 2, 2, 1, -1])
     tokens = np.eye(3, dtype=np.float32)[said]
-    # known tokens: the first five; said 1, 1, 2; gold 1, 2, 2, 1; right are the second and the fourth
+    # known tokens: the first five; predicted 1, 1, 2; gold 1, 2, 2, 1; the second and the fourth are right
     assert Predicted(ONE.logits, None, tokens=tokens).token_score(gold) == pytest.approx(2 * 2 / (3 + 4))
 
 
 class ByToken(nn.Module):
-    """Logits that name a text by its first token, in two parts, one of them the other's negative."""
+    """Logits that identify a text by its first token, in two parts, one the negative of the other."""
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         assert not self.training and not torch.is_grad_enabled()
@@ -84,7 +84,7 @@ def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.Mon
 def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> None:
     """Three of ten texts are right, and three of the nine tokens with label 1 are found: F1 = 6 / (3 + 9)."""
     dev = texts(10)
-    dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # and of what follows the last token
+    dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # the last label is of the token after the last text
     logits = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]]).astype(np.float32)
     tokens = np.eye(2, dtype=np.float32)[[1] * 3 + [0] * 7]
     assert dev_score(Predicted(logits, None, tokens=tokens), dev, judged) == pytest.approx(score)  # type: ignore[arg-type]

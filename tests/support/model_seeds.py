@@ -193,7 +193,7 @@ def of_models(folder: Path) -> list[Format]:
 
 
 def of_graphs(folder: Path) -> list[Format]:
-    """Return the formats of an ONNX graph; its bytes differ in each export, so a case number does not reproduce a case."""
+    """Return the formats of an ONNX graph; exports differ in bytes, so a case number does not reproduce a case."""
     from epigram.inference.export import export
 
     here = folder / "graph"

@@ -49,7 +49,7 @@ class Dev(NamedTuple):
 
 
 class Scripted(nn.Module):
-    """Model that predicts dev by `script` and counts training steps in `mark`; its loss is NaN at the steps `faults`."""
+    """Model that predicts dev by `script` and counts steps in `mark`; its loss is NaN at the steps `faults`."""
 
     multi = False
 
