@@ -1,4 +1,4 @@
-"""Dot-product attention and sinusoidal positions against the NumPy reading of Vaswani et al. (2017)."""
+"""Dot-product attention and sinusoidal positions against the NumPy reference of Vaswani et al. (2017)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_eq5_weighted_attention_of_heads_that_weigh_each_other(placement: str, s
     for x, w in zip(rows, weights, strict=True):
         q, k, v = (np.split(each, 2, axis=1) for each in np.split(linear(x, *pair(layer.qkv)), 3, axis=1))
         raw = [scores(*each) for each in zip(q, k, strict=True)]
-        if site == "scores":  # HTH Eq. 1–6, then Eq. 5: the squeeze knows nothing of w
+        if site == "scores":  # HTH Eq. 1–6, then Eq. 5: the squeeze does not use w
             raw = [f * u for f, u in zip(hth.factors(hth.squeezed(raw), *gate), raw, strict=True)]
         context = [weighted(u, w, placement) @ each for u, each in zip(raw, v, strict=True)]
         if site == "context":

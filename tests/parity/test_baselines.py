@@ -1,4 +1,4 @@
-"""The papers' baselines against their NumPy readings: fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer."""
+"""The papers' baselines against NumPy references: fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def array(parameter: torch.Tensor) -> Array:
 
 
 def channels(rows: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Texts as a batch (B, C, L) with noise beyond them."""
+    """Return texts as a batch (B, C, L) with noise in the padding."""
     x, valid = padded(rows)
     return x.transpose(1, 2), valid
 
@@ -47,7 +47,7 @@ def channels(rows: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def bucket(gram: list[int], buckets: int) -> int:
-    """The bucket of one n-gram, as the model finds it in a text that is that n-gram."""
+    """Return the bucket of one n-gram, as the model computes it."""
     return int(ngram_buckets(padded_ids([gram]), VOCABULARY, [len(gram)], buckets)[0, 0, 0])
 
 
@@ -55,7 +55,7 @@ def bucket(gram: list[int], buckets: int) -> int:
 def test_fast_text_averages_words_and_ngrams(orders: list[int]) -> None:
     encoder = scattered(FastTextConfig(width=WIDTH, orders=orders, buckets=20).build(CONTEXT))
     with torch.no_grad():
-        encoder.ngrams.weight[20] = 0.0  # what stands where there is no n-gram
+        encoder.ngrams.weight[20] = 0.0  # the row for positions without an n-gram
     words, ngrams = array(encoder.embedding.token.weight), array(encoder.ngrams.weight)
     tokens = padded_ids(IDS, pad_id=4)
     got = masked_mean(encoder(tokens).last, tokens.valid).detach().numpy()
@@ -72,7 +72,7 @@ def test_fast_text_ngrams_end_with_their_text() -> None:
 def test_fast_text_buckets_tell_ngrams_apart() -> None:
     pairs = torch.cartesian_prod(torch.arange(200), torch.arange(200))
     found = ngram_buckets(Tokens(pairs, torch.ones_like(pairs, dtype=torch.bool)), 200, [2], 10_000)[:, 0, 0]
-    shares = found.bincount(minlength=10_000)  # 40,000 pairs: four a bucket, as by chance
+    shares = found.bincount(minlength=10_000)  # 40,000 pairs: four per bucket on average
     assert shares.float().mean() == 4 and 3 < shares.float().var() < 5
 
 
@@ -87,7 +87,7 @@ def test_halving_goes_by_each_texts_length() -> None:
 
 
 def filters(convolution: Convolution) -> tuple[Array, Array]:
-    """The weight (out, D, 3) and the bias of a convolution."""
+    """Return the weight (out, D, 3) and the bias of a convolution."""
     weight, bias = pair(convolution.product)
     return weight.reshape(len(weight), convolution.size, -1).transpose(0, 2, 1), bias
 
@@ -108,7 +108,7 @@ def test_batch_norm_of_valid_positions_only() -> None:
     out = norm(x, valid)
     assert_rows(out.transpose(1, 2), paper.batch_norm(rows, *pair(norm)), 1e-9)
     assert bool((out.transpose(1, 2)[~valid] == 0).all())
-    everything = np.concatenate(rows)  # running statistics: a tenth of the new ones, the variance unbiased
+    everything = np.concatenate(rows)  # running statistics: momentum 0.1, unbiased variance
     np.testing.assert_allclose(array(norm.running_mean), 0.1 * everything.mean(0))
     np.testing.assert_allclose(array(norm.running_var), 0.9 + 0.1 * everything.var(0, ddof=1))
 
@@ -158,7 +158,7 @@ def test_att_blstm_from_ids_to_logits() -> None:
 
 
 def step_reading(block: Any, x: Array) -> Array:
-    """The shared block (Dehghani et al. 2019, Eq. 4, 5): attention and transition, each with residual and norm."""
+    """Shared block (Dehghani et al. 2019, Eq. 4, 5): attention and transition, each with residual and norm."""
     attention = block.attention
     q, k, v = np.split(linear(x, *pair(attention.qkv)), 3, axis=1)
     attended = linear(dot_product(q, k, v, attention.heads, np.ones(len(x))), *pair(attention.out))
@@ -198,7 +198,7 @@ CHANCES = [[0.2, 0.5, 0.9, 0.1], [0.995, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1], [
 
 
 def test_halting_by_hand() -> None:
-    """The step sets the state to a number whose halting probability is known, one token a row of CHANCES."""
+    """The step sets the state to a number with a known halting probability; each token is a row of CHANCES."""
     layer = Halting(width=1, epsilon=0.01).double()
     with torch.no_grad():
         layer.chance.weight.fill_(1.0)

@@ -1,9 +1,10 @@
-"""Every method in bfloat16, as users get it, against its NumPy reading in float64, its loss too.
+"""Logits and loss of every method in bfloat16, as users run it, against float64 NumPy references.
 
-Layers are 72 wide: those of 72 × 72 weights are packed for oneDNN. bfloat16 keeps 8 bits, so that each sum is off by up
-to 2⁻⁹ of itself. The logits are off by more, since a model has several layers: by up to 3.3 · 2⁻⁸ of their spread here.
-Six times 2⁻⁸, 2.3%, is allowed. What a method leaves out or turns around changes the logits by far more. VDCNN divides
-by the deviation of a few positions eight times in a row, with statistics that were taken in float64: three times that.
+Layers are 72 wide: weights of 72 × 72 are packed for oneDNN. bfloat16 keeps 8 bits, so each sum has a relative error of
+up to 2⁻⁹. The error of the logits is larger, since a model has several layers: here up to 3.3 · 2⁻⁸ of their range. The
+tolerance is six times 2⁻⁸, 2.3%. A method with a missing or inverted part changes the logits by far more. VDCNN divides
+by the standard deviation of a few positions eight times in a row, with float64 statistics: its tolerance is three times
+larger.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from tests.parity.reference.dropout import captured, of_text
 from tests.support.whole_models import METHODS, Whole, mixed, spread
 
 WIDTH, ROUNDINGS, CPU = 72, 6, torch.device("cpu")
-LARGE = 4096  # weights: layers with more are packed
-WITHOUT_LARGE = {"fast_text", "att_blstm"}  # which have no linear layer between the vectors and the classes
+LARGE = 4096  # weights: larger layers are packed
+WITHOUT_LARGE = {"fast_text", "att_blstm"}  # no linear layer between the vectors and the classes
 lowers = pytest.mark.skipif(not has_fast_bf16("cpu"), reason="this processor answers in float32")
 
 
 def tolerance(whole: Whole) -> float:
-    """How far logits and loss may be off."""
+    """Return the allowed error of logits and loss."""
     return ROUNDINGS * 2**-8 * max(1.0, float(np.ptp(whole.logits)) if len(whole.logits) else 1.0)
 
 
@@ -62,18 +63,18 @@ def test_answers_with_packed_weights(method: str) -> None:
     np.testing.assert_allclose(whole.answered(logits), whole.logits, atol=allowed)
 
 
-# Attention alone, where a sum is off by its own rounding only: by up to 2.9 · 2⁻⁸ of the largest output here.
+# Attention alone, where the only error is a sum's own rounding: here up to 2.9 · 2⁻⁸ of the largest output.
 
 LENGTHS, RATE, ALLOWED = [11, 1, 19, 4], 0.25, 5 * 2**-8
 
 
 def alike(lengths: list[int]) -> list[Array]:
-    """Texts whose tokens have much in common, so that they correlate."""
+    """Return texts with similar, correlated tokens."""
     return [x + 1.5 * np.sin(np.arange(WIDTH)) for x in texts(lengths, WIDTH)]
 
 
 def check(layer: Any, *, training: bool) -> None:
-    """`layer` against its reading: in training under the dropout that it draws, or with lowered weights."""
+    """Compare `layer` with its reference: in training with its dropout masks, or prepared for inference."""
     rows = alike(LENGTHS)
     weights = [np.random.default_rng(len(x)).choice([0.25, 1.0], size=len(x)) for x in rows]
     read = deepcopy(layer := spread(scattered(layer)))

@@ -1,4 +1,4 @@
-"""CNLE: every equation, the multi-class step, and multi-label training, greedy and beam answers, against NumPy."""
+"""CNLE against NumPy: every equation, the multi-class step, multi-label training, greedy and beam search."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def parts(model: Classifier) -> tuple[ProjectedBiLstmEncoder, LabelDecoderHead]:
 
 
 def story_reading(model: Classifier, ids: list[int]) -> paper.Story:
-    """From token ids to X_fin, Λ_fin and the decoder's first state: both sequences through one BiLSTM."""
+    """Return X_fin, Λ_fin and the decoder's first state for token ids; one BiLSTM reads both sequences."""
     encoder, head = parts(model)
     x, _, _ = bilstm_reading(encoder.bilstm, linear(array(encoder.embedding.token.weight)[ids], *pair(encoder.project)))
     projected = linear(array(head.embedding.weight), *pair(head.project))

@@ -1,4 +1,4 @@
-"""DMSP, Eq. 1–4 and 8: the semantic perceptron and its encoder against the NumPy reading."""
+"""DMSP, Eq. 1–4 and 8: the semantic perceptron and its encoder against the NumPy reference."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def perceptron(order: str = "random") -> SemanticPerceptron:
 
 
 def order_of(moved: Array, x0: Array) -> list[int]:
-    """Which token of `x0` (L, D) stands at each place of `moved` (L, D)."""
+    """Return the index in `x0` (L, D) of each token of `moved` (L, D)."""
     found = [np.flatnonzero((x0 == row).all(axis=1)) for row in moved]
     assert all(len(places) == 1 for places in found), "a token was lost or made up"
     return [int(places[0]) for places in found]
 
 
 def orders(block: SemanticPerceptron, rows: list[Array], layer: int = 1, draw: int = 0) -> list[list[int]]:
-    """The order that F_t gives each text in this batch, as layer number `layer`."""
+    """Return the order that F_t gives each text of this batch in the layer number `layer`."""
     moved = block.transformed(*padded(rows), layer, draw).numpy()
     return [order_of(got[: len(row)], row) for got, row in zip(moved, rows, strict=True)]
 
@@ -53,7 +53,7 @@ def test_eq1_training_draws_every_order_evenly() -> None:
     same = texts([3], WIDTH) * 3000
     drawn = orders(perceptron().train(), [*same, *texts([5], WIDTH)])[:3000]
     counts = [drawn.count(list(order)) for order in permutations(range(3))]
-    assert min(counts) > 400 and max(counts) < 600  # 500 expected of each of six, ±5 standard deviations
+    assert min(counts) > 400 and max(counts) < 600  # 500 expected for each of six, ±5 standard deviations
 
 
 def test_eq1_inference_orders_differ_by_layer_and_draw_and_reach_every_order() -> None:
@@ -126,7 +126,7 @@ def encoder(depth: int = 3, **settings: Any) -> SemanticPerceptronEncoder:
 
 
 def states_reading(stack: SemanticPerceptronEncoder, ids: list[int], draw: int = 0) -> list[Array]:
-    """x⁰, then x^j = f^j(x^{j−1}, x⁰) of every layer (Eq. 3, 8), with the orders of the layers."""
+    """x⁰, then x^j = f^j(x^{j−1}, x⁰) of every layer (Eq. 3, 8), with the layers' orders."""
     x0 = stack.embedding.token.weight.detach().numpy()[ids]
     states = [x0]
     for layer, block in enumerate(stack.blocks, start=1):

@@ -1,4 +1,4 @@
-"""DMSP, Eq. 4–7, 9 and Algorithm 1: votes, losses and depth control against the NumPy reading."""
+"""DMSP, Eq. 4–7, 9 and Algorithm 1: votes, losses and depth control against the NumPy reference."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_eq5_and_algorithm_1_rule(alpha: list[float], equation: bool, algorithm:
         ([0.90, 0.91, 0.90], 1),  # s = 0: the paper's rules keep all three
         ([0.60, 0.91, 0.90], 2),
         ([0.60, 0.80, 0.90], 3),
-        ([0.860, 0.874, 0.885, 0.890], 3),  # by ξ = 0.875, that of all layers
+        ([0.860, 0.874, 0.885, 0.890], 3),  # ξ = 0.875, computed from all layers
         ([0.9], 1),
     ],
 )
@@ -140,7 +140,7 @@ def test_without_tolerance_the_best_layers_are_good_and_no_other(rule: Any) -> N
 @pytest.mark.parametrize("tolerance", [1, 2, 5])
 def test_a_layer_exactly_one_tolerance_below_the_best_is_weak(tolerance: int) -> None:
     control = DepthControl(tolerance=tolerance / 100)
-    for best in range(tolerance, 101):  # as hundredths, where floats round either way
+    for best in range(tolerance, 101):  # in hundredths, where floats round up or down
         alpha = [best / 100, (best - tolerance) / 100]
         assert control.counts(alpha) == (1, 1), alpha
     alpha = [0.31, 0.62, 0.61, 0.60]  # g = 2 is not above s = 2
@@ -159,7 +159,7 @@ def head(stack: SemanticPerceptronEncoder, **settings: Any) -> LayerEnsembleHead
 
 
 def parts_reading(encoded: Encoded, made: LayerEnsembleHead) -> Array:
-    """Scores (γ, B, C) of every base classifier on its own layer (Eq. 4)."""
+    """Return the logits (γ, B, C) of every base classifier on its own layer (Eq. 4)."""
     lengths = encoded.tokens.valid.sum(1).tolist()
     layers = [states.detach().numpy() for states in encoded.states[-len(made.classifiers) :]]
     return np.stack(
@@ -224,7 +224,7 @@ def test_algorithm_1_one_epoch(alpha: list[float], rule: str) -> None:
     np.testing.assert_allclose(made.beta, beta, atol=1e-6)
     encoded = stack(padded_ids(IDS))
     for state, same in zip(encoded.states, before[: len(kept) + 1], strict=True):
-        assert torch.equal(state, same)  # the last layer went, not another
+        assert torch.equal(state, same)  # the last layer was dropped
     assert_ensemble(made(encoded).logits, parts_reading(encoded, made), beta)
 
 
@@ -276,7 +276,7 @@ def test_algorithm_1_acts_once_an_epoch_however_often_dev_is_judged(tmp_path: Pa
 
 
 def watched(made: Trainer) -> tuple[Trainer, list[tuple[int, int]]]:
-    """A training, and the epochs and batches at which its depth controller acts."""
+    """Return the trainer and a list of the epochs and batches at which its depth controller acts."""
     acted, adapt = [], made.model.adapt
 
     def noted(accuracies: list[float]) -> bool:

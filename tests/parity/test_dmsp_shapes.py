@@ -1,7 +1,7 @@
-"""DMSP, Table 4: the parameter and FLOP counts that it prints, from the parts of this library.
+"""DMSP, Table 4: its parameter and FLOP counts, reproduced with the modules of this library.
 
-Width 64, 100 tokens, 64 texts a batch; a perceptron 64→512→64 or 64→1024→64, a classifier 64→128→4; norms have no
-weights and token vectors are not counted. The odd row of the table (DMSP 5→5, 0.22 M) fits no number of layers.
+Width 64, 100 tokens, 64 texts per batch; a perceptron is 64→512→64 or 64→1024→64, a classifier 64→128→4; norms have no
+weights and token vectors are not counted. One row of the table (DMSP 5→5, 0.22 M) matches no number of layers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def classifiers(count: int) -> list[nn.Module]:
 
 
 def extractors(count: int) -> list[nn.Module]:
-    """WFE: a semantic perceptron with its base classifier."""
+    """Return WFE: semantic perceptrons with their base classifiers."""
     return [*perceptrons(count, 512), *classifiers(count)]
 
 

@@ -1,4 +1,4 @@
-"""Head-to-head attention, Eq. 1–6: the fused torch layers against the NumPy reading."""
+"""Head-to-head attention, Eq. 1–6: the fused torch layers against the NumPy reference."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def gate_of(heads: int, gate: str, site: str = "scores") -> HeadToHead:
 
 
 def settings(part: HeadToHead) -> dict[str, Any]:
-    """The gate's parameters as the reading takes them."""
+    """Return the gate's parameters in the form that the reference takes."""
     strength = None if part.strength is None else part.strength.item()
     return {"first": pair(part.first), "second": pair(part.second), "strength": strength}
 
 
 def split(x: Array, heads: int) -> Array:
-    """(L, D) as (H, L, d)."""
+    """Return (L, D) as (H, L, d)."""
     return np.stack(np.split(x, heads, axis=1))
 
 

@@ -1,4 +1,4 @@
-"""LEAM and EXAM, with the region embedding, against their NumPy readings."""
+"""LEAM and EXAM, with the region embedding, against their NumPy references."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def encoder() -> Encoder:
 
 
 def encoded(rows: list[Array]) -> Encoded:
-    """States of texts; padding holds noise."""
+    """Return the states of texts, with noise in the padding."""
     x, valid = padded(rows)
     return Encoded((x,), Tokens(torch.zeros(valid.shape, dtype=torch.int64), valid))
 
@@ -52,7 +52,7 @@ def classified(head: LabelAttentionHead, z: Array) -> Array:
 def test_leam_eq4_to_7_attention(radius: int) -> None:
     head, rows = leam(radius), texts(LENGTHS, WIDTH)
     beta = head.attention(*padded(rows))
-    assert_rows(beta, [beta_reading(head, row) for row in rows], 1e-6)  # the softmax is in single precision
+    assert_rows(beta, [beta_reading(head, row) for row in rows], 1e-6)  # the softmax is in float32
     assert not beta[~padded(rows)[1]].any()
 
 

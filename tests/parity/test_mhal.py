@@ -1,4 +1,4 @@
-"""MHAL: spelling, encoder, language models, heads and every loss against NumPy."""
+"""MHAL against NumPy: character encoder, word encoder, language models, heads and every loss."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_eq6_where_no_token_gives_evidence_all_have_the_same_share() -> None:
     with torch.no_grad():
         for part, bias in ((wide.query, 9.0), (wide.key, -9.0)):
             part.weight.zero_()
-            part.bias.fill_(bias)  # a_ih = −200 for every token: σ(a_ih) is 0 in single precision
+            part.bias.fill_(bias)  # a_ih = −200 for every token: σ(a_ih) is 0 in float32
     states, valid = padded(texts([1, 4], WIDTH), torch.float32)
-    states[1, :4] = states[0, 0]  # one token, and the same four times
+    states[1, :4] = states[0, 0]  # one token, and the same token four times
     scores = wide(states, valid).texts
     assert scores.isfinite().all()
     torch.testing.assert_close(scores[0], scores[1])

@@ -1,4 +1,4 @@
-"""Prompt text augmentation, Eq. 8: the two-mask head against the NumPy reading."""
+"""Prompt text augmentation, Eq. 8: the two-mask head against the NumPy reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.parity.reference.transformer_f import fusion as hook_fusion
 WIDTH, MASK, LAYERS = 8, 4, 2
 PROMPT = [1, 9, MASK, 8, MASK]  # "… is [MASK], so … is not [MASK]:"
 IDS = [[*PROMPT, *text] for text in ([5, 6], [7], [MASK, 5, 6, MASK, 11, 10], [12, 5, 8])]
-FIRST, SECOND = 2, 4  # where the two masks of the prompt stand
+FIRST, SECOND = 2, 4  # positions of the two masks of the prompt
 
 
 def head(classes: int, **settings: Any) -> PromptHead:
@@ -29,14 +29,14 @@ def head(classes: int, **settings: Any) -> PromptHead:
 
 
 def hidden() -> tuple[Encoded, list[list[Array]]]:
-    """Random states of every layer for IDS, as a batch and as one list of layers a text."""
+    """Return random states of every layer for IDS, as a batch and as one list of layers per text."""
     layers = [texts([len(ids) for ids in IDS], WIDTH, seed) for seed in range(LAYERS + 1)]
     batch = tuple(padded(rows)[0] for rows in layers)
     return Encoded(batch, padded_ids(IDS, pad_id=MASK)), [list(row) for row in zip(*layers, strict=True)]
 
 
 def pairs(made: PromptHead, rows: list[list[Array]], fusion: str = "last") -> list[tuple[Array, Array]]:
-    """Softmax of the first and of the second head on each text's two mask vectors."""
+    """Return the softmax of the first and of the second head on each text's two mask vectors."""
     states = [row[-1] if fusion == "last" else hook_fusion(row[1:]) for row in rows]
     return [
         (softmax(linear(x[FIRST], *pair(made.label))), softmax(linear(x[SECOND], *pair(made.complement))))

@@ -35,7 +35,7 @@ def vectorizer(orders: tuple[int, int], min_rows: int = 1) -> TfidfVectorizer:
 
 
 def key(gram: str) -> int:
-    """The key of one n-gram, as the model makes it for a text that is that n-gram."""
+    """Return the key of one n-gram, as the model computes it."""
     ids = [int(part) for part in gram.split()]
     keys, _ = ngram_keys(padded_ids([ids]), VOCABULARY, (len(ids), len(ids)))
     return int(keys.item())
@@ -47,7 +47,7 @@ def machine(orders: tuple[int, int], min_rows: int = 1) -> LinearSvm:
 
 
 def dense(model: LinearSvm, tokens: Tokens) -> NDArray[np.float32]:
-    """The model's features as a (B, F) table, columns by sorted key."""
+    """Return the model's features as a (B, F) array with columns by sorted key."""
     row, feature, value = model.features(tokens)
     table = np.zeros((len(tokens.ids), len(model.keys)), dtype=np.float32)
     np.add.at(table, (row.numpy(), feature.numpy()), value.numpy())
@@ -55,7 +55,7 @@ def dense(model: LinearSvm, tokens: Tokens) -> NDArray[np.float32]:
 
 
 def by_key(known: TfidfVectorizer) -> tuple[list[int], NDArray[np.int64]]:
-    """Sorted keys of the vectorizer's n-grams, and the vectorizer's column of each."""
+    """Return the sorted keys of the vectorizer's n-grams, and the vectorizer's column of each."""
     columns = {key(gram): column for gram, column in known.vocabulary_.items()}
     assert len(columns) == len(known.vocabulary_), "two n-grams share a key"
     keys = sorted(columns)

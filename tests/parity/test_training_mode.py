@@ -1,4 +1,4 @@
-"""Every method in training mode against its NumPy reading, its loss too; attention dropout with the mask it drew."""
+"""Logits and loss of every method in training mode against NumPy references, with the attention dropout masks used."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_logits_and_loss_while_training(method: str) -> None:
 
 
 def check(layer: Any, lengths: list[int]) -> None:
-    """`layer` in training mode is the reading under the mask that it drew, and not the one without."""
+    """Check that `layer` in training mode equals the reference with the recorded dropout mask."""
     rows = texts(lengths, WIDTH)
     weights = [np.random.default_rng(len(x)).choice([0.5, 1.0], size=len(x)) for x in rows]
     with captured() as masks:
@@ -117,7 +117,7 @@ def test_the_whole_model_under_attention_dropout(encoder: dict[str, Any]) -> Non
 
 
 def test_dmsp_with_the_orders_that_it_draws() -> None:
-    """Each layer sorts a text's tokens by uniform numbers, drawn for the whole batch."""
+    """Each layer sorts a text's tokens by uniform random numbers, drawn for the whole batch."""
     model, tokens = dmsp(WIDTH, "random"), padded_ids(IDS, pad_id=5)
     torch.manual_seed(3)
     keys = [torch.rand(tokens.valid.shape).numpy() for _ in range(3)]

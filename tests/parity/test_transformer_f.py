@@ -1,4 +1,4 @@
-"""Transformer-F, Eq. 1–7: the torch layers against the NumPy reading."""
+"""Transformer-F, Eq. 1–7: the torch layers against the NumPy reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOOKS_OF_SIX = [1.100, 0.750, 0.722, 0.775, 0.860, 0.961]
 
 
 def weights_for(rows: list[Array]) -> list[Array]:
-    """0.5 or 1 for each token, as notional and function words come."""
+    """Return a weight of 0.5 or 1 for each token, like those of function and notional words."""
     return [np.random.default_rng(len(x)).choice([0.5, 1.0], size=len(x)) for x in rows]
 
 
@@ -43,7 +43,7 @@ def correlation_layer(**settings: Any) -> CorrelationAttention:
 
 
 def attended(layer: CorrelationAttention, x: Array, weight: Array) -> Array:
-    """A · (X W_V) W_O of the reading, with the layer's weights."""
+    """A · (X W_V) W_O by the reference, with the layer's weights."""
     spread = paper.attention(x, weight, layer.placement, layer.row_norm, layer.temperature.item())
     return linear(spread @ linear(x, *pair(layer.value)), *pair(layer.out))
 
@@ -67,7 +67,7 @@ def test_eq3_4_correlation_is_pearsons() -> None:
 @pytest.mark.parametrize("row_norm", [True, False])
 def test_eq3_zero_variance_vectors(row_norm: bool) -> None:
     rows = texts([5, 3], WIDTH)
-    rows[0][2], rows[0][4] = 0.0, 1.7  # vectors without variance correlate with nothing
+    rows[0][2], rows[0][4] = 0.0, 1.7  # the correlation with vectors of zero variance is 0
     layer = correlation_layer(row_norm=row_norm)
     out = layer(*padded(rows))
     assert torch.isfinite(out).all()
@@ -185,7 +185,7 @@ def model(encoder: dict[str, Any], fusion: str) -> Classifier:
 
 
 def states_reading(encoder: Any, ids: list[int], *, weighed: bool) -> list[Array]:
-    """The embeddings with positions (§3.3), then the output of every block."""
+    """Return the embeddings with positions (§3.3), then the output of every block."""
     embedding = encoder.embedding.token.weight.detach().numpy()
     weight = POS[ids] if weighed else np.ones(len(ids))
     states = [embedding[ids] + sinusoids(len(ids), WIDTH)]

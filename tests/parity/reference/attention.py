@@ -1,4 +1,4 @@
-"""Vaswani et al. 2017, "Attention is all you need", and the weight placements of Transformer-F over it."""
+"""Vaswani et al. 2017, "Attention is all you need", and the weight placements that Transformer-F applies to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def scores(queries: Array, keys: Array) -> Array:
 
 
 def weighted(raw: Array, weight: Array, placement: str) -> Array:
-    """Transformer-F Eq. 5: attention from raw scores (L, L) and one weight a key (L,).
+    """Transformer-F Eq. 5: attention from raw scores (L, L) and one weight per key (L,).
 
-    `after` is the paper's softmax(C) · diag(w), not renormalised; `inside` is softmax(C ∘ w) and `log` is
-    softmax(C + log w).
+    `after` is the paper's softmax(C) · diag(w), not renormalized; `inside` is softmax(C ∘ w) and `log` is softmax(C
+    + log w).
     """
     if placement == "after":
         return softmax(raw) @ np.diag(weight)

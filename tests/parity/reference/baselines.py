@@ -1,5 +1,7 @@
-"""The papers' baselines (fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer), read in float64 for one text
-without padding, position by position."""
+"""Float64 reference of the papers' baselines: fastText, DPCNN, VDCNN, Att-BLSTM, Universal Transformer.
+
+Each function takes one text without padding and computes it position by position.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def fast_text(
 
 
 def convolution(x: Array, weight: Array, bias: Array) -> Array:
-    """A convolution of size 3 over (L, D), zero beyond the text, weight (out, D, 3): returns (L, out)."""
+    """Convolution of size 3 over (L, D) with zero padding and weight (out, D, 3); returns (L, out)."""
     zero = np.zeros((1, x.shape[1]))
     around = np.concatenate([zero, x, zero])
     return np.stack([sum(weight[:, :, k] @ around[i + k] for k in range(3)) + bias for i in range(len(x))])
@@ -34,12 +36,12 @@ def halved(x: Array) -> Array:
 
 
 def dpcnn_block(x: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
-    """Johnson and Zhang 2017, §2: z + f(z), f two convolutions with pre-activation, W σ(x) + b."""
+    """Johnson and Zhang 2017, §2: z + f(z); f is two convolutions with pre-activation, W σ(x) + b."""
     return np.asarray(x + convolution(relu(convolution(relu(x), *first)), *second))
 
 
 def dpcnn(x: Array, region: tuple[Array, Array], blocks: Sequence[tuple[tuple[Array, Array], ...]]) -> Array:
-    """Johnson and Zhang 2017, Fig. 1a: region embedding, a block, then halving and a block again and again."""
+    """Johnson and Zhang 2017, Fig. 1a: region embedding and a block, then halving and a block, repeated."""
     x = dpcnn_block(convolution(x, *region), *blocks[0])
     for block in blocks[1:]:
         x = dpcnn_block(halved(x), *block)
@@ -54,9 +56,9 @@ def batch_norm(rows: Sequence[Array], gain: Array, bias: Array, epsilon: float =
 
 
 def k_max(x: Array, k: int) -> Array:
-    """Conneau et al. 2017, §3: of each channel of (L, D) its k largest values, in the text's order; (k, D).
+    """Conneau et al. 2017, §3: the k largest values of each channel of (L, D) in text order; returns (k, D).
 
-    A text of fewer than k positions gives all of them, then zeros.
+    A text with fewer than k positions returns all of them, followed by zeros.
     """
     out = np.zeros((k, x.shape[1]))
     for channel in range(x.shape[1]):
@@ -72,13 +74,13 @@ def attention_pool(states: Array, w: Array) -> Array:
 
 
 def coordinates(length: int, step: int, width: int) -> Array:
-    """Dehghani et al. 2019, Eq. 6, 7: sinusoids of the place i = 1..m plus those of the step t; (m, d)."""
+    """Dehghani et al. 2019, Eq. 6, 7: sinusoids of the position i = 1..m plus those of the step t; (m, d)."""
     table = sinusoids(max(length, step) + 1, width)
     return np.asarray(table[1 : length + 1] + table[step])
 
 
 def halting(chances: Sequence[float], epsilon: float) -> tuple[int, float, list[float]]:
-    """Graves 2016, §2: N = min{n : Σ h ≥ 1 − ε}, at most all of them; R = 1 − Σ_{n<N} h; p = h before N, R at N."""
+    """Graves 2016, §2: N = min{n : Σ h ≥ 1 − ε}, at most len(chances); R = 1 − Σ_{n<N} h; p = h before N, R at N."""
     total = 0.0
     for n, h in enumerate(chances, 1):
         if total + h >= 1 - epsilon or n == len(chances):
@@ -92,8 +94,8 @@ def universal(
 ) -> tuple[Array, float]:
     """Dehghani et al. 2019, §2.2 with Graves 2016: the states (L, D) and the mean ponder cost N + R of the tokens.
 
-    `step` is the shared block on the states with their coordinates, `chance` the halting probability (L,) of new
-    states. A token that has halted keeps its state while the others go on, and still is attended to.
+    `step` is the shared block on the states plus their coordinates, `chance` the halting probability (L,) of new
+    states. A halted token keeps its state while the others continue, and the others still attend to it.
     """
     state, history, chances = x, [], []
     for t in range(1, steps + 1):

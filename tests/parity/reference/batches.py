@@ -1,4 +1,4 @@
-"""From readings of one text to batches: padding full of noise, and a layer's parameters as arrays."""
+"""Conversions from references of one text to batches: padding with noise, and a layer's parameters as arrays."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def texts(lengths: Sequence[int], width: int, seed: int = 0) -> list[Array]:
-    """One random (L, D) array a length."""
+    """Return one random (L, D) array for each length."""
     generator = np.random.default_rng(seed)
     return [generator.normal(size=(length, width)) for length in lengths]
 
 
 def padded(rows: Sequence[Array], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    """The rows (L, D) as one batch (B, L, D) with its mask (B, L); padding holds noise that must never show."""
+    """Return the rows (L, D) as a batch (B, L, D) with its mask (B, L); padding is noise that must have no effect."""
     longest = max(len(row) for row in rows)
     x = 3.0 + 10.0 * np.random.default_rng(99).normal(size=(len(rows), longest, rows[0].shape[1]))
     valid = np.zeros((len(rows), longest), dtype=bool)
@@ -32,25 +32,25 @@ def padded(rows: Sequence[Array], dtype: torch.dtype = torch.float64) -> tuple[T
 
 
 def padded_weights(rows: Sequence[Array]) -> Tensor:
-    """Token weights, (L,) each, as (B, L); padding holds 5."""
+    """Return token weights, (L,) each, as (B, L), padded with 5."""
     longest = max(len(row) for row in rows)
     return torch.from_numpy(np.stack([np.pad(row, (0, longest - len(row)), constant_values=5.0) for row in rows]))
 
 
 def padded_ids(rows: Sequence[Sequence[int]], pad_id: int = 0) -> Tokens:
-    """Token ids as a batch, padded with a real token's id."""
+    """Return token ids as a batch, padded with the id of a real token."""
     longest = max(len(row) for row in rows)
     ids = torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows])
     return Tokens(ids, torch.arange(longest) < torch.tensor([len(row) for row in rows])[:, None])
 
 
 def pair(module: Any) -> tuple[Array, Array]:
-    """Weight and bias of a linear layer or a normalization, float64."""
+    """Return weight and bias of a linear or normalization layer in float64."""
     return module.weight.detach().double().numpy(), module.bias.detach().double().numpy()
 
 
 def scattered(module: Module, seed: int = 0) -> Module:
-    """The module in float64 and without dropout, every trainable parameter drawn anew (no gain is 1, no bias 0)."""
+    """Return the module in float64 and eval mode with all trainable parameters redrawn (no gain is 1, no bias 0)."""
     generator = torch.Generator().manual_seed(seed)
     module = module.double().eval()
     for parameter in module.parameters():
@@ -60,6 +60,6 @@ def scattered(module: Module, seed: int = 0) -> Module:
 
 
 def assert_rows(batch: Tensor, rows: Sequence[Array], tolerance: float) -> None:
-    """Each text's valid part of a batch (B, L, …) equals its own reading."""
+    """Check that the valid part of each text in a batch (B, L, …) equals its reference."""
     for got, wanted in zip(batch.detach().double().numpy(), rows, strict=True):
         np.testing.assert_allclose(got[: len(wanted)], wanted, rtol=tolerance, atol=tolerance)

@@ -1,5 +1,8 @@
-"""CNLE (Liu et al. 2021, "Co-attention network with label embedding for text classification"), read equation by
-equation in float64 for one text without padding. X (L, d) is the text, Λ (C + 1, d) the labels and `<eos>`."""
+"""Float64 reference of CNLE for one text without padding.
+
+Liu et al. 2021, "Co-attention network with label embedding for text classification". X (L, d) is the text, Λ (C + 1, d)
+the labels and `<eos>`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.parity.reference.lstm import Lstm, cell
 
 @dataclass(frozen=True)
 class Heads:
-    """W^Q, W^K, W^V of each head, (d, d_p) each, and W^O (p d_p, d)."""
+    """Parameters W^Q, W^K, W^V of each head, (d, d_p) each, and W^O (p d_p, d)."""
 
     query: Sequence[Array]
     key: Sequence[Array]
@@ -25,7 +28,7 @@ class Heads:
 
 @dataclass(frozen=True)
 class Decoder:
-    """The label decoder: its LSTM cell on [e; r], W₁ and W₃ (d, d), W₂ (d, 2d)."""
+    """Label decoder: its LSTM cell on [e; r], W₁ and W₃ (d, d), W₂ (d, 2d)."""
 
     cell: Lstm
     w1: Array
@@ -35,7 +38,7 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Story:
-    """What the decoder starts from: X_fin (L, d), Λ_fin (C + 1, d), h and c (d,), and Λ_proj (C + 1, I) for e."""
+    """Initial input of the decoder: X_fin (L, d), Λ_fin (C + 1, d), h and c (d,), and Λ_proj (C + 1, I) for e."""
 
     text: Array
     labels: Array
@@ -54,7 +57,7 @@ def multi_head(q: Array, kv: Array, heads: Heads) -> Array:
 
 
 def fuse(attended: Array, x: Array, feed: Sequence[tuple[Array, Array]], norm: tuple[Array, Array]) -> Array:
-    """LN(FFN(attended) + x), the FFN rectified in between."""
+    """LN(FFN(attended) + x), with a ReLU inside the FFN."""
     return layer_norm(linear(relu(linear(attended, *feed[0])), *feed[1]) + x, *norm)
 
 
@@ -66,7 +69,7 @@ def step(e: Array, r: Array, h: Array, c: Array, story: Story, decoder: Decoder)
 
 
 def classify(h: Array, story: Story, decoder: Decoder, banned: Sequence[int] = ()) -> Array:
-    """ŷ_t = softmax(Λ_fin W₃ h_t) over the rows that may be chosen; 0 for `banned`."""
+    """ŷ_t = softmax(Λ_fin W₃ h_t) over the allowed rows; 0 for `banned`."""
     raw = story.labels @ decoder.w3 @ h
     allowed = [row for row in range(len(raw)) if row not in banned]
     y = np.zeros(len(raw))
@@ -81,18 +84,18 @@ def first(story: Story, decoder: Decoder) -> tuple[Array, Array, Array]:
 
 
 def one_step(story: Story, decoder: Decoder) -> Array:
-    """Multi-class: ŷ_1 over the C classes; `<eos>`, the last row, cannot be right."""
+    """Multi-class: ŷ_1 over the C classes, without `<eos>`, the last row."""
     eos = len(story.labels) - 1
     return classify(first(story, decoder)[0], story, decoder, [eos])[:eos]
 
 
 def sequence(labels: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """The targets of a multi-label text: its labels from the most to the least frequent in training, then `<eos>`."""
+    """Return the targets of a multi-label text: its labels by descending frequency in training, then `<eos>`."""
     return [*sorted(labels, key=lambda label: (-counts[label], label)), len(counts)]
 
 
 def loss(targets: Sequence[int], story: Story, decoder: Decoder) -> float:
-    """−Σ_t log ŷ_{t, y_t}, each step after the true label of the one before (teacher forcing)."""
+    """−Σ_t log ŷ_{t, y_t}; each step follows the true label of the previous step (teacher forcing)."""
     total = 0.0
     h, c, r = first(story, decoder)
     for target in targets:
@@ -102,7 +105,7 @@ def loss(targets: Sequence[int], story: Story, decoder: Decoder) -> float:
 
 
 def greedy(story: Story, decoder: Decoder, max_labels: int) -> tuple[list[int], Array]:
-    """The labels chosen, one a step, never one twice, until `<eos>` or `max_labels`; and max_t ŷ_t (C,)."""
+    """Return the labels, one per step without repetition, until `<eos>` or `max_labels`; and max_t ŷ_t (C,)."""
     eos = len(story.labels) - 1
     chosen: list[int] = []
     highest = np.zeros(eos + 1)
@@ -120,7 +123,7 @@ def greedy(story: Story, decoder: Decoder, max_labels: int) -> tuple[list[int], 
 
 @dataclass(frozen=True)
 class Path:
-    """A partial answer of the beam: labels, Σ log ŷ, max_t ŷ_t, whether `<eos>` came, and the decoder's state."""
+    """Partial result of the beam search: labels, Σ log ŷ, max_t ŷ_t, whether it has `<eos>`, and the decoder state."""
 
     labels: tuple[int, ...]
     score: float
@@ -130,7 +133,7 @@ class Path:
 
 
 def beam(story: Story, decoder: Decoder, max_labels: int, width: int) -> tuple[list[int], Array]:
-    """As `greedy`, for the best of `width` paths by Σ log ŷ (no length normalisation); an ended path waits."""
+    """Like `greedy`, for the best of `width` paths by Σ log ŷ (no length normalization); ended paths are kept."""
     eos = len(story.labels) - 1
     paths = [Path((), 0.0, np.zeros(eos + 1), False, first(story, decoder))]
     for _ in range(max_labels):
@@ -155,5 +158,5 @@ def _continued(path: Path, story: Story, decoder: Decoder) -> list[Path]:
 
 
 def probabilities(chosen: Sequence[int], highest: Array) -> Array:
-    """What a multi-label answer is worth, (C,): half for being chosen, half its highest ŷ on the way."""
+    """Return multi-label probabilities (C,): one half if chosen, plus half of the highest ŷ over the steps."""
     return (np.isin(np.arange(len(highest)), chosen) + highest) / 2

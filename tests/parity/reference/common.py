@@ -1,4 +1,4 @@
-"""Float64 NumPy parts that several readings share; every function takes one text without padding."""
+"""Float64 NumPy functions that several references share; each takes one text without padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def softmax(scores: Array) -> Array:
 
 
 def layer_norm(x: Array, gain: Array | float = 1.0, bias: Array | float = 0.0, epsilon: float = 1e-5) -> Array:
-    """Ba et al. 2016, Eq. 3: each vector to mean 0 and variance 1, then gain and bias."""
+    """Ba et al. 2016, Eq. 3: normalize each vector to mean 0 and variance 1, then apply gain and bias."""
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
     return (x - mean) / np.sqrt(variance + epsilon) * gain + bias
@@ -39,5 +39,5 @@ def gelu(x: Array) -> Array:
 
 
 def cross_entropy(probabilities: Array, label: int) -> float:
-    """−log of the label's probability, for one text."""
+    """−log of the label's probability for one text."""
     return float(-np.log(probabilities[label]))

@@ -1,5 +1,7 @@
-"""DMSP and DDCF (Liu et al. 2024, "A dynamic multi-layer semantics perceptron without attention mechanism"), read
-equation by equation in float64 for one text without padding."""
+"""Float64 reference of DMSP and DDCF, equation by equation, for one text without padding.
+
+Liu et al. 2024, "A dynamic multi-layer semantics perceptron without attention mechanism".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.parity.reference.common import Array, cross_entropy, layer_norm, line
 
 
 def transformed(x0: Array, order: Sequence[int]) -> Array:
-    """DMSP Eq. 1: F_t(x⁰), the initial tokens in another order."""
+    """DMSP Eq. 1: F_t(x⁰), the initial tokens reordered."""
     assert sorted(order) == list(range(len(x0)))
     return np.stack([x0[i] for i in order])
 
@@ -47,28 +49,28 @@ def beta(alpha: Sequence[float], xi: float) -> Array:
 def removes(alpha: Sequence[float], xi: float, rule: str) -> bool:
     """DMSP §2.3, case 2 (`equation`: s ≥ 1 and g ≥ s + 1) or Algorithm 1, line 15 (`algorithm`: g > s + 1).
 
-    The line is read with s ≥ 1 too: without it a stack of good layers would be cut to depth 1.
+    Line 15 is used with s ≥ 1 too: without it a stack of good layers would shrink to depth 1.
     """
     g, s = counted(alpha, xi)
     return s >= 1 and (g >= s + 1 if rule == "equation" else g > s + 1)
 
 
 def removed(alpha: Sequence[float], xi: float, rule: str, drop: str = "last") -> int | None:
-    """DMSP §2.3, case 2: the index of the layer that goes (the last one, or the worst as an option), or None."""
+    """DMSP §2.3, case 2: the index of the dropped layer (the last one or, with `worst`, the worst one), or None."""
     if not removes(alpha, xi, rule):
         return None
     return len(alpha) - 1 if drop == "last" else list(alpha).index(min(alpha))
 
 
 def step(alpha: Sequence[float], xi: float, rule: str, drop: str = "last") -> tuple[list[int], Array]:
-    """DMSP Algorithm 1, lines 12–16, for one epoch: the layers that stay, and their β by Eq. 5 (line 14)."""
+    """DMSP Algorithm 1, lines 12–16, for one epoch: the kept layers, and their β by Eq. 5 (line 14)."""
     gone = removed(alpha, xi, rule, drop)
     kept = [j for j in range(len(alpha)) if j != gone]
     return kept, beta([alpha[j] for j in kept], xi)
 
 
 def classifier(x: Array, token: tuple[Array, Array], out: tuple[Array, Array]) -> Array:
-    """DMSP Eq. 4: h_j(x^j), class scores (C,): D→128 a token (rectified), mean over the tokens, 128→C."""
+    """DMSP Eq. 4: h_j(x^j), logits (C,): D→128 with ReLU per token, mean over the tokens, 128→C."""
     return linear(relu(linear(x, *token)).mean(axis=0), *out)
 
 
@@ -78,12 +80,12 @@ def ensemble(weights: Array, probabilities: Array) -> Array:
 
 
 def mlp(x: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
-    """DMSP §1.2: F_m(x, θ), D→512→D a token (rectified)."""
+    """DMSP §1.2: F_m(x, θ), D→512→D with ReLU per token."""
     return linear(relu(linear(x, *first)), *second)
 
 
 def loss(logits: Array, labels: Sequence[int], which: str) -> float:
-    """DMSP Eq. 9: mean cross-entropy of (γ, n, C) logits over the texts, of the last classifier (`last`) or summed."""
+    """DMSP Eq. 9: mean cross-entropy of (γ, n, C) logits over the texts, for the last classifier (`last`) or summed."""
     layers = softmax(logits)
     chosen = layers[-1:] if which == "last" else layers
     return float(sum(np.mean([cross_entropy(p, y) for p, y in zip(layer, labels, strict=True)]) for layer in chosen))

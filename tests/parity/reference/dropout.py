@@ -1,4 +1,4 @@
-"""Attention dropout whose masks are known."""
+"""Attention dropout with recorded masks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.parity.reference.common import Array
 
 @contextmanager
 def captured() -> Iterator[list[Array]]:
-    """The masks that attention dropout draws meanwhile, each (B, H, L, L): 0, or 1 / (1 - rate)."""
+    """Record the masks of attention dropout inside the block, each (B, H, L, L): 0 or 1 / (1 - rate)."""
     masks: list[Array] = []
     generator = torch.Generator().manual_seed(1)
 
@@ -28,5 +28,5 @@ def captured() -> Iterator[list[Array]]:
 
 
 def of_text(mask: Array, row: int, length: int) -> Array:
-    """A text's part (H, L, L) of a batch's mask."""
+    """Return the part (H, L, L) of a batch's mask that belongs to one text."""
     return mask[row, :, :length, :length]

@@ -1,5 +1,7 @@
-"""HTH ("A head-to-head attention with prompt text augmentation for text classification"), read equation by equation
-in float64 for one text without padding; H heads."""
+"""Float64 reference of HTH, equation by equation, for one text without padding and H heads.
+
+"A head-to-head attention with prompt text augmentation for text classification".
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def rescaled(m: Array, first: Pair, second: Pair) -> Array:
 
 
 def factors(m: Array, first: Pair, second: Pair, strength: float | None) -> Array:
-    """What Eq. 6 multiplies a head by: M̃ (`paper`, no strength), or 1 + strength · M̃ (`residual`), (H,)."""
+    """Factor of each head in Eq. 6, (H,): M̃ (`paper`, no strength) or 1 + strength · M̃ (`residual`)."""
     weights = rescaled(m, first, second)
     return weights if strength is None else 1.0 + strength * weights
 
@@ -46,7 +48,7 @@ def attention(
 ) -> Array:
     """HTH Eq. 1–6 before W_O: heads over consecutive slices of (L, D), concatenated.
 
-    `scores` squeezes and scales U = QKᵀ/√d ahead of the softmax; `context` squeezes and scales softmax(U) V.
+    `scores` squeezes and scales U = QKᵀ/√d before the softmax; `context` squeezes and scales softmax(U) V.
     """
     slices = np.split(np.arange(q.shape[1]), heads)
     raw = [scores(q[:, s], k[:, s]) for s in slices]

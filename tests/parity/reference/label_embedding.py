@@ -1,5 +1,8 @@
-"""LEAM (Wang et al. 2018, "Joint embedding of words and labels for text classification") and EXAM (Du et al. 2019,
-"Explicit interaction model towards text classification"), read in float64 for one text without padding."""
+"""Float64 reference of LEAM and EXAM for one text without padding.
+
+LEAM: Wang et al. 2018, "Joint embedding of words and labels for text classification". EXAM: Du et al. 2019, "Explicit
+interaction model towards text classification".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.parity.reference.common import Array, cross_entropy, linear, relu, so
 
 
 def compatibility(words: Array, labels: Array) -> Array:
-    """LEAM Eq. 4: G, the cosine of every word (L, D) and label (C, D): (C, L)."""
+    """LEAM Eq. 4: G, the cosine of every label (C, D) with every word (L, D): (C, L)."""
     g = np.zeros((len(labels), len(words)))
     for k, label in enumerate(labels):
         for i, word in enumerate(words):
@@ -20,7 +23,7 @@ def compatibility(words: Array, labels: Array) -> Array:
 
 
 def window(g: Array, place: int, radius: int) -> Array:
-    """G_{l−r : l+r}, zero beyond the text: (C, 2r + 1)."""
+    """G_{l−r : l+r} with zero padding: (C, 2r + 1)."""
     wide = np.pad(g, ((0, 0), (radius, radius)))
     return wide[:, place : place + 2 * radius + 1]
 
@@ -32,7 +35,7 @@ def attention(g: Array, w1: Array, b1: Array) -> Array:
 
 
 def perceptron(z: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
-    """f₂: two layers, rectified in between."""
+    """f₂: two layers with a ReLU in between."""
     return linear(relu(linear(z, *first)), *second)
 
 
@@ -51,7 +54,7 @@ def leam_loss(logits: Sequence[Array], gold: Sequence[int], anchors: Sequence[Ar
 def region(ids: Sequence[int], vectors: Array, units: Array) -> Array:
     """EXAM's word encoder (region embedding, Qiao et al. 2018): max over t of K_{w_i, t} ⊙ e_{w_{i+t}}: (L, D).
 
-    `units` (2s + 1, V, D); neighbours beyond the text do not exist.
+    `units` is (2s + 1, V, D); positions outside the text are left out.
     """
     radius = len(units) // 2
     out = []
@@ -71,7 +74,7 @@ def interaction(words: Array, classes: Array) -> Array:
 def aggregated(i: Array, first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
     """EXAM Eq. 7: o_k = W₂ ReLU(W₁ I_k + b₁) + b₂, plus Σ_j I_kj as in the authors' code: (C,).
 
-    I_k is filled with zeros to the length n that W₁ (m, n) reads.
+    I_k is padded with zeros to the input length n of W₁ (m, n).
     """
     length = first[0].shape[1]
     rows = [np.pad(row, (0, length - len(row))) for row in i]

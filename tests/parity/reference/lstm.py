@@ -1,4 +1,4 @@
-"""The LSTM with a forget gate (Hochreiter and Schmidhuber 1997; Gers et al. 2000), read in float64 for one text."""
+"""Float64 reference of the LSTM with a forget gate (Hochreiter and Schmidhuber 1997; Gers et al. 2000) for one text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.parity.reference.common import Array
 
 @dataclass(frozen=True)
 class Lstm:
-    """Weights of one direction: rows of input gate, forget gate, candidate, output gate, h each.
+    """Weights of one direction: rows of input gate, forget gate, candidate and output gate, h rows each.
 
     `inputs` (4h, I), `states` (4h, h), `bias` (4h,).
     """
@@ -27,7 +27,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def cell(x: Array, h: Array, c: Array, weights: Lstm) -> tuple[Array, Array]:
-    """One step: x (I,), h and c (h,), returns the new h and c."""
+    """One step: x (I,), h and c (h,); returns the new h and c."""
     raw = weights.inputs @ x + weights.states @ h + weights.bias
     written, kept, candidate, shown = np.split(raw, 4)
     c = sigmoid(kept) * c + sigmoid(written) * np.tanh(candidate)
@@ -35,7 +35,7 @@ def cell(x: Array, h: Array, c: Array, weights: Lstm) -> tuple[Array, Array]:
 
 
 def one_way(x: Array, weights: Lstm) -> tuple[Array, Array, Array]:
-    """States (L, h) of a text (L, I) from zero, and the last h and c."""
+    """Return the states (L, h) of a text (L, I), starting from zero, and the last h and c."""
     h = c = np.zeros(weights.states.shape[1])
     states = []
     for token in x:
@@ -45,7 +45,7 @@ def one_way(x: Array, weights: Lstm) -> tuple[Array, Array, Array]:
 
 
 def bilstm(x: Array, ahead: Lstm, back: Lstm) -> tuple[Array, Array, Array]:
-    """States (L, d) of both directions side by side, and their last h and c (d,): the backward ones at token 0."""
+    """Return the concatenated states (L, d) of both directions and their last h and c (d,); backward ends at token 0."""
     there, there_h, there_c = one_way(x, ahead)
     again, again_h, again_c = one_way(x[::-1], back)
     states = np.concatenate([there, again[::-1]], axis=1)

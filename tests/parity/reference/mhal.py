@@ -1,5 +1,8 @@
-"""MHAL (Pislar and Rei 2020, "Seeing both the forest and the trees: multi-head attention for joint classification on
-different compositional levels"), read equation by equation in float64 for one text without padding."""
+"""Float64 reference of MHAL, equation by equation, for one text without padding.
+
+Pislar and Rei 2020, "Seeing both the forest and the trees: multi-head attention for joint classification on different
+compositional levels".
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Dense = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Heads:
-    """W_z; W_q, W_k, W_v, each all heads' below one another; W_s and W_o, which the heads share."""
+    """Parameters W_z; W_q, W_k, W_v, each with the rows of all heads stacked; W_s and W_o, shared by the heads."""
 
     join: Dense
     query: Dense
@@ -34,7 +37,7 @@ def dense(x: Array, layer: Dense) -> Array:
 
 
 def parts(z: Array, layer: Dense, count: int) -> Array:
-    """The heads' own vectors of every token: (H, L, d)."""
+    """Return the vectors of each head for every token: (H, L, d)."""
     return np.stack(np.split(dense(z, layer), count, axis=1))
 
 
@@ -60,12 +63,12 @@ def text_scores(z: Array, heads: Heads) -> Array:
 
 
 def sentence(o: Array, heads_of: Sequence[Sequence[int]]) -> Array:
-    """õ: of each class the score of its head (H = S), or the highest of its heads' (S = 2)."""
+    """õ: the score of each class's head (H = S), or the maximum over its heads (S = 2)."""
     return np.array([max(o[h] for h in mine) for mine in heads_of])
 
 
 def attention_loss(t: Array, label: int, heads_of: Sequence[Sequence[int]], smoothing: float) -> float:
-    """Eq. 11, 12: (max_i t̃*_ik − q'_k)² + (max_i t̃_id − 1)², with t̃ (L, H) and the default d = 0."""
+    """Eq. 11, 12: (max_i t̃*_ik − q'_k)² + (max_i t̃_id − 1)², with t̃ (L, H) and the default label d = 0."""
     starred = [max(row[h] for h in heads_of[label]) for row in t]
     smooth = (1 - smoothing) * 1 + smoothing / len(heads_of)
     return float((max(starred) - smooth) ** 2 + (max(row[0] for row in t) - 1) ** 2)
@@ -81,12 +84,12 @@ def likeness(q: Array, *, absolute: bool = False) -> float:
 
 
 def token_loss(a: Array, labels: Sequence[int]) -> float:
-    """Eq. 10: −Σ_i log t̃ of the token's label; −1 stands for none."""
+    """Eq. 10: −Σ_i log t̃ of the token's label; −1 means no label."""
     return sum(cross_entropy(softmax(row), label) for row, label in zip(a, labels, strict=True) if label >= 0)
 
 
 def spelled(characters: Sequence[int], table: Array, ahead: Lstm, back: Lstm, project: Dense) -> Array:
-    """c_i = tanh(W [last forward state; last backward state]) of a word's characters: (S,)."""
+    """c_i = tanh(W [last forward state; last backward state]) over a word's characters: (S,)."""
     _, last, _ = bilstm(table[list(characters)], ahead, back)
     return dense(last, project)
 
@@ -94,10 +97,10 @@ def spelled(characters: Sequence[int], table: Array, ahead: Lstm, back: Lstm, pr
 def language_model(
     states: Array, ids: Sequence[int], ahead: Sequence[Dense], back: Sequence[Dense], most: int
 ) -> float:
-    """Rei (2017): the forward state at t gives w_{t+1}, the backward state w_{t−1}, by a tanh layer.
+    """Rei (2017): the forward state at t predicts w_{t+1}, the backward state w_{t−1}, through a tanh layer.
 
-    `ahead` and `back` are hidden layer and output layer of a direction. Words from `most` on are the one word `most`;
-    beyond the text there is the word `most` + 1.
+    `ahead` and `back` are hidden layer and output layer of each direction. Word ids from `most` on are replaced by
+    `most`; the id outside the text is `most` + 1.
     """
     known = [min(word, most) for word in ids]
     width, border, total = states.shape[1] // 2, most + 1, 0.0

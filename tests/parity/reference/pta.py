@@ -1,5 +1,7 @@
-"""Prompt text augmentation ("A head-to-head attention with prompt text augmentation for text classification"),
-read in float64 for one text: `first` and `second` are the softmax of the two mask heads, (C,)."""
+"""Float64 reference of prompt text augmentation for one text; `first` and `second` are mask-head probabilities (C,).
+
+"A head-to-head attention with prompt text augmentation for text classification".
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ def loss_binary(first: Array, second: Array, label: int, gamma: float = 0.5) -> 
 
 
 def loss_many(first: Array, second: Array, label: int, gamma: float = 0.5) -> float:
-    """PTA Eq. 8 for C classes: the second term is −log Σ_{c≠y} p₂(c), every label but y is right."""
+    """PTA Eq. 8 for C classes: the second term is −log Σ_{c≠y} p₂(c); every label but y is right."""
     others = sum(p for c, p in enumerate(second) if c != label)
     return gamma * cross_entropy(first, label) - (1 - gamma) * float(np.log(others))
 
 
 def inference(first: Array, second: Array, gamma: float = 0.5) -> Array:
-    """The inference rule of the settled reading: p ∝ p₁^γ · (1 − p₂)^{1 − γ}, normalised."""
+    """Inference rule of the adopted interpretation: p ∝ p₁^γ · (1 − p₂)^{1 − γ}, normalized."""
     joint = first**gamma * (1 - second) ** (1 - gamma)
     return joint / joint.sum()

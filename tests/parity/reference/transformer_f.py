@@ -1,5 +1,7 @@
-"""Transformer-F ("Transformer-F: A Transformer network with effective methods for learning universal sentence
-representation"), read equation by equation in float64 for one text without padding."""
+"""Float64 reference of Transformer-F, equation by equation, for one text without padding.
+
+"Transformer-F: A Transformer network with effective methods for learning universal sentence representation".
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ def covariance(first: Array, second: Array) -> float:
 
 
 def correlation(x: Array) -> Array:
-    """Transformer-F Eq. 2, 3: ρ_ij = cov(X_i, X_j) / √(D X_i · D X_j) of tokens (L, D), returns (L, L).
+    """Transformer-F Eq. 2, 3: ρ_ij = cov(X_i, X_j) / √(D X_i · D X_j) of tokens (L, D); returns (L, L).
 
-    A vector without variance correlates with nothing: 0.
+    The correlation with a vector of zero variance is 0.
     """
     length = len(x)
     rho = np.zeros((length, length))
@@ -31,7 +33,7 @@ def correlation(x: Array) -> Array:
 
 
 def regularized(rho: Array) -> Array:
-    """Transformer-F §3.1: each row of C scaled to unit L2 norm; a row of zeros stays."""
+    """Transformer-F §3.1: each row of C scaled to unit L2 norm; zero rows stay zero."""
     norms = np.sqrt((rho**2).sum(axis=1, keepdims=True))
     return rho / np.where(norms > 0, norms, 1.0)
 
@@ -58,8 +60,8 @@ def block(
 ) -> Array:
     """Transformer-F Eq. 7, x + Sublayer(x), post-LN (Vaswani et al. 2017, §3.1, 3.3): LN(x + Sublayer(x)) twice.
 
-    `attended` is the first sublayer's output, the second is a perceptron (GELU: the paper names no activation);
-    `norms` are two (gain, bias), `feed` two (weight, bias).
+    `attended` is the output of the first sublayer; the second is a perceptron (GELU: the paper names no
+    activation). `norms` are two (gain, bias), `feed` two (weight, bias).
     """
     x = layer_norm(x + attended, *norms[0])
     hidden = gelu(linear(x, *feed[0]))

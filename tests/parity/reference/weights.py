@@ -1,4 +1,4 @@
-"""The parameters of recurrent layers as the readings take them."""
+"""Parameters of recurrent layers in the form that the references take."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.parity.reference.lstm import Lstm
 
 
 def array(tensor: Tensor) -> Array:
-    """A tensor as a float64 array."""
+    """Return a tensor as a float64 array."""
     return tensor.detach().double().numpy()
 
 
 def lstm_of(layer: Any) -> Lstm:
-    """One direction of an LSTM layer, or an LSTM cell."""
+    """Return the weights of one direction of an LSTM layer, or of an LSTM cell."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     suffix = "_l0" if hasattr(layer, "weight_ih_l0") else ""
     inputs, states, first, second = (array(getattr(layer, name + suffix)) for name in names)
