@@ -45,7 +45,7 @@ def one_way(x: Array, weights: Lstm) -> tuple[Array, Array, Array]:
 
 
 def bilstm(x: Array, ahead: Lstm, back: Lstm) -> tuple[Array, Array, Array]:
-    """Return the concatenated states (L, d) of both directions and their last h and c (d,); backward ends at token 0."""
+    """Return the concatenated states (L, d) of both directions and their last h and c (d,), backward at token 0."""
     there, there_h, there_c = one_way(x, ahead)
     again, again_h, again_c = one_way(x[::-1], back)
     states = np.concatenate([there, again[::-1]], axis=1)
