@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written(shop: Workshop) -> None:
 
 
 def test_a_folder_that_is_read_only(shop: Workshop) -> None:
-    root = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]  # root could write anywhere
+    root = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]  # else root could write anywhere
     command = [sys.executable, "-m", "epigram.stages.augment", "data/validated", str(shop.out)]
     shop.out.parent.chmod(0o500)
     try:

@@ -24,7 +24,7 @@ def test_the_pipeline_runs_on_workers(toy: Toy) -> None:
     assert command.returncode == 65
     assert "error: fit@bert failed (exit 65): 3 rows break a rule" in errors
     assert "fit@mlp Completed" in errors and "judge NotReady" in errors
-    assert toy.journal().count("cut@token") == 2  # retried on the node where it failed
+    assert toy.journal().count("cut@token") == 2  # retried where it failed
     began = {name: time for name, event, time, _ in toy.events() if event == "begin"}
     assert began["gather"] < began["cut@wordpiece"] < began["fit@bert"]
 

@@ -56,7 +56,7 @@ def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     command = toy.command()
     until((toy.told / "child").exists)
     family = psutil.Process(command.pid).children(recursive=True)
-    assert len(family) > 4  # the server, DVC, the stage and its child, each with its child_process parent
+    assert len(family) > 4  # the server, DVC, the stage and its child, and their parent processes
     command.send_signal(number)
     _, errors = command.communicate(timeout=120)
     assert command.returncode == {signal.SIGINT: 130, signal.SIGTERM: 75}.get(number, -number)

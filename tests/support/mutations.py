@@ -117,7 +117,7 @@ def blind(data: bytes, random: Random) -> bytes:
 
 
 def in_json(data: bytes, random: Random) -> bytes:
-    """Change, delete or insert one value of a JSON document and keep it valid JSON; sometimes nest it deeply."""
+    """Change, delete or insert one value of a JSON document and keep it valid; the value is sometimes nested."""
     document = [json.loads(data)]
     holder: Any = document
     key: Any = 0
