@@ -125,7 +125,7 @@ def test_the_best_mean_over_the_seeds_is_chosen_and_not_the_best_seed() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)])
 def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tuple[int, ...]) -> None:
-    """The cheapest tie is not the first, the last, the smallest of the ties or the cheapest of all systems."""
+    """The cheapest tie is neither the first, the last nor the smallest tie, nor the cheapest of all systems."""
     systems = [
         system("best", wrong(0), wrong(9), price=cost(flops=8e6, parameters=50)),
         system("dear", wrong(1), wrong(9), price=cost(flops=9e6, parameters=10)),
@@ -156,7 +156,7 @@ def test_a_tie_that_costs_as_much_is_not_called_cheaper(flops: float, said: str)
 
 
 def test_costs_are_the_median_of_the_seeds() -> None:
-    """Of depths 2, 5 and 6 and FLOPs 10, 30 and 80 the median is in the middle; the mean differs."""
+    """The depths are 2, 5 and 6 and the FLOPs 10, 30 and 80: the medians differ from the means."""
     truth = split(np.zeros(10, np.int64))
     said = np.stack([four_fifths_sure(9, 10)] * 3)
     prices = [cost(parameters=p, flops=f, depth=d) for p, f, d in ((100, 10.0, 2), (900, 80.0, 6), (200, 30.0, 5))]

@@ -256,7 +256,7 @@ def dmsp_whole(width: int) -> Whole:
 
 
 def mhal(width: int) -> Whole:
-    """All losses of the joint regime, those of the language models too."""
+    """Return MHAL with all losses of the joint regime, including those of the language models."""
     context, groups = mhal_readings.SAME, mhal_readings.SAME_HEADS
     sizes = {"embedding": width, "width": width // 2, "character_embedding": 4, "character_width": 3, "spelling": 4}
     weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
@@ -282,7 +282,7 @@ def mhal(width: int) -> Whole:
 
 
 def language_cost(encoder: Any, ids: list[list[int]], spellings: list[list[list[int]]]) -> float:
-    """Return MHAL with all losses of the joint regime, including those of the language models."""
+    """Return the mean cross-entropy per prediction, half from the word model and half from the character model."""
     word_costs = [
         mhal_readings.cost_reading(encoder.word_model, mhal_readings.states_reading(encoder, text, spelling), text)
         for text, spelling in zip(ids, spellings, strict=True)

@@ -15,8 +15,8 @@ def scores(queries: Array, keys: Array) -> Array:
 def weighted(raw: Array, weight: Array, placement: str) -> Array:
     """Transformer-F Eq. 5: attention from raw scores (L, L) and one weight per key (L,).
 
-    `after` is the paper's softmax(C) · diag(w), not renormalized; `inside` is softmax(C ∘ w) and `log` is softmax(C
-    + log w).
+    `after` is the paper's softmax(C) · diag(w), not renormalized; `inside` is softmax(C ∘ w) and `log` is
+    softmax(C + log w).
     """
     if placement == "after":
         return softmax(raw) @ np.diag(weight)
