@@ -84,7 +84,7 @@ def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.Mon
 def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> None:
     """Three of ten texts are right, and three of the nine tokens with label 1 are found: F1 = 6 / (3 + 9)."""
     dev = texts(10)
-    dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # -1: no label
+    dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # the last entry is for positions without a token
     logits = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]]).astype(np.float32)
     tokens = np.eye(2, dtype=np.float32)[[1] * 3 + [0] * 7]
     assert dev_score(Predicted(logits, None, tokens=tokens), dev, judged) == pytest.approx(score)  # type: ignore[arg-type]
