@@ -1,1 +1,70 @@
-"""Training, comparison, depth pruning and deployment of short-text classifiers for Chinese and English."""
+"""Training, comparison, depth pruning and deployment of short-text classifiers for Chinese and English.
+
+    import epigram
+
+    model = epigram.load("runs/latest/model")
+    for prediction in model.predict(["a text", "another text"]):
+        print(prediction.label, prediction.probability)
+
+The names in `__all__` are the public API. They are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+    from epigram.inference.predictor import Predictor, TextPrediction
+    from epigram.inference.words import Word
+
+__all__ = [
+    "DataError",
+    "EpigramError",
+    "InputMissingError",
+    "ParameterError",
+    "Predictor",
+    "TextPrediction",
+    "Word",
+    "__version__",
+    "load",
+]
+
+MODULES = {
+    "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
+    "epigram.inference.predictor": ("Predictor", "TextPrediction"),
+    "epigram.inference.words": ("Word",),
+}
+__version__: str
+
+
+def load(folder: str | Path) -> Predictor:
+    """Load a saved or exported model for prediction.
+
+    Raises InputMissingError if the folder or one of its files is missing, DataError if a file has changed since the
+    model was saved.
+    """
+    from pathlib import Path
+
+    from epigram.inference.predictor import Predictor
+
+    return Predictor(Path(folder))
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import epigram` alone loads no library."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("epigram")
+    module = next((module for module, names in MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module 'epigram' has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

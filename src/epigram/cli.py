@@ -13,15 +13,32 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
+import epigram
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit
 from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
-cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__)
+cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 
 BATCH_SIZE = 1024  # texts per prediction call and write
+
+
+@cli.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Predict with trained models, export, sign and verify them, and register your own data.
+
+    Example: epigram predict runs/latest/model "a text"
+    """
+    if version:
+        echo(f"epigram {epigram.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
 
 
 @cli.command()
