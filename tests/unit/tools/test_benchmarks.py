@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from benchmarks import corpora, intervals, pipeline, readme, results, run
+from benchmarks.equal_epochs import LastWeights
 from benchmarks.plain_loop import Settings, padded_batches, train
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.table import judged, table
@@ -21,6 +22,8 @@ from benchmarks.timing import Plan, SkippedError, process
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.trainer import Trainer
+from tests.support.scripted import CONFIG, Dev, Scripted, texts
 
 SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))
 
@@ -356,3 +359,11 @@ def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> N
     count, seconds = pipeline.worked(spans)
     assert count == 3
     assert 0.9 < seconds < sum(walls) + 0.05
+
+
+@pytest.mark.parametrize(("kind", "steps"), [(Trainer, 1), (LastWeights, 3)])
+def test_a_comparison_of_accuracy_keeps_the_last_weights_as_the_peers_do(kind: type[Trainer], steps: int) -> None:
+    falling = [Dev(9), Dev(5), Dev(1)]
+    model = Scripted(falling)
+    kind(model, texts(4), texts(10), TrainingConfig(**CONFIG, epochs=len(falling)), seed=0).run()
+    assert int(model.mark) == steps
