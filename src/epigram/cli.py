@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
 import epigram
 from epigram.core.display import echo, json_text
-from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit
+from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit, run_typer
 from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
+from epigram.runner import commands
 
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -30,7 +31,7 @@ def main(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Predict with trained models, export, sign and verify them, and register your own data.
+    """Train, compare and use short-text classifiers.
 
     Example: epigram predict runs/latest/model "a text"
     """
@@ -220,6 +221,17 @@ def add(
     echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: make run DATASET={source.name}")
 
 
+@cli.command()
+def repair() -> None:
+    """Check all files of DVC in the current project, and remove the damaged ones."""
+    from epigram.runner.dvc.repair import main
+
+    main()
+
+
+commands.register(cli)
+
+
 @handle_errors
 def app() -> None:
     """Run the command line; an error of the user prints one line and sets its exit code."""
@@ -231,9 +243,15 @@ def app() -> None:
         raise KeyboardInterrupt
 
 
-def program() -> NoReturn:
-    """Run `app` and end the process; entry point of the installed command."""
-    run_and_exit(app)
+def program() -> None:
+    """Run `app` and end the process; entry point of the installed command.
+
+    A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
+    """
+    if sys.argv[1:2] and sys.argv[1] in commands.COMMANDS:
+        run_typer(app)
+    else:
+        run_and_exit(app)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from epigram import cli
+from epigram.runner.commands import COMMANDS as COMMANDS_OF_FLOWS
 from epigram.runner.workspace import revision_diff
 from flows import drift, pipeline, retrain, serve, sweep
 
@@ -22,7 +23,7 @@ COMMANDS = [
     (name, command.name or command.callback.__name__)
     for name, app in APPS.items()
     for command in app.registered_commands
-    if command.callback
+    if command.callback and command.name not in COMMANDS_OF_FLOWS  # they have the help of their flow, listed above
 ]
 
 
