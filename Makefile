@@ -43,18 +43,18 @@ $(READY): requirements.lock requirements-build.lock requirements-cuda.lock pypro
 	@touch $@
 
 run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS= and SET="a.b=c d=e" override params.yaml, NAME= names the run
-	@$(BIN)/python -m flows.pipeline \
+	@$(BIN)/epigram run \
 	  $(call option,DATASET,dataset) $(call option,SYSTEMS,systems) $(call option,SEEDS,seeds) $(call option,NAME,name) \
 	  $(foreach change,$(value SET),--set '$(subst ','\'',$(change))')
 
 retrain: $(READY) ## add new rows, train challengers, promote one that beats the champion
-	@$(BIN)/python -m flows.retrain
+	@$(BIN)/epigram retrain
 
 serve: $(READY) ## start server, dashboard, worker and schedules; stop them with Ctrl-C or make stop
-	@$(BIN)/python -m flows.serve
+	@$(BIN)/epigram dashboard
 
 stop: $(READY) ## stop what make serve started
-	@$(BIN)/python -m flows.serve --stop
+	@$(BIN)/epigram stop
 
 test: $(READY) ## run the tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
@@ -87,7 +87,7 @@ drill: $(READY) ## inject 200 random faults and check the run after each; 40 min
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
 repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 minute
-	@$(BIN)/python -m epigram.runner.dvc.repair
+	@$(BIN)/epigram repair
 
 clean: ## remove all outputs of the pipeline; keep your data, .venv and runs
 	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock

@@ -21,6 +21,7 @@ import pytest
 from typer.main import get_command
 
 from epigram import cli
+from epigram.runner.commands import COMMANDS
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
@@ -102,6 +103,8 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             line = made(target, variables, settings)
             if target not in PARSED_TARGETS:
                 carry_out(line, monkeypatch)
+        case [".venv/bin/epigram" | "epigram", name, *arguments] if name in COMMANDS:
+            start(COMMANDS[name].module, [*COMMANDS[name].arguments, *arguments], monkeypatch)
         case [".venv/bin/epigram", *arguments]:
             monkeypatch.setattr("sys.argv", ["epigram", *arguments])
             cli.app()
@@ -172,8 +175,8 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
         "make run SYSTEMS=transformr",
         'make run SET="train.epoch=5"',
         ".venv/bin/epigram predict runs/latest/model in.csv --txt review --out out.csv",
-        ".venv/bin/python -m flows.sweep --over datset=mr",
-        ".venv/bin/python -m flows.retrain --roll-back",
+        ".venv/bin/epigram sweep --over datset=mr",
+        ".venv/bin/epigram retrain --roll-back",
         ".venv/bin/dvc push --runcache",
         "make srve",
         "cargo build",
