@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_recipe_builds() -> None:
     names: dict[str, object] = {}
-    exec(blocks("python")[0], names)
+    exec(next(block for block in blocks("python") if "RECIPES" in block), names)
     names["RECIPES"][0].build(DataSpec(vocabulary=50, classes=2, max_length=16))  # type: ignore[attr-defined]
 
 
