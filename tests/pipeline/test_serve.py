@@ -150,7 +150,7 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_knows(serving: Serv
         again.until_child()
         family = again.family()
         ended = again.stop()
-        assert (ended.returncode, ended.stdout) == (0, f"process {again.command.pid} has ended\n")
+        assert (ended.returncode, ended.stdout) == (0, f"stopped process {again.command.pid}\n")
         until(lambda: all(map(gone, family)), 60)
         assert again.command.wait(timeout=60) == 0
     finally:

@@ -234,7 +234,7 @@ def test_the_development_score_is_the_same_everywhere(shop: Workshop) -> None:
     for seed, score in enumerate(seeds):
         card = read(shop, f"pruned/transformer/seed-{seed}/card.md")
         assert f"* dev accuracy of this seed in training: {score}\n" in card
-        assert f"→ {percent(score)} in fine-tuning." in section(shop, "<h3>Depth</h3>")
+        assert f"→ {percent(score)} after fine-tuning." in section(shop, "<h3>Depth</h3>")
 
 
 def test_the_score_of_a_layers_classifier_is_not_called_that_of_the_model(shop: Workshop) -> None:

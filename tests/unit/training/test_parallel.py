@@ -30,6 +30,7 @@ from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
 from tests.support.text_samples import EN
 
+ROOT = Path(__file__).parents[3]
 CONTEXT = DataSpec(
     vocabulary=50, classes=2, max_length=12, labels=("a", "b"), token_labels=("O", "X"), pos_weight=torch.ones(50)
 )
@@ -82,7 +83,8 @@ def launched(count: int, *program: str, cwd: Path) -> subprocess.CompletedProces
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={count}", f"--master-port={port}"]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     return subprocess.run(
         [*launcher, *program], cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
     )
