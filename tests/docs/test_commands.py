@@ -21,7 +21,7 @@ import pytest
 from typer.main import get_command
 
 from epigram import cli
-from epigram.runner.commands import COMMANDS
+from epigram.cli.flow_commands import COMMANDS
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint

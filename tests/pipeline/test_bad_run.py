@@ -175,7 +175,6 @@ def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:
         (["predict", MODEL, "--josn", "很好"], "No such option: --josn"),
         (["forecast"], "No such command 'forecast'"),
         (["add", "mine.csv", "--language", "fr"], "'--language'"),
-        ([], "Missing command"),
     ],
 )
 def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str], said: str) -> None:

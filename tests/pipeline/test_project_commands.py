@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.runner.commands import COMMANDS
+from epigram.cli.flow_commands import COMMANDS
 from tests.support.toy import Toy
 
 EPIGRAM = "import sys; sys.argv[0] = 'epigram'; from epigram.cli import program; program()"

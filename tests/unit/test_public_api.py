@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import epigram
-from epigram import cli
 from epigram.inference.predictor import Predictor
 from tests.support.linear_models import TRAIN, svm
 
@@ -40,9 +39,7 @@ def test_the_import_alone_loads_no_library() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [([], "Commands"), (["--version"], f"epigram {version('epigram')}\n")])
-def test_the_bare_command_prints_its_help_and_version_the_version(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["epigram", *arguments])
-    cli.app()
-    assert said in capsys.readouterr().out
+def test_the_bare_command_prints_its_help_and_version_the_version(arguments: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "epigram.cli", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said in ended.stdout

@@ -39,9 +39,9 @@ class Registry(Mapping[str, type]):
         return add
 
     def __getitem__(self, kind: str) -> type:
-        if kind not in set(self):
-            raise KeyError(kind)
         if kind not in self._classes:
+            if kind not in module_names(self.package):
+                raise KeyError(kind)
             import_module(f"{self.package}.{kind}")
         return self._classes[kind]
 

@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from epigram import cli
-from epigram.runner.commands import COMMANDS as COMMANDS_OF_FLOWS
+from epigram.cli.flow_commands import COMMANDS as COMMANDS_OF_FLOWS
 from epigram.runner.workspace import revision_diff
 from flows import drift, pipeline, retrain, serve, sweep
 

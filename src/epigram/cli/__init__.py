@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 import typer
 
 import epigram
+from epigram.cli import flow_commands
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit, run_typer
 from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
-from epigram.runner import commands
 
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -229,7 +229,7 @@ def repair() -> None:
     main()
 
 
-commands.register(cli)
+flow_commands.register(cli)
 
 
 @handle_errors
@@ -248,11 +248,7 @@ def program() -> None:
 
     A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
     """
-    if sys.argv[1:2] and sys.argv[1] in commands.COMMANDS:
+    if sys.argv[1:2] and sys.argv[1] in flow_commands.COMMANDS:
         run_typer(app)
     else:
         run_and_exit(app)
-
-
-if __name__ == "__main__":
-    program()
