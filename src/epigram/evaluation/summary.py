@@ -79,12 +79,9 @@ class Summary:
     rows: list[Row]
 
     @property
-    def extra_scores(self) -> dict[str, str]:
-        """Test scores shown next to the score that ranks the systems: their names → fields of a row."""
-        if self.score == "token_f1":
-            return {"token F0.5": "token_f05", "span F1": "span_f1"}
-        labelled = any(row.token_f1 is not None for row in self.rows)
-        return {"macro-F1": "macro_f1"} | ({"token F1": "token_f1"} if labelled else {})
+    def scores_words(self) -> bool:
+        """Whether the labels of words are scored."""
+        return self.score == "token_f1" or any(row.token_f1 is not None for row in self.rows)
 
     def labels_no_words(self, row: Row) -> bool:
         """Return whether word labels rank the systems and this system labels no words."""

@@ -21,6 +21,7 @@ from epigram.evaluation.results import Metrics, read_text
 from epigram.evaluation.summary import Summary
 from epigram.evaluation.tradeoff import Pruning
 from epigram.report import charts
+from epigram.report.columns import comparison
 
 RUN_MARK = "<!-- the run -->"  # `render_run` replaces it with the section of the run
 DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}
@@ -64,6 +65,7 @@ def render(
     return _render_template(
         "report.html.j2",
         summary,
+        comparison=comparison(summary, "page"),
         scale=_scale(summary),
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
         data_page=Markup(data_page),
@@ -81,7 +83,13 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     """
     summary = validate_as(Summary, {**run, "rows": run["systems"]})
     picture = charts.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
-    section = _render_template("run.html.j2", summary, run=run, picture=Markup(picture) if picture else None)
+    section = _render_template(
+        "run.html.j2",
+        summary,
+        run=run,
+        speed=comparison(summary, "speed"),
+        picture=Markup(picture) if picture else None,
+    )
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))
 
 

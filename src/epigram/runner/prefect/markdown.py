@@ -18,33 +18,10 @@ if TYPE_CHECKING:
 
 def comparison(summary: Summary, pictures: Sequence[str]) -> str:
     """Return the comparison as a page: verdict, one table row per system, notes and charts."""
-    from epigram.evaluation.formats import (
-        NO_TOKENS,
-        SCORE_NAMES,
-        abbreviate,
-        change,
-        level,
-        milliseconds,
-        percent,
-        score_with_interval,
-    )
-    from epigram.report.markdown import MARK
+    from epigram.report.columns import comparison as table_of
+    from epigram.report.table import markdown_table
 
-    head = ["system", "", f"dev {SCORE_NAMES[summary.score]}", f"test, {level(summary.confidence)} interval"]
-    rows = [
-        [
-            escape_markdown(row.system),
-            MARK[row.outcome],
-            percent(row.dev_score),
-            NO_TOKENS
-            if summary.labels_no_words(row)
-            else score_with_interval(row.test_score, row.test_low, row.test_high),
-            change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)),
-            milliseconds(row.ms_per_text),
-        ]
-        for row in summary.rows
-    ]
-    table = _table([*head, "parameters", "ms per text"], "llrrrr", rows)
+    table = markdown_table(table_of(summary, "dashboard"))
     return _page(summary.dataset, escape_markdown(summary.verdict), table, _list(summary.notes), *pictures)
 
 

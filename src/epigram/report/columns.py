@@ -1,0 +1,240 @@
+"""Columns of the comparison. Each is declared once, here, with its heading in every table that shows it.
+
+To add a column, add a function with `@column`: it returns the cell of a row, and its docstring is the tooltip of the
+heading on a page. The order of the functions is the order of the columns. Tables:
+
+    page        comparison in the HTML report
+    speed       measured speed in the HTML report of a run
+    file        comparison.md
+    terminal    table that a run prints
+    dashboard   Markdown artifact of Prefect's dashboard, whose pages are narrow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from epigram.evaluation.formats import (
+    NO_TOKENS,
+    SCORE_NAMES,
+    abbreviate,
+    change,
+    level,
+    milliseconds,
+    percent,
+    probability,
+    score_with_interval,
+)
+from epigram.evaluation.results import Interval
+from epigram.evaluation.summary import Row, Summary
+from epigram.report.table import Cell, Heading, Kind, Line, Table
+
+Where = Literal["page", "speed", "file", "terminal", "dashboard"]
+Function = Callable[[Row, Summary], Cell]
+
+SYMBOLS = {"chosen": "▸", "tie": "=", "worse": " "}
+OUTCOMES = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """Column of the comparison: headings by table, tooltip, kind, whether a summary has it, and a row's cell."""
+
+    headings: Mapping[Where, str]  # `{score}` and `{level}` stand for the score's name and the confidence level
+    about: str
+    kind: Kind
+    shown: Callable[[Summary], bool]
+    cell: Function
+
+
+COLUMNS: list[Column] = []
+
+
+def column(
+    headings: Mapping[Where, str],
+    *,
+    kind: Kind = "number",
+    shown: Callable[[Summary], bool] = lambda summary: True,
+) -> Callable[[Function], Function]:
+    """Register the decorated function, which returns a row's cell, as the next column."""
+
+    def register(cell: Function) -> Function:
+        COLUMNS.append(Column(headings=headings, about=cell.__doc__ or "", kind=kind, shown=shown, cell=cell))
+        return cell
+
+    return register
+
+
+def comparison(summary: Summary, where: Where) -> Table:
+    """Return the comparison with the columns of the table `where`; the chosen system is highlighted."""
+    columns = [each for each in COLUMNS if where in each.headings and each.shown(summary)]
+    names = {"score": SCORE_NAMES[summary.score], "level": level(summary.confidence)}
+    return Table(
+        [Heading(text=each.headings[where].format(**names), kind=each.kind, about=each.about) for each in columns],
+        [Line([each.cell(row, summary) for each in columns], row.outcome == "chosen") for row in summary.rows],
+    )
+
+
+@column({"page": "system", "speed": "system", "file": "system", "dashboard": "system"}, kind="text")
+def system(row: Row, summary: Summary) -> Cell:
+    """Name of the system in params.yaml."""
+    return Cell(row.system, link=f"system-{row.system}")
+
+
+@column({"terminal": "system"}, kind="text")
+def marked_system(row: Row, summary: Summary) -> Cell:
+    """Name of the system in params.yaml, after a symbol for its outcome."""
+    return Cell(f"{SYMBOLS[row.outcome]} {row.system}")
+
+
+@column({"dashboard": ""}, kind="mark")
+def outcome(row: Row, summary: Summary) -> Cell:
+    """Whether the system is chosen or tied with the chosen one."""
+    return Cell(OUTCOMES[row.outcome])
+
+
+@column({"file": "seeds"})
+def seeds(row: Row, summary: Summary) -> Cell:
+    """Number of trained models."""
+    return Cell(str(len(row.seeds)))
+
+
+@column({"page": "dev", "file": "dev {score}", "terminal": "dev", "dashboard": "dev {score}"})
+def dev_score(row: Row, summary: Summary) -> Cell:
+    """Score on the development set in percent, averaged over the seeds, ± standard deviation."""
+    return Cell(percent(row.dev_score), small=_spread(row.dev_std))
+
+
+@column({"page": "test"})
+def test_score(row: Row, summary: Summary) -> Cell:
+    """Score on the test set in percent, averaged over the seeds, ± standard deviation."""
+    return Cell(percent(row.test_score), small=_spread(row.test_std))
+
+
+@column({"page": "{level} interval"}, kind="interval")
+def test_interval(row: Row, summary: Summary) -> Cell:
+    """Confidence interval of the test score."""
+    if summary.labels_no_words(row):
+        return Cell(NO_TOKENS)
+    text = f"{percent(row.test_low)} to {percent(row.test_high)}"
+    return Cell(text, interval=Interval(value=row.test_score, low=row.test_low, high=row.test_high))
+
+
+@column(
+    {
+        "file": "test {score} [{level} interval]",
+        "terminal": "test, {level} interval",
+        "dashboard": "test, {level} interval",
+    }
+)
+def test_score_and_interval(row: Row, summary: Summary) -> Cell:
+    """Score on the test set in percent, averaged over the seeds, and its confidence interval."""
+    if summary.labels_no_words(row):
+        return Cell(NO_TOKENS)
+    return Cell(score_with_interval(row.test_score, row.test_low, row.test_high))
+
+
+@column(
+    {"page": "macro-F1", "file": "test macro-F1", "terminal": "macro-F1"},
+    shown=lambda summary: summary.score != "token_f1",
+)
+def macro_f1(row: Row, summary: Summary) -> Cell:
+    """Mean F1 of the labels on the test set in percent."""
+    return Cell(percent(row.macro_f1))
+
+
+@column(
+    {"page": "token F1", "file": "test token F1", "terminal": "token F1"},
+    shown=lambda summary: summary.score != "token_f1" and summary.scores_words,
+)
+def token_f1(row: Row, summary: Summary) -> Cell:
+    """F1 of the labelled words on the test set in percent."""
+    return Cell(percent(row.token_f1))
+
+
+@column(
+    {"page": "token F0.5", "file": "test token F0.5", "terminal": "token F0.5"},
+    shown=lambda summary: summary.score == "token_f1",
+)
+def token_f05(row: Row, summary: Summary) -> Cell:
+    """F0.5 of the labelled words on the test set in percent; precision counts more than recall."""
+    return Cell(percent(row.token_f05))
+
+
+@column(
+    {"page": "span F1", "file": "test span F1", "terminal": "span F1"},
+    shown=lambda summary: summary.score == "token_f1",
+)
+def span_f1(row: Row, summary: Summary) -> Cell:
+    """F1 of whole spans with the right type on the test set in percent."""
+    return Cell(percent(row.span_f1))
+
+
+@column({"page": "parameters", "file": "parameters", "terminal": "parameters", "dashboard": "parameters"})
+def parameters(row: Row, summary: Summary) -> Cell:
+    """Number of parameters, before → after pruning; the median over the seeds."""
+    return Cell(change(abbreviate(row.parameters), abbreviate(row.parameters_pruned)))
+
+
+@column({"page": "FLOPs per text", "file": "FLOPs per text"})
+def flops(row: Row, summary: Summary) -> Cell:
+    """Floating-point operations of one text of median length; the same on every machine."""
+    return Cell(abbreviate(row.flops))
+
+
+@column({"speed": "ms per text", "file": "ms per text", "terminal": "ms/text", "dashboard": "ms per text"})
+def ms_per_text(row: Row, summary: Summary) -> Cell:
+    """Milliseconds per text on the machine of the run, one text at a time."""
+    return Cell(milliseconds(row.ms_per_text))
+
+
+@column({"speed": "texts per second,\nin batches"})
+def texts_per_second(row: Row, summary: Summary) -> Cell:
+    """Texts per second on the machine of the run, in batches."""
+    return Cell(abbreviate(row.texts_per_second) if row.texts_per_second else "–")
+
+
+@column({"file": "vs. chosen"}, kind="mark")
+def against_chosen(row: Row, summary: Summary) -> Cell:
+    """Difference from the chosen system on the development set."""
+    return Cell(OUTCOMES[row.outcome])
+
+
+@column(
+    {"page": "vs. chosen,\ndev"},
+    kind="mark",
+)
+def against_chosen_on_dev(row: Row, summary: Summary) -> Cell:
+    """Difference from the chosen system on the development set; p is corrected by Holm’s method."""
+    return Cell("chosen") if row.outcome == "chosen" else _against(row.outcome, row.p_dev)
+
+
+@column(
+    {"page": "vs. chosen,\ntest"},
+    kind="mark",
+)
+def against_chosen_on_test(row: Row, summary: Summary) -> Cell:
+    """Difference from the chosen system on the test set; p is corrected by Holm’s method."""
+    return Cell("") if row.test_outcome is None else _against(row.test_outcome, row.p_test)
+
+
+@column({"file": "p (dev)"})
+def p_dev(row: Row, summary: Summary) -> Cell:
+    """Holm-corrected p-value of the difference from the chosen system, development set."""
+    return Cell(probability(row.p_dev))
+
+
+@column({"file": "p (test)"})
+def p_test(row: Row, summary: Summary) -> Cell:
+    """Holm-corrected p-value of the difference from the chosen system, test set."""
+    return Cell(probability(row.p_test))
+
+
+def _spread(std: float | None) -> str:
+    return "" if std is None else f"±{percent(std)}"
+
+
+def _against(outcome: str, p: float | None) -> Cell:
+    return Cell(f"{'= ' if outcome == 'tie' else ''}{outcome}", small=f"p\N{NO-BREAK SPACE}{probability(p)}")

@@ -1,0 +1,151 @@
+"""Tests of the columns of the comparison: each table has its own, and one declaration shows a column everywhere."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from rich.console import Console
+
+from epigram.core.config_types import validate_as
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.summary import Corpus, Row, Summary
+from epigram.report import columns
+from epigram.report.columns import COLUMNS, Where, comparison
+from epigram.report.markdown import comparison_markdown
+from epigram.report.page import render
+from epigram.report.table import Cell, Heading, Line, Table, markdown_table
+from epigram.report.terminal import comparison_table, terminal_table
+from epigram.runner.prefect import markdown
+from tests.support.evaluation_samples import corpus, cost, system
+
+WRONG = [set(range(30)), set(range(32))]
+EVALUATIONS = [
+    system("svm", [{1}, {2, 3}], [{3}, {4, 5, 6}], price=cost(parameters=7_000, flops=2e6)),
+    system("cnn", WRONG, WRONG),
+]
+
+
+@pytest.fixture(scope="module")
+def summary() -> Summary:
+    made = compare(validate_as(Corpus, corpus()), EVALUATIONS, 0.05)
+    timed = [replace(row, ms_per_text=1.25, texts_per_second=12_345.0) for row in made.rows]
+    return replace(made, rows=timed)
+
+
+def printed(table: object) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120).print(table)
+    return out.getvalue()
+
+
+# By hand: dev accuracies are 0.99 and 0.98, test accuracies 0.99 and 0.97; pruning halves the parameters. Only a page
+# shows what is in brackets.
+EXPECTED: dict[Where, dict[str, str]] = {
+    "page": {
+        "system": "svm",
+        "dev": "98.5 (±0.7)",
+        "test": "98.0 (±1.4)",
+        "95% interval": "95.5 to 99.5",
+        "macro-F1": "98.0",
+        "parameters": "14 k → 7 k",
+        "FLOPs per text": "2 M",
+        "vs. chosen,\ndev": "chosen",
+        "vs. chosen,\ntest": "",
+    },
+    "speed": {"system": "svm", "ms per text": "1.25", "texts per second,\nin batches": "12.3 k"},
+    "file": {
+        "system": "svm",
+        "seeds": "2",
+        "dev accuracy": "98.5 (±0.7)",
+        "test accuracy [95% interval]": "98.0 [95.5, 99.5]",
+        "test macro-F1": "98.0",
+        "parameters": "14 k → 7 k",
+        "FLOPs per text": "2 M",
+        "ms per text": "1.25",
+        "vs. chosen": "**chosen**",
+        "p (dev)": "–",
+        "p (test)": "–",
+    },
+    "terminal": {
+        "system": "▸ svm",
+        "dev": "98.5 (±0.7)",
+        "test, 95% interval": "98.0 [95.5, 99.5]",
+        "macro-F1": "98.0",
+        "parameters": "14 k → 7 k",
+        "ms/text": "1.25",
+    },
+    "dashboard": {
+        "system": "svm",
+        "": "**chosen**",
+        "dev accuracy": "98.5 (±0.7)",
+        "test, 95% interval": "98.0 [95.5, 99.5]",
+        "parameters": "14 k → 7 k",
+        "ms per text": "1.25",
+    },
+}
+
+
+@pytest.mark.parametrize("where", get_args(Where))
+def test_each_table_has_its_columns_in_their_order(where: Where, summary: Summary) -> None:
+    table = comparison(summary, where)
+    chosen = table.lines[0]
+    texts = [f"{cell.text} ({cell.small})" if cell.small else cell.text for cell in chosen.cells]
+    found = zip([heading.text for heading in table.headings], texts, strict=True)
+    assert list(found) == list(EXPECTED[where].items())
+    assert [line.highlighted for line in table.lines] == [True, False]
+
+
+def test_a_worse_system_shows_its_outcome_and_p_on_both_sets(summary: Summary) -> None:
+    _, cnn = comparison(replace(summary, rows=[summary.rows[0], other(summary.rows[1])]), "page").lines
+    assert [(cell.text, cell.small) for cell in cnn.cells[-2:]] == [("worse", "p\xa00.012"), ("= tie", "p\xa00.34")]
+    assert cnn.cells[0] == Cell("cnn", link="system-cnn")
+
+
+def other(row: Row) -> Row:
+    return replace(row, outcome="worse", test_outcome="tie", p_dev=0.012, p_test=0.34)
+
+
+def test_every_column_says_what_it_shows() -> None:
+    for each in COLUMNS:
+        assert each.about.endswith(".")
+        assert each.headings
+
+
+def test_one_function_adds_a_column_to_every_table(monkeypatch: pytest.MonkeyPatch, summary: Summary) -> None:
+    monkeypatch.setattr(columns, "COLUMNS", [*COLUMNS])
+
+    @columns.column(dict.fromkeys(get_args(Where), "depth"))
+    def depth(row: Row, summary: Summary) -> Cell:
+        """Depth of the system."""
+        return Cell(f"{row.depth} levels")
+
+    systems = {each.metrics.system: each.metrics for each in EVALUATIONS}
+    page = render(summary, systems, {}, "")
+    assert '<th class="number" title="Depth of the system.">depth</th>' in page
+    assert page.count('<td class="number">6 levels</td>') == 2
+    for text in (comparison_markdown(summary), markdown.comparison(summary, [])):
+        assert "±" not in text
+        assert " depth |" in text
+        assert text.count(" 6 levels |") == 2
+    text = printed(comparison_table(summary))
+    assert text.count("depth") == 1 and text.count("6 levels") == 2
+
+
+def test_markdown_escapes_text_of_the_user_and_keeps_what_epigram_writes() -> None:
+    headings = [Heading(text="a|b", kind="text"), Heading(text="[x]", kind="number"), Heading(text="", kind="mark")]
+    table = Table(headings, [Line([Cell("<i>"), Cell("1 [0, 2]"), Cell("**chosen**")])])
+    assert markdown_table(table).split("\n") == [
+        "| a\\|b | [x] |  |",
+        "| --- | ---: | --- |",
+        "| &lt;i&gt; | 1 [0, 2] | **chosen** |",
+    ]
+
+
+def test_the_terminal_shows_no_control_characters_and_no_markup() -> None:
+    table = Table([Heading(text="[b]name", kind="text")], [Line([Cell("\x1b[31m[red]x")], highlighted=True)])
+    text = printed(terminal_table(table))
+    assert "[b]name" in text and "[red]x" in text
+    assert "\x1b" not in text
