@@ -21,7 +21,7 @@ from epigram.core.errors import EpigramError, ParameterError, TryAgainError, han
 from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.runner.dvc import dvc_output
-from epigram.runner.prefect import ray_address
+from epigram.runner.prefect import prefect_adapter, ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.service import server
 from epigram.runner.service.server import Server
@@ -132,7 +132,7 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
             f"the Prefect server at {redact_address(api.url)} requires authentication; set "
             "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
-    if _is_unreachable(result):
+    if prefect_adapter.is_unreachable(result):
         where = redact_address(api.url)
         raise TryAgainError(
             f"the Prefect server at {where} stopped responding; rerun the command, finished stages are not repeated"
@@ -145,14 +145,6 @@ def _is_unauthorized(error: BaseException) -> bool:
     import httpx
 
     return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """Return whether Prefect's server did not respond, or returned the final state without its result."""
-    import httpx
-    from prefect.exceptions import MissingResult
-
-    return isinstance(error, (httpx.TransportError, MissingResult)) or "Failed to reach API" in str(error)
 
 
 def print_report(run: Run, root: Path) -> int:

@@ -14,7 +14,8 @@ from prefect import runtime
 from prefect.events import emit_event
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
-EVENT = "prefect.flow-run.heartbeat"
+from epigram.runner.prefect.prefect_adapter import HEARTBEAT_EVENT
+
 INTERVAL = 30.0  # seconds
 
 
@@ -36,5 +37,5 @@ def send_heartbeats() -> Iterator[None]:
 def _send_until(stop: threading.Event) -> None:
     run = {"prefect.resource.id": f"prefect.flow-run.{runtime.flow_run.id}"}
     while not stop.is_set():
-        emit_event(EVENT, resource=run | {"prefect.resource.name": str(runtime.flow_run.name)})
+        emit_event(HEARTBEAT_EVENT, resource=run | {"prefect.resource.name": str(runtime.flow_run.name)})
         stop.wait(INTERVAL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,8 +96,6 @@ def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
 
 def run_stages(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
     """Submit each stage once its dependencies have finished: a waiting task would occupy a worker process."""
-    import ray
-
     futures: dict[str, Any] = {}
     running: dict[Any, str] = {}
     finished: set[str] = set()
@@ -107,8 +105,19 @@ def run_stages(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Ru
                 runner.table.start(stage.name)
                 dependencies = [futures[need] for need in sorted(stage.needs)]
                 future: Any = tasks[stage.name].submit(return_state=False, wait_for=dependencies)
-                futures[stage.name], running[future.wrapped_future] = future, stage.name
-        name = running.pop(ray.wait(list(running))[0][0])
+                futures[stage.name], running[future] = future, stage.name
+        name = running.pop(first_finished(running))
         futures[name].wait()
         runner.record_state(name, futures[name].state)
         finished.add(name)
+
+
+def first_finished(futures: Collection[Any]) -> Any:
+    """Wait until one of Prefect's `futures` has finished, and return it."""
+    import ray
+    from prefect.futures import as_completed
+
+    references = {getattr(future, "wrapped_future", None): future for future in futures}
+    if None in references:  # a version of Prefect that does not expose Ray's references: its own way, with callbacks
+        return next(as_completed(list(futures)))
+    return references[ray.wait(list(references))[0][0]]

@@ -13,7 +13,7 @@ from prefect.events.actions import CallWebhook, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from pydantic import SecretStr
 
-from epigram.runner.prefect import heartbeat
+from epigram.runner.prefect.prefect_adapter import HEARTBEAT_EVENT
 
 HEARTBEAT_TIMEOUT = 90.0  # seconds: three heartbeats
 FAILURE_NOTICE = "failure-notice"
@@ -47,7 +47,7 @@ def crash_automation(timeout: float) -> AutomationCore:
         description="Marks a run without heartbeats as Crashed, because its process no longer exists.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
-            after={heartbeat.EVENT},
+            after={HEARTBEAT_EVENT},
             expect={"prefect.flow-run.*"},  # a final state can have any name
             match={"prefect.resource.id": "prefect.flow-run.*"},
             for_each={"prefect.resource.id"},

@@ -16,10 +16,10 @@ from pathlib import Path
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner import child_process
+from epigram.runner.prefect import prefect_adapter
 from epigram.runner.service import service_lock
 
 API_URL = "PREFECT_API_URL"
-EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 # Leases of a run, such as the only concurrency slot of its deployment, survive a restart of the server.
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 DATABASE = "PREFECT_API_DATABASE_CONNECTION_URL"
@@ -70,7 +70,7 @@ def start() -> Server:
         server = Server(service.url)
     else:
         port = free_port()
-        server = Server(local_url(port), _launch(port, EMBEDDED))
+        server = Server(local_url(port), _launch("create_embedded_app", port, {}))
     _use_server(server.url)
     return server
 
@@ -86,20 +86,16 @@ def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
     public_url = os.environ.get(
         "PREFECT_UI_API_URL", f"{url}/api"
     )  # by browsers; behind a proxy, it is the proxy's URL
-    settings = {"PREFECT_UI_API_URL": public_url, "PREFECT__SERVER_FINAL": "1"}
+    settings = {"PREFECT_UI_API_URL": public_url}
     _use_server(url)
-    return _launch(port, settings | LEASES | ({DATABASE: database} if database else {}))
+    return _launch("create_app", port, settings | LEASES | ({DATABASE: database} if database else {}))
 
 
 def _use_server(url: str) -> None:
     """Make Prefect use the server at `url`."""
     os.environ[API_URL] = f"{url}/api"
-    # If Prefect is already imported, it has read its settings and would start a second server, which answers requests
-    # of any web page and outlives the run.
     if "prefect.context" in sys.modules:
-        from prefect.context import refresh_global_settings_context
-
-        refresh_global_settings_context()
+        prefect_adapter.refresh_settings()
 
 
 def local_url(port: int) -> str:
@@ -117,8 +113,8 @@ def is_healthy(url: str) -> bool:
         return False
 
 
-def _launch(port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "uvicorn", "--factory", "epigram.runner.service.server_app:create_app"]
+def _launch(factory: str, port: int, extra: dict[str, str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "uvicorn", "--factory", f"epigram.runner.service.server_app:{factory}"]
     command += ["--app-dir", str(Path(__file__).resolve().parents[3])]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
     command += ["--timeout-graceful-shutdown", "2"]  # otherwise open event streams keep it running

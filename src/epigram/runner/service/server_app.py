@@ -10,6 +10,8 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
+from epigram.runner.prefect import prefect_adapter
+
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PUBLIC_URL = "PREFECT_UI_API_URL"  # the URL that browsers use; behind a reverse proxy, the proxy's URL
 
@@ -17,10 +19,13 @@ Scope = dict[str, Any]
 
 
 def create_app() -> Any:
-    """Return the application for uvicorn."""
-    from prefect.server.api.server import create_app as prefect_app
+    """Return the server with its dashboard."""
+    return OriginFilter(prefect_adapter.server_app(embedded=False), os.environ.get(PUBLIC_URL, ""))
 
-    return OriginFilter(prefect_app(), os.environ.get(PUBLIC_URL, ""))
+
+def create_embedded_app() -> Any:
+    """Return the server of one run."""
+    return OriginFilter(prefect_adapter.server_app(embedded=True), os.environ.get(PUBLIC_URL, ""))
 
 
 class OriginFilter:

@@ -1,0 +1,80 @@
+"""Contract with Prefect: the installed version has the undocumented parts that the adapter uses."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import httpx
+import prefect
+import pytest
+from prefect import context, flow_engine
+from prefect.client.orchestration import PrefectClient
+from prefect.exceptions import MissingResult
+from prefect.server.api import server
+
+from epigram.core.errors import EpigramError, SourceUnavailableError
+from epigram.runner.prefect import prefect_adapter
+
+NEEDS = f"prefect {prefect.__version__} has no {{}}: epigram needs it for {{}}"
+
+
+def test_prefect_has_the_parts_of_the_server() -> None:
+    assert hasattr(server, "create_app"), NEEDS.format("server.api.server.create_app", "its server")
+    for name in ("ephemeral", "final"):
+        known = inspect.signature(server.create_app).parameters
+        assert name in known, NEEDS.format(f"parameter {name} of create_app", "the server of a run")
+
+
+def test_prefect_can_read_its_settings_again() -> None:
+    found = hasattr(context, "refresh_global_settings_context")
+    assert found, NEEDS.format("context.refresh_global_settings_context", "the server of a run")
+
+
+def test_prefect_sends_the_heartbeat_event() -> None:
+    source = inspect.getsource(flow_engine)
+    assert prefect_adapter.HEARTBEAT_EVENT in source, NEEDS.format("heartbeat event of this name", "lost runs")
+
+
+def test_prefect_reports_an_unreachable_api_by_this_text() -> None:
+    source = inspect.getsource(PrefectClient.raise_for_api_version_mismatch)
+    assert prefect_adapter.UNREACHABLE in source, NEEDS.format("error with this text", "a server that is gone")
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_the_arguments_of_the_server(embedded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(server, "create_app", asked.update)
+    prefect_adapter.server_app(embedded=embedded)
+    assert asked == {"ephemeral": embedded, "final": True}
+
+
+def test_a_missing_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(server, "create_app")
+    monkeypatch.delattr(context, "refresh_global_settings_context")
+    version = f"prefect {prefect.__version__} has no prefect"
+    with pytest.raises(EpigramError, match=rf"^{version}\.server\.api\.server\.create_app, .* install prefect 3\.8$"):
+        prefect_adapter.server_app(embedded=True)
+    with pytest.raises(EpigramError, match=rf"^{version}\.context\.refresh_global_settings_context, which epigram"):
+        prefect_adapter.refresh_settings()
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    """Return `error` as it is when it is raised from `cause`."""
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "unreachable"),
+    [
+        (httpx.ConnectError("refused"), True),
+        (MissingResult("no result"), True),
+        (caused(RuntimeError("another text"), httpx.ConnectError("refused")), True),
+        (RuntimeError("Failed to reach API at http://127.0.0.1:9"), True),
+        (RuntimeError("another text"), False),
+        (caused(SourceUnavailableError("a download failed"), httpx.ConnectError("refused")), False),
+    ],
+)
+def test_which_errors_mean_that_the_server_is_gone(error: Exception, unreachable: bool) -> None:
+    assert prefect_adapter.is_unreachable(error) == unreachable
