@@ -24,7 +24,7 @@ from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
-from epigram.training.optimizers import build_optimizer, build_schedule
+from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "dmsp", "transformer")

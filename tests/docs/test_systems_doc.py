@@ -91,7 +91,7 @@ def example() -> Iterator[str]:
         yield name
         del RECIPES[name]
     finally:
-        heads.KINDS._classes.pop("gated", None)
+        heads.KINDS._parts.pop("gated", None)
         del sys.modules["example"]
 
 

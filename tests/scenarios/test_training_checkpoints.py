@@ -179,3 +179,16 @@ def test_a_change_of_any_loaded_module_of_ours_gives_another_fingerprint(
         (tmp_path / "own.py").write_text(code)
         found.append(checkpoint.fingerprint("facts"))
     assert (found[0] != found[1]) is counts
+
+
+@pytest.mark.parametrize(("folder", "counts"), [("nn/heads", True), ("training/optimizers", True), ("report", False)])
+def test_a_change_of_a_part_that_is_imported_by_name_later_gives_another_fingerprint(
+    folder: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setattr(checkpoint, "PACKAGE", tmp_path)
+    found = []
+    for code in ("x = 1\n", "x = 2\n"):
+        (tmp_path / folder / "own.py").write_text(code)
+        found.append(checkpoint.fingerprint("facts"))
+    assert (found[0] != found[1]) is counts

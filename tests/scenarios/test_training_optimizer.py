@@ -13,7 +13,7 @@ from torch import nn
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
-from epigram.training.optimizers import build_optimizer
+from epigram.training.optimization import build_optimizer
 from epigram.training.step import optimizer_step
 from tests.support.scripted import Dev, prepared
 

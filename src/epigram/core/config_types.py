@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -62,6 +62,25 @@ class Checked:
         def check(value: str) -> str:
             if not self.test(value):
                 raise PydanticCustomError("not_allowed", self.rule)
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+
+class OneOf:
+    """Names of a collection that a string must be in, for annotations: `Annotated[str, OneOf(registry)]`."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = names
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Add the test to pydantic's schema; the names are read at each test, since a registry may grow."""
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def check(value: str) -> str:
+            *names, last = map(repr, self.names)
+            if repr(value) not in {*names, last}:
+                raise PydanticCustomError("not_allowed", f"{', '.join(names)} or {last}")
             return value
 
         return core_schema.no_info_after_validator_function(check, handler(source))

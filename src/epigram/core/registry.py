@@ -1,4 +1,4 @@
-"""Registry of classes by name: the modules of a package each register one."""
+"""Registry of parts by name: the modules of a package each register one class or function."""
 
 from __future__ import annotations
 
@@ -6,47 +6,49 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-T = TypeVar("T", bound=type)
+P = TypeVar("P")
+T = TypeVar("T")
 
 
-class Registry(Mapping[str, type]):
-    """Mapping from a name to the class that a module of `package` registers under the module's name.
+class Registry(Mapping[str, P], Generic[P]):
+    """Mapping from a name to the class or function that a module of `package` registers under the module's name.
 
-    A module is imported when its class is requested, so one part does not load the dependencies of the others.
-    Classes from other places are registered under any name.
+    A module is imported when its part is requested, so one part does not load the dependencies of the others. Parts
+    from other places are registered under any name.
     """
 
     def __init__(self, package: str) -> None:
         self.package = package
-        self._classes: dict[str, type] = {}
+        self._parts: dict[str, P] = {}
 
     def register(self, kind: str) -> Callable[[T], T]:
-        """Return a decorator that registers a class as `kind` and sets its attribute `kind`.
+        """Return a decorator that registers a part as `kind` and sets its attribute `kind`.
 
-        Raises ValueError if the class is in a module of the package with another name.
+        Raises ValueError if the part is in a module of the package with another name.
         """
 
-        def add(cls: T) -> T:
-            package, _, module = cls.__module__.rpartition(".")
+        def add(part: T) -> T:
+            named: Any = part
+            package, _, module = named.__module__.rpartition(".")
             if package == self.package and module != kind:
-                raise ValueError(f"{cls.__module__} registers {kind!r}: expected the name of its module")
-            cls.kind = kind  # type: ignore[attr-defined]
-            self._classes[kind] = cls
-            return cls
+                raise ValueError(f"{named.__module__} registers {kind!r}: expected the name of its module")
+            named.kind = kind
+            self._parts[kind] = cast(P, part)
+            return part
 
         return add
 
-    def __getitem__(self, kind: str) -> type:
-        if kind not in self._classes:
+    def __getitem__(self, kind: str) -> P:
+        if kind not in self._parts:
             if kind not in module_names(self.package):
                 raise KeyError(kind)
             import_module(f"{self.package}.{kind}")
-        return self._classes[kind]
+        return self._parts[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*module_names(self.package), *self._classes}))
+        return iter(sorted({*module_names(self.package), *self._parts}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -34,7 +34,9 @@ ROOT = Path(".epigram/state")
 KEEP_LAST = 2  # latest checkpoints
 HALVED_SUFFIX = "-halves"
 READ_ERRORS = (EpigramError, KeyError, TypeError, AttributeError)  # errors from reading a damaged file
-CODE_PREFIXES = ("epigram.", "__main__")  # modules whose code is part of the fingerprint
+CODE_PREFIXES = ("epigram.", "__main__")  # modules whose code is part of the fingerprint if they are loaded
+PACKAGE = Path(__file__).parents[1]
+NAMED_PARTS = ("nn", "training")  # packages whose modules are imported by name, maybe after the fingerprint is taken
 INTERVAL_VARIABLE = "EPIGRAM_CHECKPOINT_SECONDS"
 DEFAULT_INTERVAL = 20.0  # minimum time between two checkpoints
 INTERVAL_PER_SAVE = 50  # minimum time as a multiple of the last save's duration: at most 2% goes to saving
@@ -179,14 +181,15 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def fingerprint(*facts: Any) -> str:
-    """Return a hash of `facts`, PyTorch's version and the loaded modules of the package.
+    """Return a hash of `facts`, PyTorch's version, the loaded modules and those of NAMED_PARTS.
 
     `facts` are JSON values, or objects with a descriptive `str`.
     """
     loaded = {
         getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(CODE_PREFIXES)
     }
-    code = [sha256(Path(file)) for file in sorted(filter(None, loaded))]
+    parts = {str(path) for package in NAMED_PARTS for path in (PACKAGE / package).rglob("*.py")}
+    code = [sha256(Path(file)) for file in sorted(filter(None, loaded | parts))]
     return _digest(json.dumps([facts, code, torch.__version__], sort_keys=True, default=str))[:16]
 
 

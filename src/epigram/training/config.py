@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from epigram.core.config_types import Count, OpenShare, Positive, Range, Share, Strict, validate_as
+from epigram.core.config_types import Count, OneOf, OpenShare, Positive, Range, Share, Strict, validate_as
 from epigram.models.precision import Precision
 from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
+from epigram.training import optimizers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class TrainingConfig(Strict):
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
     checkpoint_learning_rate: Annotated[float | None, Range(gt=0.0)] = None  # with pretrained weights
-    optimizer: Literal["adamw", "adam", "adadelta"] = "adamw"
+    optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"
     beta2: OpenShare = 0.999  # of adam and adamw
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of adam and adamw
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01

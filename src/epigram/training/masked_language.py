@@ -25,7 +25,7 @@ from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import TrainingConfig
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Report, estimate_pace
-from epigram.training.optimizers import build_optimizer, build_schedule
+from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.shards import Shards, Texts
 from epigram.training.state import State, capture, restore
 from epigram.training.step import optimizer_step

@@ -21,7 +21,7 @@ from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import TrainingConfig
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
-from epigram.training.optimizers import build_optimizer, build_schedule, scale_learning_rate
+from epigram.training.optimization import build_optimizer, build_schedule, scale_learning_rate
 from epigram.training.state import State, capture, restore
 from epigram.training.step import optimizer_step
 

@@ -17,7 +17,7 @@ from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
-from epigram.training.optimizers import build_optimizer, build_schedule
+from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
 CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε exceeds rounding errors

@@ -1,12 +1,18 @@
-"""Tests of learning rate schedules."""
+"""Tests of learning rate schedules, and of optimizers by name."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
+from epigram.core.config_types import validate_as
+from epigram.core.errors import ParameterError
+from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
-from epigram.training.optimizers import build_optimizer, build_schedule
+from epigram.training.optimization import build_optimizer, build_schedule
 
 
 def rates(config: TrainingConfig, steps: int) -> list[float]:
@@ -34,3 +40,34 @@ def test_warm_up_is_a_share_of_the_steps_up_to_a_number_of_them(steps: int, peak
 def test_adam_takes_its_moments_from_the_settings() -> None:
     chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
     assert (chosen.defaults["betas"], chosen.defaults["eps"]) == ((0.9, 0.98), 1e-9)
+
+
+@pytest.fixture
+def plain_descent() -> Iterator[None]:
+    """Register an optimizer that subtracts the gradient times the rate, as a file of the user's own would."""
+
+    @optimizers.register("plain_descent")
+    def build(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=rate)
+
+    yield
+    del optimizers.KINDS._parts["plain_descent"]
+
+
+@pytest.mark.usefixtures("plain_descent")
+def test_a_registered_optimizer_is_an_allowed_value_and_takes_the_steps() -> None:
+    config = validate_as(TrainingConfig, {"optimizer": "plain_descent", "weight_decay": 0.0}, "train")
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(model.weight)
+    chosen = build_optimizer(model, config, 0.25)
+    model.weight.grad = torch.full((1, 1), 2.0)
+    chosen.step()
+    assert model.weight.item() == 0.5  # 1 - 0.25 · 2
+
+
+@pytest.mark.parametrize("value", ["sgd", "adagrad", ""])
+def test_an_unknown_optimizer_is_refused_with_the_registered_ones(value: Any) -> None:
+    with pytest.raises(ParameterError) as raised:
+        validate_as(TrainingConfig, {"optimizer": value}, "train")
+    assert str(raised.value) == f"params.yaml: train.optimizer is {value!r}; expected 'adadelta', 'adam' or 'adamw'"
+    assert list(optimizers.KINDS) == ["adadelta", "adam", "adamw"]

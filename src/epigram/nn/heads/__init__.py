@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from epigram.core.registry import Registry
 
-KINDS = Registry(__name__)
+KINDS: Registry[type] = Registry(__name__)
 register = KINDS.register

@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules."""
+"""Optimizer and learning-rate schedule of a training."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from epigram.nn.torch_adapter import optimizer_without_compiler
+from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
 
 
-def parameter_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
+def parameter_groups(model: nn.Module, decay: float) -> optimizers.ParameterGroups:
     """Return two parameter groups: weights, with weight decay, and biases and norms, without."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
@@ -22,14 +22,9 @@ def parameter_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
-    """Return the optimizer that `config` names, fused if PyTorch supports it."""
-    parameters = parameter_groups(model, config.weight_decay)
-    if config.optimizer == "adadelta":
-        return optimizer_without_compiler(torch.optim.Adadelta)(parameters, lr=rate, rho=0.95, eps=1e-8)
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return optimizer_without_compiler(kind)(
-        parameters, lr=rate, betas=(0.9, config.beta2), eps=config.epsilon, fused=True
-    )
+    """Return the optimizer that `config` names, with the learning rate `rate`."""
+    groups = parameter_groups(model, config.weight_decay)
+    return optimizers.KINDS[config.optimizer](groups, config, rate)
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:

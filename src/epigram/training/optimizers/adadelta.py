@@ -1,0 +1,15 @@
+"""Adadelta (Zeiler, 2012)."""
+
+from __future__ import annotations
+
+import torch
+
+from epigram.nn.torch_adapter import optimizer_without_compiler
+from epigram.training import optimizers
+from epigram.training.config import TrainingConfig
+
+
+@optimizers.register("adadelta")
+def adadelta(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+    """Return Adadelta with ρ = 0.95, as in MHAL; it ignores `beta2` and `epsilon`."""
+    return optimizer_without_compiler(torch.optim.Adadelta)(groups, lr=rate, rho=0.95, eps=1e-8)
