@@ -1,4 +1,4 @@
-# The first make run or make test also installs everything that is needed.
+# The first make run installs what a run needs, the first make test also what the tests and checks need.
 #
 #   make run DATASET=mr SYSTEMS=transformer_f,tfidf_svm SEEDS=0,1,2
 
@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTS := $(VENV)/.tests
 PEERS := $(VENV)/.peers
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 # Install only packages that have a hash in a lock file; this includes build dependencies.
@@ -28,17 +29,23 @@ option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(READY): requirements.lock requirements-build.lock requirements-cuda.lock pyproject.toml
+$(READY): requirements-run.lock requirements-build.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("epigram needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(VENV); this takes a few minutes, once"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock >$(VENV)/torch.lock
+	@sed -n '/^torch==/,/[^\]$$/p' requirements-run.lock >$(VENV)/torch.lock
 	@# prefer a local wheel of PyTorch (pip's find-links): the wheel of the package index needs CUDA's packages
 	@$(LOCKED) $(VENV)/torch.lock --no-index 2>$(VENV)/torch.log || $(LOCKED) $(VENV)/torch.lock --requirement requirements-cuda.lock
 	@$(LOCKED) requirements-build.lock
-	@$(LOCKED) requirements.lock
+	@$(LOCKED) requirements-run.lock
 	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
 	@# skipped if the peers are installed: some of their dependencies are not
+	@test -e $(PEERS) || $(PIP) check
+	@touch $@
+
+$(TESTS): $(READY) requirements-test.lock
+	@echo "installing what the tests need; this takes a minute, once"
+	@$(LOCKED) requirements-test.lock
 	@test -e $(PEERS) || $(PIP) check
 	@touch $@
 
@@ -56,10 +63,10 @@ serve: $(READY) ## start server, dashboard, worker and schedules; stop them with
 stop: $(READY) ## stop what make serve started
 	@$(BIN)/epigram stop
 
-test: $(READY) ## run the tests
+test: $(TESTS) ## run the tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-checks: $(READY) ## check lint, types, import contracts and known vulnerabilities of packages
+checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -68,12 +75,12 @@ checks: $(READY) ## check lint, types, import contracts and known vulnerabilitie
 
 peers: $(PEERS) ## install the packages that the benchmarks compare with, such as fastText
 
-mutants: $(READY) ## run mutation tests and count the mutants that no test detects; hours
+mutants: $(TESTS) ## run mutation tests and count the mutants that no test detects; hours
 	@$(BIN)/python -m tests.mutation run
 	@$(BIN)/python -m tests.mutation report
 
-# Peers that are not dependencies; accelerate, which the Trainer needs, is in requirements.lock.
-$(PEERS): $(READY) requirements-peers.lock
+# Peers that are not dependencies; accelerate, which the Trainer needs, is in requirements-test.lock.
+$(PEERS): $(TESTS) requirements-peers.lock
 	@$(LOCKED) requirements-peers.lock
 	@touch $@
 
@@ -83,7 +90,7 @@ bench: $(PEERS) ## compare speed and memory with other libraries; 25 minutes
 bench-accuracy: $(PEERS) ## compare accuracy with other libraries after equal epochs, three seeds; 20 minutes
 	@$(BIN)/python -m benchmarks.run --accuracy
 
-drill: $(READY) ## inject 200 random faults and check the run after each; 40 minutes, as root
+drill: $(TESTS) ## inject 200 random faults and check the run after each; 40 minutes, as root
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
 repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 minute

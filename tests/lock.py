@@ -1,13 +1,15 @@
 """Write the hashes of the locked packages: python -m tests.lock.
 
-To change the version of a package, edit its line and run this. The hashes cover every file of that version in the
-package index, for all platforms; uv (pip install uv) fetches them. The CPU build of PyTorch is only in PyTorch's own
-index: its hash is in this file.
+To change the version of a package, edit its line in the file with its hashes and run this. The hashes cover every file
+of that version in the package index, for all platforms; uv (pip install uv) fetches them. The CPU build of PyTorch is
+only in PyTorch's own index: its hash is in this file.
 
-requirements.lock        all requirements except:
+requirements-run.lock    what a run needs: the dependencies and the extra `pipeline`, with all that they depend on
+requirements-test.lock   what the tests and checks need in addition: the extra `dev`
 requirements-build.lock  what packages without a wheel are built with
 requirements-cuda.lock   what the package index's build of PyTorch needs on Linux; derived from its version
 requirements-peers.lock  what the benchmarks compare with
+requirements.lock        the versions of the first two, as constraints: pip accepts no hashes beside a local wheel
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LOCK, CUDA = "requirements.lock", "requirements-cuda.lock"
-PINNED = (LOCK, "requirements-build.lock", "requirements-peers.lock")
+CONSTRAINTS, CUDA = "requirements.lock", "requirements-cuda.lock"
+RUN, TEST = "requirements-run.lock", "requirements-test.lock"
+PINNED = (RUN, TEST, "requirements-build.lock", "requirements-peers.lock")
 CPU = {  # torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl
     "torch==2.13.0": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]
 }
@@ -28,11 +31,12 @@ PYTHON = "3.11"  # the oldest supported version
 
 def main() -> int:
     """Write every lock file; return uv's exit code if it fails."""
-    pins = pins_of(LOCK)
+    pins = sorted([*pins_of(RUN), *pins_of(TEST)], key=name_of)
+    write(CONSTRAINTS, {pin: [] for pin in pins})
     try:
         for name in PINNED:
             write(name, hashed(pins_of(name), "--no-deps"))
-        torch = hashed([pin for pin in pins if pin.startswith("torch==")], "--constraint", LOCK, "--universal")
+        torch = hashed([pin for pin in pins if pin.startswith("torch==")], "--constraint", CONSTRAINTS, "--universal")
     except subprocess.CalledProcessError as error:
         return error.returncode
     known = set(map(name_of, pins))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 import torch
 
 from epigram import cli
-from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256
 from epigram.inference import quantize
 from epigram.inference.export import PACKAGES, export
@@ -240,12 +240,13 @@ def test_without_the_packages_one_is_told_what_to_install(
     exported: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, out = exported
-    missing: Any = None
-    monkeypatch.setitem(sys.modules, "onnxruntime", missing)
-    with pytest.raises(InputMissingError, match=r"pip install 'epigram\[onnx\]'"):
+    monkeypatch.setattr("epigram.core.extras.find_spec", lambda name: None if name == "onnxruntime" else name)
+    with pytest.raises(MissingPackageError, match=r"needs onnxruntime, which is .*: pip install 'epigram\[onnx\]'"):
         Predictor(out)
-    monkeypatch.setattr("epigram.inference.export.find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(InputMissingError, match=r"needs onnxscript, not installed: pip install 'epigram\[onnx\]'"):
+    monkeypatch.setattr("epigram.core.extras.find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(
+        MissingPackageError, match=r"export needs onnxscript, which is .*: pip install 'epigram\[onnx\]'"
+    ):
         export(model, tmp_path / "again")
 
 

@@ -120,7 +120,7 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(target: str, variables: list[str], settings: dict[str, str]) -> str:
     """Return the command that `make` would run if the environment were ready."""
-    ready = ["-o", ".venv/.ready", "-o", ".venv/.peers"]
+    ready = [part for name in ("ready", "tests", "peers") for part in ("-o", f".venv/.{name}")]
     done = subprocess.run(
         ["make", "-n", *ready, target, *variables],
         env=os.environ | settings, capture_output=True, text=True, check=False,

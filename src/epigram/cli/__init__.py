@@ -17,6 +17,7 @@ import epigram
 from epigram.cli import flow_commands
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit, run_typer
+from epigram.core.extras import require
 from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 
@@ -224,6 +225,7 @@ def add(
 @cli.command()
 def repair() -> None:
     """Check all files of DVC in the current project, and remove the damaged ones."""
+    require("epigram repair", "pipeline", "dvc")
     from epigram.runner.dvc.repair import main
 
     main()

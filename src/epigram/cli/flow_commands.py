@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import typer
 
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.extras import require
 
+PACKAGES = ("dvc", "prefect")  # of the extra `pipeline`
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -41,6 +43,7 @@ def register(cli: typer.Typer) -> None:
 
 def _runner(name: str, command: FlowCommand) -> Callable[[typer.Context], None]:
     def run(context: typer.Context) -> None:
+        require(f"epigram {name}", "pipeline", *PACKAGES)
         app = _load(command.module).app
         try:
             app(args=[*command.arguments, *context.args], prog_name=f"epigram {name}", standalone_mode=False)

@@ -10,10 +10,10 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
-from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.errors import ParameterError
+from epigram.core.extras import require
 from epigram.core.files import atomic_folder, read_json, write_text
 from epigram.inference import graph, ngram_graph
 from epigram.inference.graph import export_error
@@ -35,12 +35,11 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
 
     Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists;
-    InputMissingError if a package is not installed.
+    MissingPackageError if a package is not installed.
     """
     if out.exists():
         raise ParameterError(f"{out} already exists; choose another folder, or delete it")
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise InputMissingError(f"export needs {', '.join(missing)}, not installed: pip install 'epigram[onnx]'")
+    require("export", "onnx", *PACKAGES)
     saved = load(folder)
     _check_exportable(saved)
     linear = isinstance(saved.model, LinearSvm)

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core.config_types import shown
-from epigram.core.errors import DataError, InputMissingError, is_out_of_memory
+from epigram.core.errors import DataError, is_out_of_memory
+from epigram.core.extras import require
 from epigram.nn.layers.types import Prediction, Tokens
 
 OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further outputs
@@ -19,7 +20,7 @@ OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further
 class OnnxModel:
     """ONNX graph that is called like a model, on the CPU, with the number of threads that torch uses.
 
-    Inputs are named after the fields of `Tokens`, outputs after those of `Prediction`. Raises InputMissingError if
+    Inputs are named after the fields of `Tokens`, outputs after those of `Prediction`. Raises MissingPackageError if
     onnxruntime is not installed and DataError for a file that is not such a graph.
     """
 
@@ -28,12 +29,9 @@ class OnnxModel:
     optional: ClassVar[set[str]] = {"characters"}
 
     def __init__(self, path: Path, *, multi: bool) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise InputMissingError(
-                f"{path} needs ONNX Runtime, which is not installed: pip install 'epigram[onnx]'"
-            ) from None
+        require(str(path), "onnx", "onnxruntime")
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.enable_mem_pattern = False  # only helps if all batches have the same shape

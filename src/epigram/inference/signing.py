@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.extras import require
 from epigram.core.files import write_text
 from epigram.models import manifest
 from epigram.models.manifest import SIGNATURE
@@ -29,8 +29,8 @@ KEY_ERRORS = (
 def sign(folder: Path, key: Path) -> Path:
     """Sign `folder` with the private `key` (elliptic curve, PEM), write the signature file and return its path.
 
-    Raises InputMissingError if the package or a file is missing, DataError if the model has changed since it was saved,
-    and ParameterError if `key` is not a valid private key.
+    Raises InputMissingError if a file is missing, DataError if the model has changed since it was saved,
+    ParameterError if `key` is not a valid private key, and MissingPackageError if the package is not installed.
     """
     hashing, signing = _package("hashing"), _package("signing")
     _require_file(key)
@@ -49,7 +49,8 @@ def sign(folder: Path, key: Path) -> Path:
 def require_signature(folder: Path, key: Path) -> None:
     """Raise DataError unless `folder` has a valid signature for the public `key`.
 
-    Raises InputMissingError if the package or the key is missing and ParameterError if `key` is not a valid public key.
+    Raises InputMissingError if the key is missing, ParameterError if `key` is not a valid public key, and
+    MissingPackageError if the package is not installed.
     """
     verifying = _package("verifying")
     _require_file(key)
@@ -71,8 +72,7 @@ def require_signature(folder: Path, key: Path) -> None:
 
 
 def _package(module: str) -> Any:
-    if find_spec("model_signing") is None:
-        raise InputMissingError("signatures need model-signing, not installed: pip install 'epigram[signing]'")
+    require("a signature", "signing", "model_signing")
     return import_module(f"model_signing.{module}")
 
 

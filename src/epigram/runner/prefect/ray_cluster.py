@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from epigram.core.errors import InputMissingError, TryAgainError
+from epigram.core.errors import TryAgainError
+from epigram.core.extras import require
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.slots import Slots
@@ -58,16 +59,15 @@ def connect(
     """Connect to the Ray cluster at `address` and yield its task runner; yield None if `address` is None.
 
     `address` is `local`, `auto`, HOST:PORT or ray://HOST:PORT. A local cluster runs `slots` tasks at a time. Raises
-    InputMissingError if Ray is not installed, TryAgainError if the cluster does not respond.
+    MissingPackageError if Ray is not installed, TryAgainError if the cluster does not respond.
     """
     if address is None:
         yield None
         return
-    try:
-        import ray
-        from prefect_ray import RayTaskRunner
-    except ImportError:
-        raise InputMissingError("--ray requires Ray; run: pip install 'epigram[ray]'") from None
+    require("--ray", "ray", "ray", "prefect_ray")
+    import ray
+    from prefect_ray import RayTaskRunner
+
     try:
         ray.init(address=address, **_ray_options(address, root, slots))
     except (ConnectionError, ValueError, RuntimeError) as error:

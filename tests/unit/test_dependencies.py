@@ -1,0 +1,156 @@
+"""pyproject.toml declares what the code imports, and `epigram predict` needs only the core dependencies."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from epigram.core.extras import MissingPackageError, require
+from tests.support.linear_models import TRAIN, svm
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OWN = {"epigram", "flows", "tasks"}
+PINNED_ONLY = {"fastapi"}  # declared for its version, which Prefect does not limit
+LOADED_BY_OTHERS = {
+    "adbc-driver-postgresql",
+    "adbc-driver-sqlite",
+    "asyncpg",
+    "dvc-s3",
+    "pyarrow",
+    "pyopenssl",
+    "uvicorn",
+}
+PIPELINE = ("flows", "tasks", "src/epigram/runner", "src/epigram/cli")  # folders that may need the extra
+
+
+def name_of(requirement: str) -> str:
+    return normalized(Requirement(requirement).name)
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+CORE = set(map(name_of, PROJECT["dependencies"]))
+EXTRAS = {
+    extra: set(map(name_of, names)) for extra, names in PROJECT["optional-dependencies"].items() if extra != "dev"
+}
+DISTRIBUTIONS = {module: set(map(normalized, names)) for module, names in packages_distributions().items()}
+
+
+def imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the top-level name of every imported package, and whether it is imported when the module is."""
+    tree = ast.parse(file.read_text())
+    outer = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        for top in {name.partition(".")[0] for name in names} - OWN - sys.stdlib_module_names:
+            yield top, id(node) in outer
+
+
+FILES = [file for folder in ("src", "flows", "tasks") for file in sorted((ROOT / folder).rglob("*.py"))]
+IMPORTS = [(file, module, eager) for file in FILES for module, eager in imports(file)]
+
+
+def test_every_imported_package_is_declared() -> None:
+    assert len(IMPORTS) > 300
+    for file, module, eager in IMPORTS:
+        name = file.relative_to(ROOT).as_posix()
+        allowed = CORE | (EXTRAS["pipeline"] if name.startswith(PIPELINE) else set())
+        if not eager:
+            allowed = allowed.union(*EXTRAS.values())
+        assert DISTRIBUTIONS[module] & allowed, f"{name} imports {module}, which pyproject.toml does not declare for it"
+
+
+def test_every_declared_package_is_used() -> None:
+    used = set().union(*(DISTRIBUTIONS[module] for _, module, _ in IMPORTS))
+    declared = CORE.union(*EXTRAS.values())
+    text = "\n".join(file.read_text() for file in FILES)
+    by_name = {name for name in declared if f'"{name.replace("-", "_")}' in text}  # such as import_module("networkx")
+    assert declared - used - by_name - PINNED_ONLY - LOADED_BY_OTHERS == set()
+
+
+def test_the_extra_dev_has_all_other_extras() -> None:
+    own = next(each for each in map(Requirement, PROJECT["optional-dependencies"]["dev"]) if each.name == "epigram")
+    assert own.extras == set(EXTRAS)
+
+
+def test_a_missing_package_is_named_with_the_extra_that_installs_it() -> None:
+    require("epigram run", "pipeline", "json")
+    with pytest.raises(MissingPackageError) as caught:
+        require("epigram run", "pipeline", "json", "no_such_package", "nor_this")
+    assert str(caught.value) == (
+        "epigram run needs no_such_package, nor_this, which are not installed; run: pip install 'epigram[pipeline]'"
+    )
+
+
+def core_modules() -> set[str]:
+    """Return the import names of the core dependencies and of all that they depend on here."""
+    waiting, seen = list(map(Requirement, PROJECT["dependencies"])), set[str]()
+    while waiting:
+        requirement = waiting.pop()
+        extras = {"", *requirement.extras}
+        key = f"{normalized(requirement.name)}{sorted(extras)}"
+        if key not in seen:
+            seen.add(key)
+            needed = map(Requirement, requires(requirement.name) or [])
+            waiting += [r for r in needed if not r.marker or any(r.marker.evaluate({"extra": e}) for e in extras)]
+    names = {key.partition("[")[0] for key in seen}
+    return {module for module, found in DISTRIBUTIONS.items() if found & names}
+
+
+HIDE = """
+import sys
+from importlib.machinery import PathFinder
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in HIDDEN else PathFinder.find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+
+
+def run_with_core_only(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python code that finds no package except those that the core dependencies install."""
+    hidden = DISTRIBUTIONS.keys() - core_modules() - OWN - {"tests"}
+    script = f"HIDDEN = {hidden!r}\n{HIDE}\n{code}"
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_predict_and_the_python_api_need_only_the_core_dependencies(tmp_path: Path) -> None:
+    model = svm(tmp_path, "zh", TRAIN["zh"])
+    code = f"""
+import epigram
+label = epigram.load({str(model)!r}).predict(["房间小"])[0].label
+sys.argv = ["epigram", "predict", {str(model)!r}, "房间小"]
+from epigram.cli import program
+print(label)
+program()
+"""
+    done = run_with_core_only(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    label, line = done.stdout.splitlines()
+    assert line.startswith(f"{label}\t")
+
+
+def test_stages_need_only_the_core_dependencies(tmp_path: Path) -> None:
+    names = sorted(path.stem for path in (ROOT / "src/epigram/stages").glob("[!_]*.py"))
+    code = f"import importlib\nfor name in {names!r}: importlib.import_module(f'epigram.stages.{{name}}')\n"
+    code += "import epigram.hf, epigram.training.trainer, epigram.models.registry, epigram.report.page\n"
+    done = run_with_core_only(code, tmp_path)
+    assert done.returncode == 0, done.stderr
