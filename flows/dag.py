@@ -12,14 +12,14 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
+from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
 from epigram.runner.dvc import graph, lock_order
-from epigram.runner.dvc.dvc_output import split_error
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
 from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
 from epigram.runner.prefect.slots import Slots, slots_by_system
-from epigram.runner.prefect.stage import RETRY_DELAYS, Outcome, Runner, stage_task
+from epigram.runner.prefect.stage import RETRY_DELAYS, Runner, stage_task
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.workspace import overrides, reservations
 from epigram.runner.workspace.request import Request
@@ -54,7 +54,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -
         runner = Runner(workspace.path, table, Slots(total, {} if up_to_date else slots_by_system(params)))
         with lock_order.sort_on_exit(workspace.path, stages):
             outcomes = _run_stages(stages, runner, retry_delays, remote=bool(request.ray))
-        failed = [(name, outcome) for name, outcome in outcomes.items() if outcome.code]
+        failure = next((outcome for outcome in outcomes.values() if outcome.code), None)
         run = Run(
             name=name,
             dataset=workspace.dataset,
@@ -64,13 +64,12 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -
                 name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
                 for name, row in table.rows.items()
             },
-            code=failed[0][1].code if failed else 0,
-            message=f"{failed[0][0]}: {failed[0][1].message}" if failed else "",
-            comparison={} if failed else publish.comparison(stages, workspace),
+            failure=failure,
+            comparison={} if failure else publish.comparison(stages, workspace),
         )
         publish.create_artifacts(run, stages, publish.write_run(run, stages, workspace))
-    if run.code:
-        return Failed(message=f"{failed[0][0]}: {split_error(failed[0][1].message)[0]}", data=RunFailedError(run))
+    if failure:
+        return Failed(message=f"{failure.stage}: {failure.summary}", data=RunFailedError(run))
     return Completed(message=f"{run.executed} of {len(stages)} stages executed", data=run)
 
 

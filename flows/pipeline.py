@@ -20,7 +20,6 @@ from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError, handle_errors, run_typer
 from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
-from epigram.runner.dvc import dvc_output
 from epigram.runner.prefect import prefect_adapter, ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.service import server
@@ -150,9 +149,9 @@ def _is_unauthorized(error: BaseException) -> bool:
 def print_report(run: Run, root: Path) -> int:
     """Print the comparison and the report's path, or the failure; return the exit code."""
     folder = (root / "runs" / run.name).relative_to(root)
-    if run.code:
-        echo(_failure(run), file=sys.stderr)
-        return run.code
+    if failure := run.failure:
+        echo(f"error: {failure.stage} failed (exit {failure.code}): {failure.message}", file=sys.stderr)
+        return failure.code
     echo(f"{run.executed} of {len(run.stages)} stages executed in {run.wall_seconds:.1f} s")
     if run.summary:
         from rich.console import Console
@@ -163,13 +162,6 @@ def print_report(run: Run, root: Path) -> int:
         echo(f"report: {folder / 'report.html'}")
         echo(f'model:  {folder / "model"}  (to try it: epigram predict {folder / "model"} "a text")')
     return 0
-
-
-def _failure(run: Run) -> str:
-    """Return the error line, followed by the details that the stage printed after or before it."""
-    stage, _, message = run.message.partition(": ")
-    line, details = dvc_output.split_error(message)
-    return "\n".join([f"error: {stage} failed (exit {run.code}): {line}", *details])
 
 
 def split_list(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Progress from the output lines of a training, and the summary of a stage's last lines."""
+"""Progress from the output lines of a training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 
 import pytest
 
-from epigram.runner.dvc.dvc_output import split_error
 from epigram.runner.prefect.progress_artifact import ProgressArtifact, percent
 from epigram.training.history import Progress
 from epigram.training.progress import progress_line
@@ -32,16 +31,3 @@ def test_a_server_that_is_gone_does_not_disturb_the_stage(caplog: pytest.LogCapt
         gauge.show("epoch 2/2 [##]")
         gauge.finish()
     assert [each for each in caplog.messages if "progress-train-bert-hth-pta" in each] == [caplog.messages[-1]]
-
-
-@pytest.mark.parametrize(
-    ("said", "line", "details"),
-    [
-        ("reading\nerror: 2 rows have no text\nrow 3", "2 rows have no text", ["row 3"]),
-        ("row 3\nerror: told to fail", "told to fail", ["row 3"]),
-        ("a\nKilled", "Killed", ["a"]),
-        ("exit code 3", "exit code 3", []),
-    ],
-)
-def test_a_failure_comes_down_to_one_line(said: str, line: str, details: list[str]) -> None:
-    assert split_error(said) == (line, details)

@@ -37,15 +37,15 @@ def test_what_cannot_run_ends_with_64_and_leaves_nothing(toy: Toy, arguments: li
 
 
 def test_a_failure_ends_with_the_stage_s_code_and_a_clear_line(done: Toy) -> None:
-    rows = [f"row {number} is empty" for number in range(60)]
+    told = {"summary": "2 rows break a rule", "details": ["row 3 is empty", "row 7 is empty"]}
     done.change("fit@mlp")
-    done.tell({"fit@mlp": {"codes": [65], "say": ["reading", "error: 60 rows break a rule", *rows]}})
+    done.tell({"fit@mlp": {"codes": [65], "say": ["reading"], "outcome": told}})
     command = done.command()
     output, errors = command.communicate(timeout=120)
     assert command.returncode == 65
     assert output == ""
-    assert "error: fit@mlp failed (exit 65): 60 rows break a rule\n…\n" in errors
-    assert "row 59 is empty\nerror: told to fail\n" in errors
+    assert "error: fit@mlp failed (exit 65): 2 rows break a rule\nrow 3 is empty\nrow 7 is empty\n" in errors
+    assert errors.count("break a rule") == 1
     assert "cut@wordpiece Cached" in errors
     assert "judge NotReady" in errors
 

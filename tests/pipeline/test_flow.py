@@ -106,7 +106,8 @@ def test_a_third_failure_with_69_is_final(done: Toy) -> None:
 
 def test_exit_65_is_final_and_only_its_branch_ends(done: Toy) -> None:
     done.change("fit@mlp", "fit@bert")
-    done.tell({"fit@mlp": {"codes": [65], "say": ["row 3 is empty"]}})
+    told = {"summary": "1 row is empty", "details": ["row 3 is empty"]}
+    done.tell({"fit@mlp": {"codes": [65], "outcome": told}})
     run = flow(done)
     assert states(run) == {
         "gather": "Cached",
@@ -118,7 +119,7 @@ def test_exit_65_is_final_and_only_its_branch_ends(done: Toy) -> None:
     }
     assert sorted(done.journal()) == ["fit@bert", "fit@mlp"]
     assert run.code == DataError.code
-    assert run.message == "fit@mlp: row 3 is empty\nerror: told to fail"
+    assert run.message == "fit@mlp: 1 row is empty\nrow 3 is empty"
 
 
 def test_independent_stages_run_side_by_side(done: Toy) -> None:
@@ -149,14 +150,14 @@ def test_prefect_shows_the_graph_the_states_and_the_message(done: Toy) -> None:
     from prefect.client.orchestration import get_client
 
     done.change("fit@bert")
-    done.tell({"fit@bert": {"codes": [65], "say": ["row 3 is empty"]}})
+    done.tell({"fit@bert": {"codes": [65], "outcome": {"summary": "1 row is empty", "details": ["row 3 is empty"]}}})
     run = flow(done)
     shown = task_runs(run)
     ids = {each.id: name for name, each in shown.items()}
     needs = {name: {ids[need.id] for need in each.task_inputs.get("wait_for", [])} for name, each in shown.items()}
     assert needs == NEEDS
     assert shown["fit@bert"].state_name == "Failed"
-    assert shown["fit@bert"].state.message == "told to fail"
+    assert shown["fit@bert"].state.message == "1 row is empty"
     with get_client(sync_client=True) as client:
         assert client.read_flow_run(shown["judge"].flow_run_id).state_name == "Failed"
 

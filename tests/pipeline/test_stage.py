@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import signal
@@ -14,10 +15,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from epigram.core.outcome import Outcome
 from epigram.runner.dvc import graph
-from epigram.runner.dvc.dvc_output import PROGRESS
+from epigram.runner.dvc.process import PROGRESS
 from epigram.runner.prefect.slots import Slots
-from epigram.runner.prefect.stage import Outcome, Runner
+from epigram.runner.prefect.stage import Runner
 from epigram.runner.prefect.status_table import StatusTable
 from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
@@ -31,26 +33,70 @@ def runner(toy: Toy, slots: int = 2) -> Runner:
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:
     stages = runner(toy)
-    assert stages.run("gather", LOG) == Outcome("Completed")
-    assert stages.run("gather", LOG) == Outcome("Cached")
+    assert stages.run("gather", LOG) == Outcome(stage="gather", state="Completed")
+    assert stages.run("gather", LOG) == Outcome(stage="gather", state="Cached")
     (toy.root / "out" / "gather" / "result.txt").unlink()
-    assert stages.run("gather", LOG) == Outcome("Restored")
+    assert stages.run("gather", LOG) == Outcome(stage="gather", state="Restored")
     assert toy.journal() == ["gather"]
 
 
-@pytest.mark.parametrize(("told", "code"), [(65, 65), (69, 69), (3, 3), (-signal.SIGKILL, 137), (-signal.SIGSEGV, 139)])
-def test_the_code_of_a_failure_is_the_stage_s_own(toy: Toy, told: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("told", "code", "summary"),
+    [
+        (65, 65, "exit code 65"),
+        (3, 3, "exit code 3"),
+        (-signal.SIGKILL, 137, "killed, probably because the machine is out of memory; free memory and rerun"),
+        (-signal.SIGSEGV, 139, "terminated by signal 11 (Segmentation fault)"),
+    ],
+)
+def test_a_command_without_an_outcome_gets_one_with_its_last_lines(
+    toy: Toy, told: int, code: int, summary: str
+) -> None:
     toy.tell({"gather": {"codes": [told], "say": ["looking", "found a fault"]}})
     outcome = runner(toy).run("gather", LOG)
-    assert (outcome.state, outcome.code) == ("Failed", code)
-    assert outcome.message.startswith("looking\nfound a fault\nerror: told to fail")  # some shells add "Killed"
+    assert (outcome.stage, outcome.state, outcome.code, outcome.summary) == ("gather", "Failed", code, summary)
+    assert outcome.details[:3] == ("looking", "found a fault", "error: told to fail")  # some shells add "Killed"
+
+
+def test_a_stage_s_own_outcome_is_read_and_not_what_it_prints(toy: Toy) -> None:
+    told = {"summary": "2 rows have no \x1b[31mtext", "details": ["row 3", "row 7"]}
+    toy.tell({"gather": {"codes": [65], "say": ["error: another line"], "outcome": told}})
+    failed = Outcome(stage="gather", code=65, summary="2 rows have no text", details=("row 3", "row 7"), state="Failed")
+    assert runner(toy).run("gather", LOG) == failed
+
+
+def test_the_outcome_of_an_earlier_try_is_not_read(toy: Toy) -> None:
+    toy.tell({"gather": {"codes": [65], "outcome": {"summary": "first try", "details": []}}})
+    stages = runner(toy)
+    assert stages.run("gather", LOG).summary == "first try"
+    toy.tell({"gather": {"codes": [0, 69]}})
+    assert stages.run("gather", LOG) == Outcome.failed("gather", 69, "exit code 69\nerror: told to fail")
+    assert stages.run("gather", LOG) == Outcome(stage="gather")
+
+
+def test_a_busy_lock_is_code_75(toy: Toy) -> None:
+    stages, folder = runner(toy), toy.root / ".dvc" / "tmp"
+    blocker = {"pid": os.getpid(), "cmd": "another run"}
+    folder.mkdir(exist_ok=True)
+    (folder / "rwlock").write_text(json.dumps({"write": {str(toy.root / "out" / "gather"): blocker}, "read": {}}))
+    outcome = stages.run("gather", LOG)
+    assert (outcome.state, outcome.code) == ("Failed", 75)
+    assert "is busy" in outcome.summary
+    assert f"  (PID {os.getpid()}): another run" in outcome.details
+
+
+def test_an_output_that_is_not_written_is_code_70(toy: Toy) -> None:
+    step = toy.root / "step.py"
+    step.write_text(step.read_text().replace("folder = pathlib.Path(out)", 'folder = pathlib.Path("elsewhere")'))
+    outcome = runner(toy).run("gather", LOG)
+    assert (outcome.code, outcome.summary) == (70, "output 'out/gather' does not exist")
 
 
 def test_a_missing_input_is_code_66(toy: Toy) -> None:
     (toy.root / "data" / "sources" / "toy.yaml").unlink()
     outcome = runner(toy).run("gather", LOG)
     assert (outcome.state, outcome.code) == ("Failed", 66)
-    assert "data/sources/toy.yaml" in outcome.message
+    assert outcome.summary == f"No such file or directory: {toy.root / 'data/sources/toy.yaml'}"
 
 
 def test_what_a_stage_prints_comes_at_once_and_without_dvc_s_advice(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +117,7 @@ def test_progress_replaces_itself_and_is_seldom_logged(toy: Toy, caplog: pytest.
         outcome = runner(toy).run("gather", LOG)
     assert caplog.messages[0] == "epoch 0/50"
     assert len(caplog.messages) < 5
-    assert outcome.message == "error: told to fail"
+    assert outcome.message == "exit code 65\nerror: told to fail"
 
 
 def test_stop_ends_a_stage_with_its_children_and_starts_no_other(toy: Toy) -> None:

@@ -97,6 +97,9 @@ codes = behaviour.get("codes", [])
 if tries <= len(codes) and codes[tries - 1]:
     mark("failed")
     print("error: told to fail", file=sys.stderr)
+    if "outcome" in behaviour:
+        record = {"stage": name, "code": codes[tries - 1], "state": "Failed", **behaviour["outcome"]}
+        pathlib.Path(os.environ["EPIGRAM_OUTCOME"]).write_text(json.dumps(record))
     if codes[tries - 1] < 0:
         os.kill(os.getpid(), -codes[tries - 1])
     sys.exit(codes[tries - 1])
@@ -127,7 +130,11 @@ class Toy:
         self.tell({})
 
     def tell(self, behaviour: dict[str, dict[str, Any]]) -> None:
-        """Set what each stage does besides writing its output: say, sleep, codes (one per attempt), child, files."""
+        """Set what each stage does besides writing its output.
+
+        say, sleep, child, files, codes (one per attempt), outcome (summary and details; without it, a stage that fails
+        writes no outcome, like a user's own command).
+        """
         (self.told / "behaviour.json").write_text(json.dumps(behaviour))
 
     def commit(self) -> None:

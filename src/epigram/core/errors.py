@@ -22,6 +22,7 @@ from typing import ClassVar, NoReturn, ParamSpec
 
 from epigram.core.display import echo
 from epigram.core.memory_limit import is_near_limit
+from epigram.core.outcome import Outcome, current_stage
 
 P = ParamSpec("P")
 
@@ -223,9 +224,11 @@ def defer_signals() -> Iterator[Callable[[], int]]:
 
 
 def print_error(error: BaseException) -> int:
-    """Print the message of `error` on stderr and return the exit code."""
-    echo(f"error: {message(error)}", file=sys.stderr)
-    return exit_code(error)
+    """Print the message of `error` on stderr, write it as the outcome of the stage, and return the exit code."""
+    text, code = message(error), exit_code(error)
+    echo(f"error: {text}", file=sys.stderr)
+    Outcome.failed(current_stage(), code, text).write()
+    return code
 
 
 def exit_now(code: int) -> NoReturn:

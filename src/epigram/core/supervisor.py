@@ -16,6 +16,7 @@ from pathlib import Path
 from epigram.core.display import echo
 from epigram.core.errors import Terminated, TryAgainError, exit_code, exit_now, message
 from epigram.core.memory_limit import has_limit, is_near_limit
+from epigram.core.outcome import Outcome, current_stage
 
 PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG of Linux's prctl
 FORWARDED_SIGNALS = {signal.SIGTERM, signal.SIGINT}
@@ -40,6 +41,7 @@ def start_supervisor() -> None:
         code, line = _describe_exit(*_wait(child))
         if line:
             echo(f"error: {line}", file=sys.stderr)
+            Outcome.failed(current_stage(), code, line).write()
         exit_now(code)
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections import deque
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
 from epigram.models.serialization import model_card
 from epigram.report.markdown import comparison_markdown
-from epigram.runner.dvc.dvc_output import PROGRESS, ReproOutputParser
+from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect import markdown
 from flows import retrain
 
@@ -75,10 +76,11 @@ def test_json_keeps_every_character_and_prints_none_that_controls() -> None:
 
 
 def test_what_a_stage_prints_is_cleaned_where_it_is_read() -> None:
-    transcript = ReproOutputParser("fit")
-    assert transcript.read("error: row 3: label '\x1b[31mgood\x1b]0;x\x07'\n") == "error: row 3: label 'good'"
-    assert transcript.read(f"{PROGRESS}50% \x1b[A\x1eof it\n") == f"{PROGRESS}50% of it"
-    assert transcript.last_lines() == "error: row 3: label 'good'"
+    printed = "error: row 3: label '\x1b[31mgood\x1b]0;x\x07'\n", f"{PROGRESS}50% \x1b[A\x1eof it\n"
+    last_lines: deque[str] = deque()
+    lines = list(read_lines(SimpleNamespace(stdout=printed), last_lines))  # type: ignore[arg-type]
+    assert lines == ["error: row 3: label 'good'", f"{PROGRESS}50% of it"]
+    assert list(last_lines) == ["error: row 3: label 'good'"]
 
 
 def test_everything_is_printed_through_one_function() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import tempfile
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import EpigramError
+from epigram.core.outcome import MAX_DETAILS
 from epigram.runner import child_process
-from epigram.runner.dvc.dvc_output import PROGRESS, ReproOutputParser
-from epigram.runner.prefect.stage import start_repro
+from epigram.runner.dvc.process import PROGRESS, outcome_of, read_lines, start_repro
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -17,7 +19,7 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 def rerun(root: Path, name: str, log: Log) -> bool:
     """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
 
-    Raises EpigramError with the last lines of the stage's output if the stage fails.
+    Raises EpigramError with the outcome of the stage that fails.
     """
     _reproduce(root, [name], log)
     before = _outputs(root, name)
@@ -32,14 +34,16 @@ def _outputs(root: Path, name: str) -> Any:
 
 
 def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
-    name = arguments[-1]
-    parser = ReproOutputParser(name)
-    with start_repro(root, *arguments) as child:
-        try:
-            for line in child.stdout or ():
-                if (text := parser.read(line)) and not text.startswith(PROGRESS):
-                    log.info("%s", text)
-        finally:
-            child_process.terminate(child)
-    if code := parser.exit_code(child.returncode):
-        raise EpigramError(f"{name} failed (exit {code}): {parser.last_lines()}")
+    last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
+    with tempfile.TemporaryDirectory(prefix="epigram-") as folder:
+        file = Path(folder, "outcome.json")
+        with start_repro(root, *arguments, outcome_file=file) as child:
+            try:
+                for line in read_lines(child, last_lines):
+                    if not line.startswith(PROGRESS):
+                        log.info("%s", line)
+            finally:
+                child_process.terminate(child)
+        outcome = outcome_of(arguments[-1], child.returncode, file, last_lines)
+    if outcome.code:
+        raise EpigramError(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")

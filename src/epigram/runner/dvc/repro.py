@@ -1,56 +1,67 @@
-"""DVC's command line with a faster dvc.lock update: only the block of the finished stage is rewritten.
+"""`dvc repro` of one target through DVC's Python interface, with a structured outcome.
 
-DVC itself parses and writes the whole of dvc.lock, with its comments, whenever a stage ends. This takes five seconds
-with 43 systems. DVC's own dumper writes the block, so the file is identical to DVC's, byte for byte.
+python -P src/epigram/runner/dvc/repro.py CODE [--single-item] [--force] TARGET
 
-Run this as a file with -P, since the workspace in which DVC works may lack this package:
-python -P src/epigram/runner/dvc/repro.py repro …
+CODE is the PYTHONPATH of the stages. This process itself imports the code of the runner that started it, not that of
+the workspace, which may be an older revision.
 """
 
 from __future__ import annotations
 
-import re
+import logging
+import os
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from dvc import dvcfile
-from dvc.cli import main
-from dvc.stage import serialize
-from dvc.utils.serialize import dumps_yaml
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
 
-HEAD = "schema: '2.0'\nstages:\n"
-BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
-
-dump_whole_file = dvcfile.Lockfile.dump_stages  # the original method
+from epigram.core.errors import handle_errors, run_and_exit
+from epigram.core.outcome import Outcome
+from epigram.runner.dvc import lock_writer
+from epigram.runner.dvc.errors import command_exit_code, translate
 
 
-def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
-    """Replace `Lockfile.dump_stages`; call the original if the file is not formatted as DVC writes it."""
-    file = Path(self.path)
-    old_text = file.read_text(encoding="utf-8") if self.exists() else HEAD
-    blocks = split_blocks(old_text)
-    new_blocks = [
-        dumps_yaml({"stages": serialize.to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages
-    ]
-    if blocks is None or not stages or not all(map(BLOCK.fullmatch, new_blocks)):
-        dump_whole_file(self, stages, **options)
-        return
-    blocks.update((block.partition("\n")[0], block) for block in new_blocks)
-    new_text = HEAD + "".join(blocks.values())
-    if new_text != old_text:
-        file.write_text(new_text, encoding="utf-8")
-        self.repo.scm_context.track_file(self.relpath)
+@handle_errors
+def main() -> None:
+    """Bring the target up to date.
+
+    If a stage's command fails, exit with its exit code and leave its own outcome as it is.
+    """
+    code_path, *options, target = sys.argv[1:]
+    os.environ["PYTHONPATH"] = code_path
+    logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
+    lock_writer.install()
+    try:
+        state = reproduce(target, single_item="--single-item" in options, force="--force" in options)
+    except DvcException as error:
+        if code := command_exit_code(error):
+            sys.exit(code)
+        raise translate(error) from error
+    Outcome(stage=target, state=state).write()
 
 
-def split_blocks(text: str) -> dict[str, str] | None:
-    """Return the text of each stage by its first line, in file order; None if the file contains anything else."""
-    blocks = BLOCK.findall(text, len(HEAD))
-    if not text.startswith(HEAD) or len(HEAD) + sum(map(len, blocks)) != len(text):
-        return None
-    return {block.partition("\n")[0]: block for block in blocks}
+def reproduce(target: str, *, single_item: bool, force: bool) -> str:
+    """Run `dvc repro` and return Cached, Restored or Completed. Waits for DVC's lock."""
+    restored: list[str] = []
+    with Repo(_wait_for_lock=True) as repo:
+        repo.stage_cache.restore = _recording(repo.stage_cache.restore, restored)
+        changed = repo.reproduce([target], single_item=single_item, force=force)
+    if not changed:
+        return "Cached"
+    return "Restored" if len(restored) == len(changed) else "Completed"
+
+
+def _recording(restore: Callable[..., None], restored: list[str]) -> Callable[..., None]:
+    """Wrap the method that restores a stage from DVC's run cache: DVC does not return which stages it restored."""
+
+    def restore_and_record(stage: Any, **options: Any) -> None:
+        restore(stage, **options)  # raises if the run cache lacks the stage
+        restored.append(stage.addressing)
+
+    return restore_and_record
 
 
 if __name__ == "__main__":
-    dvcfile.Lockfile.dump_stages = dump_stages
-    sys.exit(main(sys.argv[1:]))
+    run_and_exit(main)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.core.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import markdown, run_charts
 from epigram.runner.workspace.workspace import Workspace
@@ -33,19 +34,25 @@ class StageResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A finished run.
-
-    `code` is 0 or the exit code of the stage that failed first; `message` is that stage's error message.
-    """
+    """A finished run; `failure` is the outcome of the stage that failed first."""
 
     name: str
     dataset: str
     revision: str
     wall_seconds: float
     stages: dict[str, StageResult]
-    code: int = 0
-    message: str = ""
+    failure: Outcome | None = None
     comparison: dict[str, Any] = field(default_factory=dict)  # empty if nothing was compared
+
+    @property
+    def code(self) -> int:
+        """Exit code of the run: that of the failed stage, or 0."""
+        return self.failure.code if self.failure else 0
+
+    @property
+    def message(self) -> str:
+        """Name and error message of the failed stage, or an empty string."""
+        return f"{self.failure.stage}: {self.failure.message}" if self.failure else ""
 
     @property
     def executed(self) -> int:

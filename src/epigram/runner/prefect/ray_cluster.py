@@ -18,10 +18,11 @@ from rich.console import Console
 
 from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
+from epigram.core.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.slots import Slots
-from epigram.runner.prefect.stage import Log, Outcome, Runner
+from epigram.runner.prefect.stage import Log, Runner
 from epigram.runner.prefect.status_table import StatusTable
 
 if TYPE_CHECKING:

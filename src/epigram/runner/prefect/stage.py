@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,9 +17,10 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
 from epigram.core.errors import RETRYABLE, EpigramError, TryAgainError
+from epigram.core.outcome import MAX_DETAILS, Outcome
 from epigram.runner import child_process
 from epigram.runner.dvc import repair
-from epigram.runner.dvc.dvc_output import KILLED, PROGRESS, ReproOutputParser, split_error
+from epigram.runner.dvc.process import KILLED, PROGRESS, outcome_of, read_lines, start_repro
 from epigram.runner.prefect.progress_artifact import ProgressArtifact
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.status_table import RETRYING, StatusTable
@@ -29,27 +28,18 @@ from epigram.runner.prefect.status_table import RETRYING, StatusTable
 RETRIED_CODES = RETRYABLE | {KILLED}
 RETRY_DELAYS = (5.0, 20.0)  # seconds before the second and the third try
 PROGRESS_INTERVAL = 5.0  # seconds between two progress lines in the Prefect log and dashboard
-REPRO_SCRIPT = Path(__file__).parents[1] / "dvc" / "repro.py"
 MAX_LINE_LENGTH = 2_000  # characters
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a stage: the state's name, the stage's own exit code and, if it failed, its last lines."""
-
-    state: str
-    code: int = 0
-    message: str = ""
-
-    def as_state(self) -> State[Outcome]:
-        """Return the task run's final state."""
-        if self.state == "Failed":
-            return Failed(message=split_error(self.message)[0], data=self)  # the log contains the rest
-        if self.state == "Cancelled":
-            return Cancelled(message=self.message, data=self)
-        return Completed(name=self.state, data=self)
+def prefect_state(outcome: Outcome) -> State[Outcome]:
+    """Return the final state of the task run of a stage."""
+    if outcome.state == "Failed":
+        return Failed(message=outcome.summary, data=outcome)  # the log contains the rest
+    if outcome.state == "Cancelled":
+        return Cancelled(message=outcome.summary, data=outcome)
+    return Completed(name=outcome.state, data=outcome)
 
 
 class StageRunner(Protocol):
@@ -88,15 +78,18 @@ class Runner:
         return outcome
 
     def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        child = self._processes.start(lambda: start_repro(self.root, "--single-item", name))
-        if child is None:
-            return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
-        self.table.start(name)
-        parser = ReproOutputParser(name)
-        with child:
-            _forward_output(child, parser, log, lambda line: self.table.set_line(name, line), report)
-        self._processes.discard(child)
-        return self._outcome(parser, child.returncode)
+        last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
+        with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
+            file = Path(folder, "outcome.json")
+            child = self._processes.start(lambda: start_repro(self.root, "--single-item", name, outcome_file=file))
+            if child is None:
+                return _cancelled(name)
+            self.table.start(name)
+            with child:
+                lines = read_lines(child, last_lines)
+                _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
+            self._processes.discard(child)
+            return _cancelled(name) if self._processes.stopped else outcome_of(name, child.returncode, file, last_lines)
 
     def _remove_damaged(self, name: str) -> bool:
         """Delete damaged cache files of the stage, since DVC does not verify them; return whether any were found."""
@@ -114,7 +107,7 @@ class Runner:
     def report_end(self, name: str, outcome: Outcome) -> None:
         """Record the stage's final outcome."""
         self.outcomes[name] = outcome
-        self.table.stop(name, outcome.state, outcome.message.rpartition("\n")[2])
+        self.table.stop(name, outcome.state, outcome.summary)
 
     def record_state(self, name: str, state: State[Any]) -> None:
         """Record the state of a task that did not report here: it ran remotely, it crashed, or a dependency failed."""
@@ -124,20 +117,12 @@ class Runner:
         else:
             self.table.stop(name, str(state.name))
             if state.is_failed() or state.is_crashed():
-                self.outcomes[name] = Outcome(
-                    "Failed", EpigramError.code, state.message or "the task failed without a message"
-                )
+                message = state.message or "the task failed without a message"
+                self.outcomes[name] = Outcome.failed(name, EpigramError.code, message)
 
-    def _outcome(self, parser: ReproOutputParser, dvc_code: int) -> Outcome:
-        if self._processes.stopped:
-            return Outcome("Cancelled", TryAgainError.code, "the run was stopped")
-        code = parser.exit_code(dvc_code)
-        if code == 0:
-            return Outcome(parser.state)
-        killed = (
-            "killed, probably because the machine is out of memory; free memory and rerun" if code == KILLED else ""
-        )
-        return Outcome("Failed", code, parser.last_lines() or killed or f"exit code {code}")
+
+def _cancelled(name: str) -> Outcome:
+    return Outcome(stage=name, code=TryAgainError.code, summary="the run was stopped", state="Cancelled")
 
 
 def stage_task(
@@ -160,14 +145,14 @@ def stage_task(
     )
     def stage() -> State[Any]:
         nonlocal attempts
-        outcome = Outcome("Cached") if current else _run_with_progress(runner, name)
+        outcome = Outcome(stage=name, state="Cached") if current else _run_with_progress(runner, name)
         if outcome.code in RETRIED_CODES and outcome.state == "Failed" and attempts < len(delays):
             line = f"exit code {outcome.code}; attempt {attempts + 2} of {len(delays) + 1} in {delays[attempts]:g} s"
             runner.report_retry(name, line)
         else:
             runner.report_end(name, outcome)
         attempts += 1
-        return outcome.as_state()
+        return prefect_state(outcome)
 
     return stage
 
@@ -184,46 +169,13 @@ def _is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool
     return isinstance(state.data, Outcome) and state.data.code in RETRIED_CODES
 
 
-def start_repro(root: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start a supervised `dvc repro` with `arguments`; it waits for DVC's lock and writes all output to one stream."""
-    return child_process.start(
-        [sys.executable, "-P", str(REPRO_SCRIPT), "--wait-for-lock", "repro", *arguments],
-        cwd=root,
-        env=stage_environment(root),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-    )
-
-
-def stage_environment(root: Path) -> dict[str, str]:
-    """Return the environment of a stage's process: this interpreter, the workspace's code, progress as marked lines."""
-    code = [str(root / "src"), os.environ.get("PYTHONPATH", "")]
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(filter(None, code)),
-        "PYTHONUNBUFFERED": "1",
-        "EPIGRAM_PROGRESS": "lines",
-        "DVC_NO_ANALYTICS": "1",
-    }
-
-
 def _forward_output(
-    child: subprocess.Popen[str],
-    parser: ReproOutputParser,
-    log: Log,
-    show_line: Callable[[str], None],
-    report: Callable[[str], None],
+    lines: Iterable[str], log: Log, show_line: Callable[[str], None], report: Callable[[str], None]
 ) -> None:
     """Pass each line on at once: to the table and the log; progress lines to the log and `report` only at intervals."""
     last_logged = -PROGRESS_INTERVAL
-    for raw in child.stdout or ():
-        line = parser.read(raw)[:MAX_LINE_LENGTH]
-        if not line:
-            continue
-        text = line.removeprefix(PROGRESS)
+    for line in lines:
+        text = line.removeprefix(PROGRESS)[:MAX_LINE_LENGTH]
         show_line(text)
         if line.startswith(PROGRESS):
             if time.monotonic() - last_logged < PROGRESS_INTERVAL:
