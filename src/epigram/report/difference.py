@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from epigram.evaluation import formats
 from epigram.report import charts
-from epigram.report.page import DARK, environment
+from epigram.report.page import DARK, report_environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ def render_difference(
     plots: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """Return the whole page; `plots` maps names to Vega-Lite specifications with inline data."""
-    env = environment()
+    env = report_environment()
     env.filters |= {"short": formats.short, "signed": formats.signed}
     return env.get_template("difference.html.j2").render(
         old=old,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
+from epigram.core.templates import environment
 from epigram.evaluation import formats
 from epigram.evaluation.results import Metrics, read_text
 from epigram.evaluation.summary import Summary
@@ -93,32 +93,22 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))
 
 
-def environment() -> Environment:
-    """Return the Jinja environment of the templates: values are escaped, and an undefined name is an error."""
-    env = Environment(
-        autoescape=True,
-        loader=FunctionLoader(_template),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def report_environment() -> Environment:
+    """Return the environment of the report's templates, with the formats as filters."""
+    env = environment("epigram.report")
     names = ("percent", "level", "abbreviate", "milliseconds", "probability")
     env.filters |= {name: getattr(formats, name) for name in names}
     return env
 
 
 def _render_template(template: str, summary: Summary, **values: Any) -> str:
-    env = environment()
+    env = report_environment()
     env.globals |= {
         "change": formats.change,
         "score_name": formats.SCORE_NAMES[summary.score],
         "no_tokens": formats.NO_TOKENS,
     }
     return env.get_template(template).render(summary=summary, **values)
-
-
-def _template(name: str) -> str:
-    return files("epigram.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _scale(summary: Summary) -> Scale:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 from rich.console import Console
@@ -95,7 +95,12 @@ def test_each_table_has_its_columns_in_their_order(where: Where, summary: Summar
     texts = [f"{cell.text} ({cell.small})" if cell.small else cell.text for cell in chosen.cells]
     found = zip([heading.text for heading in table.headings], texts, strict=True)
     assert list(found) == list(EXPECTED[where].items())
-    assert [line.highlighted for line in table.lines] == [True, False]
+
+
+@pytest.mark.parametrize("outcome", ["tie", "worse"])
+def test_only_the_chosen_system_is_highlighted(outcome: Literal["tie", "worse"], summary: Summary) -> None:
+    rows = [summary.rows[0], replace(summary.rows[1], outcome=outcome)]
+    assert [line.highlighted for line in comparison(replace(summary, rows=rows), "page").lines] == [True, False]
 
 
 def test_a_worse_system_shows_its_outcome_and_p_on_both_sets(summary: Summary) -> None:
