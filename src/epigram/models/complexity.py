@@ -14,7 +14,7 @@ from torch import nn
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
-from epigram.nn.torch_adapter import bypass_compiler
+from epigram.nn.torch_adapter import count_flops
 
 CHARACTERS_PER_TOKEN = 5  # assumed characters per token, for models that read characters
 
@@ -24,18 +24,14 @@ def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
 
     Matrix products and convolutions are counted. A multiply-add counts as two operations.
     """
-    from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode
-
-    bypass_compiler(_FlopCounterMode.__torch_dispatch__)
     if isinstance(model, LinearSvm):  # one weight per class and n-gram
         return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
     characters = torch.full((*ids.shape, CHARACTERS_PER_TOKEN), 1) if frame.characters else None
-    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
-    with torch.inference_mode(), counter:
-        model.eval()(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=characters))
-    return int(counter.get_total_flops())
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=characters)
+    with torch.inference_mode():
+        return count_flops(lambda: model.eval()(tokens), {torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
 
 
 def _recurrent_flops(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:

@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+
+from epigram.nn.torch_adapter import pack_linear
 
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
@@ -47,21 +49,8 @@ def prepare_for_inference(model: T) -> T:
         if isinstance(layer, nn.Linear) and has_fast_bf16(layer.weight.device.type):
             layer.bfloat16()
             if layer.weight.device.type == "cpu" and layer.weight.numel() > SMALL:
-                _pack(layer)
+                pack_linear(layer)
     return model
-
-
-def _pack(layer: nn.Linear) -> None:
-    """Let `layer`, in bfloat16 on a CPU, use weights that are laid out for oneDNN once, not in every product."""
-    # For the few dozen tokens of one text, the layout takes a quarter of the product's time.
-    product: Any = torch.ops.mkldnn._linear_pointwise.default
-    weight, bias = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), None), layer.bias
-
-    def forward(x: Tensor) -> Tensor:
-        out: Tensor = product(x.bfloat16(), weight, bias, "none", [], "")
-        return out
-
-    layer.forward = forward  # type: ignore[assignment, method-assign]
 
 
 def matmul_precision(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:

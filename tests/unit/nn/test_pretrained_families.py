@@ -17,7 +17,7 @@ from torch import Tensor
 from epigram.core.errors import ParameterError
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.types import Tokens
-from epigram.nn.pretrained.transformers_attention import FAMILIES as TAKEN
+from epigram.nn.transformers_adapter import FAMILIES as TAKEN
 from tests.support.families import DEPTH, FAMILIES, MASK, OTHERS, PAD, VOCABULARY, built, checkpoint, recipe_of, texts
 
 GATES = ["paper", "residual"]

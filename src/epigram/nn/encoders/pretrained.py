@@ -21,14 +21,10 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.bert import Bert
 from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
 from epigram.nn.pretrained.families import SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
-from epigram.nn.pretrained.transformers_attention import (
-    FAMILIES,
-    check_replaceable,
-    install_attention,
-    set_attention_parts,
-)
+from epigram.nn.pretrained.load_encoder import from_checkpoint, from_config
+from epigram.nn.pretrained.transformers_attention import check_replaceable, install_attention, set_attention_parts
 from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
-from epigram.nn.transformers_adapter import from_checkpoint, from_config
+from epigram.nn.transformers_adapter import FAMILIES, unfused_attention
 
 
 @encoders.register("pretrained")
@@ -190,14 +186,8 @@ class PretrainedEncoder(Encoder):
 
     def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
         """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention."""
-        implementation = getattr(self.backbone.config, "_attn_implementation", None)
-        if implementation != "sdpa":
+        with unfused_attention(self.backbone):
             return tuple(self._run(tokens, output_attentions=True).attentions)
-        self.backbone.set_attn_implementation("eager")  # the fused kernel does not return them
-        try:
-            return tuple(self._run(tokens, output_attentions=True).attentions)
-        finally:
-            self.backbone.set_attn_implementation(implementation)
 
     def _run(self, tokens: Tokens, **outputs: bool) -> Any:
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}

@@ -10,7 +10,7 @@ from typing import Any
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
-from epigram.nn.pretrained.transformers_attention import FAMILIES
+from epigram.nn.transformers_adapter import FAMILIES
 
 MODEL_TYPES = {
     *FAMILIES, "convbert", "data2vec-text", "deberta", "deberta-v2", "funnel", "ibert", "longformer", "luke",

@@ -13,21 +13,10 @@ from epigram.nn.layers.attention import dot_product_attention, unfused_attention
 from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
+from epigram.nn.transformers_adapter import FAMILIES, build_boolean_mask, is_bidirectional
 
 NAME = "epigram"
 DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
-# families that use the attention interface: model_type and the class that holds q, k and v (MacBERT is a bert)
-FAMILIES = {
-    "bert": "BertSelfAttention",
-    "roberta": "RobertaSelfAttention",
-    "xlm-roberta": "XLMRobertaSelfAttention",
-    "camembert": "CamembertSelfAttention",
-    "ernie": "ErnieSelfAttention",
-    "albert": "AlbertAttention",
-    "electra": "ElectraSelfAttention",
-    "distilbert": "DistilBertSelfAttention",
-    "modernbert": "ModernBertAttention",
-}
 
 
 def check_replaceable(family: str, **settings: str) -> None:
@@ -75,13 +64,10 @@ def build_mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any
     The mask is boolean, True for keys that may be attended: (B, 1, 1, L), or (B, 1, L, L) with a window (ModernBERT's
     local layers). A window that is at least as wide as the texts is ignored.
     """
-    from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
-
     window = size.get("local_size")
-    if mask_function is bidirectional_mask_function or (window is not None and size["kv_length"] <= window):
+    if is_bidirectional(mask_function) or (window is not None and size["kv_length"] <= window):
         return None if attention_mask is None else key_mask(attention_mask.bool())
-    out: Tensor | None = sdpa_mask(mask_function=mask_function, attention_mask=attention_mask, **size)
-    return out
+    return build_boolean_mask(mask_function=mask_function, attention_mask=attention_mask, **size)
 
 
 def attend(

@@ -1,0 +1,69 @@
+"""Contract with PyTorch: the installed version has the undocumented parts of the adapter, which works without them."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import _compile, nn
+from torch.utils import flop_counter
+
+from epigram.nn import torch_adapter
+
+NEEDS = f"torch {torch.__version__} has no {{}}: epigram needs it for {{}}"
+LINEAR = 2 * 3 * 4 * 5  # a multiply-add of (3, 4) by (4, 5) is two operations
+
+
+def test_pytorch_caches_the_unwrapped_function_under_this_name() -> None:
+    source = inspect.getsource(_compile)
+    assert '"__dynamo_disable"' in source, NEEDS.format("__dynamo_disable", "steps that do not import the compiler")
+
+
+@pytest.mark.parametrize("name", ["add_param_group", "zero_grad", "state_dict", "load_state_dict"])
+def test_methods_of_optimizers_are_wrapped(name: str) -> None:
+    method = getattr(torch.optim.Optimizer, name)
+    assert hasattr(method, "__wrapped__"), NEEDS.format(f"wrapper of Optimizer.{name}", "a faster start")
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.Adam, torch.optim.Adadelta])
+def test_the_steps_of_optimizers_are_wrapped(kind: Any) -> None:
+    assert hasattr(kind.step, "__wrapped__"), NEEDS.format(f"wrapper of {kind.__name__}.step", "a faster start")
+
+
+def test_pytorch_has_the_mode_that_counts_operations() -> None:
+    assert hasattr(flop_counter, "_FlopCounterMode"), NEEDS.format("_FlopCounterMode", "a faster start")
+
+
+@pytest.mark.parametrize("name", ["_linear_pointwise", "_reorder_linear_weight"])
+def test_pytorch_has_the_products_of_onednn(name: str) -> None:
+    assert hasattr(torch.ops.mkldnn, name), NEEDS.format(f"ops.mkldnn.{name}", "fast predictions of one text")
+
+
+def test_an_optimizer_without_the_wrapper_is_used_as_it_is() -> None:
+    class Plain(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            return None
+
+    assert torch_adapter.optimizer_without_compiler(Plain) is Plain
+    assert torch_adapter.optimizer_without_compiler(torch.optim.SGD) is not torch.optim.SGD
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_operations_are_counted_without_the_private_mode_too(hidden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hidden:
+        public = SimpleNamespace(FlopCounterMode=flop_counter.FlopCounterMode)
+        monkeypatch.setattr(torch.utils, "flop_counter", public)
+    layer, x = nn.Linear(4, 5, bias=False), torch.ones(3, 4)
+    assert torch_adapter.count_flops(lambda: layer(x), {}) == LINEAR
+
+
+@pytest.mark.parametrize("missing", ["_linear_pointwise", "_reorder_linear_weight"])
+def test_a_layer_stays_as_it_is_without_the_products_of_onednn(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"_linear_pointwise", "_reorder_linear_weight"} - {missing}
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**dict.fromkeys(names)))
+    layer = nn.Linear(4, 5).bfloat16()
+    torch_adapter.pack_linear(layer)
+    assert "forward" not in vars(layer)
