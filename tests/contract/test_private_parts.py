@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT) for folder in ("src", "flows", "tasks") for path in (ROOT / folder).rglob("*.py"))
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
 ADAPTERS = {
     Path("src/epigram/nn/torch_adapter.py"),
     Path("src/epigram/nn/transformers_adapter.py"),
@@ -89,3 +92,15 @@ def test_each_kind_of_private_use_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ["self._own = 1", "tokens._replace(ids=1)", "os._exit(0)", "y = layer.forward(x)"])
 def test_public_and_own_names_are_not_reported(code: str) -> None:
     assert not [*private_uses(ast.parse(code), OWN)]
+
+
+@pytest.mark.parametrize("name", ["torch", "transformers", "dvc", "prefect", "prefect-ray", "ray"])
+def test_a_library_with_an_adapter_is_pinned_to_the_minor_version_of_the_lock(name: str) -> None:
+    """Another minor version may lack a private part; the lock has the version that the tests ran with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    declared = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    pins = [found[1] for each in declared if (found := re.match(rf"{name}(?:\[\w+\])?==(\d+\.\d+)\.[\d*]+$", each))]
+    locked = re.search(rf"^{name}==(\d+\.\d+)\.", "\n".join(path.read_text() for path in LOCKS), re.MULTILINE)
+    assert locked is not None
+    assert pins == [locked[1]], f"pyproject.toml does not pin {name} to the minor version {locked[1]} of the lock"

@@ -26,7 +26,7 @@ MIN_TEXTS_PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
 FEATURES = 1 << 12
 ORDERS = (1, 2, 3)
 BATCH_TEXTS = 512  # texts whose n-grams are counted at once: 16 MB
-NORMAL_QUANTILE = 3.09  # standard normal quantile of 0.999
+CHANCE = 0.001  # probability with which the index exceeds `chance_quantile` without drift
 MEASURES = {
     "length": "characters of a text",
     "unknown": "share of unknown tokens",
@@ -127,15 +127,12 @@ def stability_index(expected: Ints, actual: Ints) -> float:
 
 
 def chance_quantile(known: int, new: int, bins: int) -> float:
-    """Return the 0.999 quantile of the index without drift.
+    """Return the value that the index exceeds with probability 0.001 without drift; infinity without texts or bins."""
+    from scipy.special import chdtri  # the inverse of χ² above a value
 
-    The χ² quantile is the approximation of Wilson and Hilferty, 1931.
-    """
     if bins < 2 or not known or not new:
         return float("inf")
-    k = bins - 1
-    quantile = k * (1 - 2 / (9 * k) + NORMAL_QUANTILE * np.sqrt(2 / (9 * k))) ** 3
-    return float((1 / known + 1 / new) * quantile)
+    return float((1 / known + 1 / new) * chdtri(bins - 1, CHANCE))
 
 
 def _measure(name: str, known: Histogram, values: Floats | Ints, threshold: float) -> Measure:
