@@ -23,7 +23,7 @@ SETTINGS = {"titles": TITLES, "batch": BATCH, "threads": 1}
 
 def texts_of(view: View, part: Split, length: int) -> TextBatches:
     """Return a split, or some rows of one, in the format of our loop, with at most `length` tokens per text."""
-    return TextBatches.from_template(template_of(view, length), part.ids, part.offsets, labels=part.labels)
+    return TextBatches.from_template(template_of(view, length), part.ids, labels=part.labels)
 
 
 def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:

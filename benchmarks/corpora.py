@@ -146,9 +146,7 @@ def drawn(part: Split, count: int, seed: int = 0) -> Split:
 
 def chosen(part: Split, rows: Any) -> Split:
     """Return the rows of a split with the numbers `rows`."""
-    texts = [part.ids[part.offsets[row] : part.offsets[row + 1]] for row in rows]
-    offsets = np.append(0, np.cumsum([len(text) for text in texts]))
-    return replace(part, ids=np.concatenate(texts), offsets=offsets, labels=part.labels[rows], rows=part.rows[rows])
+    return replace(part, ids=part.ids[rows], labels=part.labels[rows], rows=part.rows[rows])
 
 
 def encoded(scratch: Path, train: int, dev: int) -> Path:

@@ -43,8 +43,8 @@ def write(path: Path, view: View, split: Split) -> None:
     """Write a split in the library's format: one title per line, its label and then its tokens, separated by spaces."""
     tokenizer = load(view.tokenizer_json)
     vocabulary = [tokenizer.id_to_token(number) for number in range(view.vocabulary)]
-    ends = zip(split.offsets[:-1], split.offsets[1:], split.labels, strict=True)
-    lines = (f"__label__{label} {' '.join(vocabulary[i] for i in split.ids[a:b])}\n" for a, b, label in ends)
+    rows = zip(split.ids, split.labels, strict=True)
+    lines = (f"__label__{label} {' '.join(vocabulary[i] for i in text)}\n" for text, label in rows)
     path.write_text("".join(lines), encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
@@ -36,8 +37,7 @@ def split(rows: int, length: int, *, shortest: float = 0.5, seed: int = 0) -> Sp
     ids = random.integers(CLASSES + 2, VOCABULARY, counts.sum())
     told = random.random(len(ids)) < 0.25
     return Split(
-        ids=np.where(told, 2 + np.repeat(labels, counts), ids).astype(np.int32),
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        ids=Ragged.from_lengths(np.where(told, 2 + np.repeat(labels, counts), ids).astype(np.int32), counts),
         labels=labels,
         rows=np.arange(rows),
         in_train=None,
@@ -48,7 +48,6 @@ def texts_of(part: Split, length: int, kind: type[TextBatches] = TextBatches) ->
     """Return a split on the device, in the format of our loop."""
     return kind(
         part.ids,
-        part.offsets,
         prefix=[],
         suffix=[],
         max_length=length,

@@ -6,7 +6,6 @@ fp32) and with our batch size in bf16.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, Literal
 
@@ -66,7 +65,7 @@ def flops(model: Any, part: Split) -> float:
     """
     blocks = model.encoder.blocks
     weights = sum(p.numel() for p in blocks.parameters())
-    lengths = np.diff(part.offsets).astype(np.float64)
+    lengths = part.ids.lengths.astype(np.float64)
     return float(6 * weights * lengths.sum() + 12 * len(blocks) * model.encoder.width * (lengths**2).sum())
 
 
@@ -109,8 +108,8 @@ def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> A
 def examples(part: Split, length: int) -> Any:
     """Return each text padded to `length`, like a tokenizer with `padding="max_length"`."""
     ids, valid = np.full((len(part), length), PAD), np.zeros((len(part), length), np.int64)
-    for row, (start, end) in enumerate(pairwise(part.offsets)):
-        ids[row, : end - start], valid[row, : end - start] = part.ids[start:end], 1
+    for row, text in enumerate(part.ids):
+        ids[row, : len(text)], valid[row, : len(text)] = text, 1
     tensors = zip(torch.from_numpy(ids), torch.from_numpy(valid), part.labels.tolist(), strict=True)
     return [{"input_ids": text, "attention_mask": mask, "labels": label} for text, mask, label in tensors]
 

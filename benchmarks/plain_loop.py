@@ -47,8 +47,8 @@ class Settings:
 def examples_of(part: Split) -> list[Example]:
     """Return token ids and label of every row of a split."""
     return [
-        (torch.tensor(part.ids[start:end], dtype=torch.int64), torch.tensor(label))
-        for start, end, label in zip(part.offsets[:-1], part.offsets[1:], part.labels, strict=True)
+        (torch.tensor(text, dtype=torch.int64), torch.tensor(label))
+        for text, label in zip(part.ids, part.labels, strict=True)
     ]
 
 

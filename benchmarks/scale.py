@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
@@ -59,8 +60,7 @@ def texts(rows: int, classes: int, length: int, seed: int) -> TextBatches:
     ids = random.integers(classes + 2, VOCABULARY, counts.sum())
     told = random.random(len(ids)) < 0.25
     return TextBatches(
-        np.where(told, 2 + np.repeat(labels, counts), ids),
-        np.concatenate([[0], np.cumsum(counts)]),
+        Ragged.from_lengths(np.where(told, 2 + np.repeat(labels, counts), ids), counts),
         prefix=[],
         suffix=[],
         max_length=length,

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe
@@ -222,8 +223,7 @@ def test_a_prompt_survives_the_longest_text() -> None:
     recipe = recipe_of("bert_pta")
     frame = frame_of(recipe)
     texts = TextBatches(
-        np.full(1000, 30, np.int32),
-        np.array([0, 1000]),
+        Ragged.from_lists([[30] * 1000], np.int32),
         prefix=frame.prefix_ids,
         suffix=frame.suffix_ids,
         max_length=MAX_LENGTH,
@@ -235,9 +235,7 @@ def test_a_prompt_survives_the_longest_text() -> None:
 
 
 def test_an_empty_text_is_one_unknown_token() -> None:
-    texts = TextBatches(
-        np.array([7], np.int32), np.array([0, 0, 1]), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1
-    )
+    texts = TextBatches(Ragged.from_lists([[], [7]], np.int32), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1)
     tokens = texts.gather(np.array([0, 1]))
     assert tokens.ids.tolist() == [[1], [7]] and bool(tokens.valid.all())
 

@@ -15,6 +15,7 @@ import torch
 import yaml
 
 from epigram.core.config_types import validate_as
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES, recipe_of
@@ -101,8 +102,8 @@ def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -
     labels = np.arange(48) % 3
     rows = [np.where(random.random(9) < 0.5, 20 + 10 * y + random.integers(0, 9), 7) for y in labels]
     texts = TextBatches(
-        np.concatenate(rows), np.arange(0, 9 * 48 + 1, 9), prefix=[], suffix=[], max_length=16, pad_id=0, unk_id=1,
-        labels=labels,
+        Ragged(np.concatenate(rows), np.arange(0, 9 * 48 + 1, 9)), prefix=[], suffix=[], max_length=16, pad_id=0,
+        unk_id=1, labels=labels,
     )  # fmt: skip
     recipe = RECIPES[example].changed(encoder={"embedding": 16, "filters": 12}, head={}, train={"batch_size": 16})
     model: Any = recipe.build(DataSpec(vocabulary=60, classes=3, max_length=16))

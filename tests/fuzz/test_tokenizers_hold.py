@@ -45,7 +45,7 @@ def tokenizer(kind: str) -> Tokenizer:
 @given(nasty)
 def test_characters_are_tokens_as_they_stand(text: str) -> None:
     known = {entry: place for place, entry in enumerate(VOCABULARY) if len(entry) == 1}
-    ids = encoder("character").encode([text], 10**6).ids.tolist()
+    ids = encoder("character").encode([text], 10**6).ids.values.tolist()
     assert ids == ([known.get(character, 1) for character in text] or [1])
     assert character_tokenizer([*SPECIALS, *sorted(set(text))]).decode(ids, skip_special_tokens=False) is not None
 
@@ -55,7 +55,7 @@ def test_characters_are_tokens_as_they_stand(text: str) -> None:
 def test_a_text_whose_characters_are_known_is_read_back(text: str) -> None:
     assume(text)
     vocabulary = [*SPECIALS, *sorted(set(text))]
-    ids = TextEncoder(character_tokenizer(vocabulary)).encode([text], 10**6).ids
+    ids = TextEncoder(character_tokenizer(vocabulary)).encode([text], 10**6).ids.values
     assert "".join(vocabulary[index] for index in ids) == text
 
 
@@ -89,19 +89,18 @@ def test_words_are_what_stands_in_the_text(text: str) -> None:
 @cases(500)
 @given(texts=MANY, room=st.integers(1, 12))
 def test_many_texts_are_read_as_one_by_one_and_cut_at_their_end(kind: str, texts: list[str], room: int) -> None:
-    each = [encoder(kind).encode([text], 10**6).ids.tolist() for text in texts]
+    each = [encoder(kind).encode([text], 10**6).ids.values.tolist() for text in texts]
     found = encoder(kind).encode(texts, room)
-    split = np.split(found.ids, found.offsets[1:-1]) if texts else []
-    assert [ids.tolist() for ids in split] == [ids[:room] for ids in each]
+    assert [ids.tolist() for ids in found.ids] == [ids[:room] for ids in each]
     assert found.truncated == sum(len(ids) > room for ids in each)
-    assert encoder(kind).encode_with_positions(texts, room).ids.tolist() == found.ids.tolist()
+    assert encoder(kind).encode_with_positions(texts, room).ids.values.tolist() == found.ids.values.tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @cases(500)
 @given(before=nasty, after=nasty, forged=st.sampled_from(SPECIALS[2:]))
 def test_no_text_forges_a_special_token(kind: str, before: str, after: str, forged: str) -> None:
-    ids = set(encoder(kind).encode([f"{before}{forged}{after}"], 10**6).ids.tolist())
+    ids = set(encoder(kind).encode([f"{before}{forged}{after}"], 10**6).ids.values.tolist())
     assert ids.isdisjoint({0, 2, 3, 4})
 
 
@@ -112,8 +111,7 @@ def test_labelled_words_find_their_tokens(texts: list[str]) -> None:
     assert find_misaligned(texts, words) is None
     found = encoder("character").encode_with_positions(texts, 10**6)
     numbers = word_numbers(texts, words, found)
-    for row, (start, end) in enumerate(zip(found.offsets[:-1], found.offsets[1:], strict=True)):
-        number = numbers[start:end]
+    for row, number in enumerate(found.ids.with_values(numbers)):
         assert (np.diff(number) >= 0).all()
         assert 0 <= number.min() <= number.max() < len(words[row])
 
@@ -125,8 +123,7 @@ def test_spelling_names_every_character(text: str, characters: str) -> None:
     spelled = CharacterEncoder(characters).encode([text], found) if characters else None
     assume(spelled is not None and text)
     assert spelled is not None
-    for place, (start, end) in enumerate(found.spans):
-        ids = spelled.characters[spelled.offsets[place] : spelled.offsets[place + 1]]
+    for ids, (start, end) in zip(spelled, found.spans, strict=True):
         piece = text[start:end][:20]
         assert ids.tolist() == [characters.find(letter) + 2 if letter in characters else 1 for letter in piece]
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict
@@ -74,10 +75,8 @@ def test_tfidf_features(orders: tuple[int, int]) -> None:
 
 
 def batches(rows: list[list[int]]) -> TextBatches:
-    offsets = np.cumsum([0, *map(len, rows)])
     return TextBatches(
-        np.concatenate(rows).astype(np.int32),
-        offsets,
+        Ragged.from_lists(rows, np.int32),
         prefix=[],
         suffix=[],
         max_length=32,
@@ -101,9 +100,9 @@ def test_tfidf_fitted_idf_and_vocabulary(min_rows: int) -> None:
 
 @pytest.mark.parametrize("labels", [[0, 2, 0, 2], [1, 3, 1, 3], [2, 2, 2, 2]])
 def test_a_class_that_no_training_text_has_keeps_its_column(labels: list[int]) -> None:
-    ids, offsets = np.array([5, 6, 7, 8, 5, 6, 7, 8]), np.array([0, 2, 4, 6, 8])
+    rows = Ragged.from_lists([[5, 6], [7, 8], [5, 6], [7, 8]], np.int64)
     frame = {"prefix": [], "suffix": [], "max_length": 8, "pad_id": 0, "unk_id": 1}
-    texts = TextBatches(ids, offsets, labels=np.array(labels), **frame)
+    texts = TextBatches(rows, labels=np.array(labels), **frame)
     model = LinearSvmConfig(min_rows=1).build(DataSpec(vocabulary=VOCABULARY, classes=4, max_length=8))
     fit(model, texts, texts, seed=0)
     logits = predict(model, texts).logits

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from tests.support.scripted import Dev, prepared, texts
 
 
 def of_lengths(lengths: list[int]) -> TextBatches:
     """Return texts with these numbers of tokens."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    ids, labels = np.full(offsets[-1], 5), np.zeros(len(lengths), np.int64)
-    return TextBatches(ids, offsets, prefix=[], suffix=[], max_length=300, pad_id=0, unk_id=1, labels=labels)
+    ids = Ragged.from_lengths(np.full(sum(lengths), 5), np.array(lengths))
+    labels = np.zeros(len(lengths), np.int64)
+    return TextBatches(ids, prefix=[], suffix=[], max_length=300, pad_id=0, unk_id=1, labels=labels)
 
 
 def lengths_of(batches: Any, texts: TextBatches) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 
 IDS = [10, 11, 12, 13, 14, 15, 16]  # the texts [10, 11], [], [12, 13, 14, 15], [16]
@@ -13,8 +14,7 @@ OFFSETS = [0, 2, 2, 6, 7]
 
 def batches(max_length: int = 9, prefix: tuple[int, ...] = (), suffix: tuple[int, ...] = ()) -> TextBatches:
     return TextBatches(
-        np.array(IDS),
-        np.array(OFFSETS),
+        Ragged(np.array(IDS), np.array(OFFSETS)),
         prefix=list(prefix),
         suffix=list(suffix),
         max_length=max_length,
@@ -22,7 +22,7 @@ def batches(max_length: int = 9, prefix: tuple[int, ...] = (), suffix: tuple[int
         unk_id=1,
         labels=np.array([5, 6, 7, 8]),
         token_labels=np.array([0, 1, 2, 3, 0, 1, 2]),
-        spelling=(np.array([21, 22, 23, 24, 25, 26, 27, 28]), np.array([0, 2, 2, 3, 4, 5, 6, 8])),
+        characters=Ragged(np.array([21, 22, 23, 24, 25, 26, 27, 28]), np.array([0, 2, 2, 3, 4, 5, 6, 8])),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from epigram.core.ragged import Ragged
 from epigram.inference.words import Word, bracket_labels, words_of
 from epigram.models.predict import Predicted
 from epigram.text.alignment import PositionedTokens
@@ -30,7 +31,7 @@ SAID = np.array(
 
 
 def located() -> PositionedTokens:
-    return PositionedTokens(np.zeros(8, np.int32), OFFSETS, 0, NUMBERS.astype(np.int32), SPANS)
+    return PositionedTokens(Ragged(np.zeros(8, np.int32), OFFSETS), 0, NUMBERS.astype(np.int32), SPANS)
 
 
 def predicted(said: np.ndarray, counts: list[int]) -> Predicted:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
@@ -27,8 +28,8 @@ WORDS = np.arange(ROWS) % 2  # the word of each row, and its label in train
 def texts(labels: np.ndarray) -> TextBatches:
     """Return one-word texts with `labels`."""
     return TextBatches(
-        (5 + WORDS).astype(np.int32), np.arange(ROWS + 1), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
-        labels=labels,
+        Ragged((5 + WORDS).astype(np.int32), np.arange(ROWS + 1)), prefix=[], suffix=[], max_length=8, pad_id=0,
+        unk_id=1, labels=labels,
     )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def fitted(train: np.ndarray, dev: np.ndarray, *, multi: bool) -> tuple[Any, np.
     """Return the SVM and the probabilities of the two words."""
     model: Any = RECIPES["tfidf_svm"].build(DataSpec(vocabulary=9, classes=2, max_length=8, multi=multi))
     held = TextBatches(
-        (5 + WORDS[: len(dev)]).astype(np.int32), np.arange(len(dev) + 1), prefix=[], suffix=[], max_length=8,
+        Ragged((5 + WORDS[: len(dev)]).astype(np.int32), np.arange(len(dev) + 1)), prefix=[], suffix=[], max_length=8,
         pad_id=0, unk_id=1, labels=dev,
     )  # fmt: skip
     fit(model, texts(train), held, seed=0)

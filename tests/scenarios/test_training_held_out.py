@@ -18,6 +18,7 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import batches_of, count_truncated, data_spec_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
@@ -221,7 +222,7 @@ def test_one_label_a_text_has_no_thresholds(encode: Callable[..., View]) -> None
 def words(labels: list[int], ids: list[int]) -> TextBatches:
     """Return texts of one word each."""
     return TextBatches(
-        np.array(ids), np.arange(len(ids) + 1), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
+        Ragged(np.array(ids), np.arange(len(ids) + 1)), prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1,
         labels=np.array(labels),
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from epigram.core.ragged import Ragged
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import PretrainSettings
@@ -26,9 +27,8 @@ FRAME = TextTemplate(
 
 def texts(rows: list[list[int]]) -> Shards:
     """Return texts in which every token is a whole word."""
-    ids = np.concatenate(rows).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return Shards(Texts(ids, np.ones(len(ids), bool), offsets), FRAME, CPU)
+    ids = Ragged.from_lists(rows, np.int32)
+    return Shards(Texts(ids, np.ones(len(ids.values), bool)), FRAME, CPU)
 
 
 class Guess(nn.Module):

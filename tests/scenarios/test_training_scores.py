@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted, dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
@@ -69,10 +70,8 @@ class ByToken(nn.Module):
 def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epigram.models.predict.BATCH_LIMITS", (2, 100))
     lengths = np.array([3, 1, 4, 1, 5, 9, 2, 6])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    made = TextBatches(
-        np.repeat(np.arange(10, 18), lengths), offsets, prefix=[], suffix=[], max_length=9, pad_id=0, unk_id=1
-    )
+    rows = Ragged.from_lengths(np.repeat(np.arange(10, 18), lengths), lengths)
+    made = TextBatches(rows, prefix=[], suffix=[], max_length=9, pad_id=0, unk_id=1)
     found = predict(ByToken().train(), made, precision="fp32")
     assert found.logits.tolist() == [[10 + n, length] for n, length in enumerate(lengths)]
     assert found.parts is not None

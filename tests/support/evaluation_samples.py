@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from epigram.core.ragged import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Cost, Evaluation, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
@@ -44,13 +45,13 @@ def words(rows: int) -> Words:
     numbers = np.arange(counts.sum())
     labels = np.where(numbers % 3 == 0, 1 + numbers // 3 % 2, 0).astype(np.uint8)
     texts = [[f"w{i}" for i in range(count)] for count in counts.tolist()]
-    offsets = np.append(0, counts.cumsum())
-    return Words(names=["O", "PER", "LOC"], labels=labels, offsets=offsets, texts=texts, separator=" ")
+    rows = Ragged.from_lengths(labels, counts)
+    return Words(names=["O", "PER", "LOC"], labels=rows, texts=texts, separator=" ")
 
 
 def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:
     """Return labels (K, T): seed k gives the next label to the words in wrong[k] and is right on all others."""
-    said = np.repeat(truth.labels[None], len(wrong), axis=0)
+    said = np.repeat(truth.labels.values[None], len(wrong), axis=0)
     for k, numbers in enumerate(wrong):
         said[k, sorted(numbers)] = (said[k, sorted(numbers)] + 1) % len(truth.names)
     return said

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
@@ -81,7 +82,7 @@ def texts_of(words: Any = WORDS, labels: Any = None, times: Any = 1) -> TextBatc
     words = np.asarray(words)
     counts = np.broadcast_to(times, words.shape)
     return TextBatches(
-        FIRST + np.repeat(words, counts).astype(np.int32), np.append(0, np.cumsum(counts)), prefix=[], suffix=[],
+        Ragged.from_lengths(FIRST + np.repeat(words, counts).astype(np.int32), counts), prefix=[], suffix=[],
         max_length=8, pad_id=0, unk_id=1, labels=CLASS[words] if labels is None else np.asarray(labels),
     )  # fmt: skip
 

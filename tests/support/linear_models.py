@@ -40,7 +40,7 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     encoded = TextEncoder(tokenizer).encode(texts, 8)
     given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
     labels = np.array(given) if multi else np.argmax(given, 1)
-    batches = TextBatches.from_template(frame, encoded.ids, encoded.offsets, labels=labels)
+    batches = TextBatches.from_template(frame, encoded.ids, labels=labels)
     model: Any = recipe.build(DataSpec(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
     fit(model, batches, batches, seed=0)
     save(

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
@@ -102,10 +103,8 @@ class Run:
 
 def texts(count: int) -> TextBatches:
     """Return `count` texts of one token each, all with label 0."""
-    ids, offsets = np.arange(count) + FIRST, np.arange(count + 1)
-    return TextBatches(
-        ids, offsets, prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1, labels=np.zeros(count, np.int64)
-    )
+    ids = Ragged(np.arange(count) + FIRST, np.arange(count + 1))
+    return TextBatches(ids, prefix=[], suffix=[], max_length=8, pad_id=0, unk_id=1, labels=np.zeros(count, np.int64))
 
 
 def prepared(script: list[Dev], *, batches: int = 1, faults: tuple[int, ...] = (), **settings: Any) -> Run:

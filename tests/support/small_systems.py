@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
@@ -81,8 +82,7 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu"
     ids = np.concatenate(rows)
     digits = np.stack([ids // 10, ids % 10], axis=1).ravel() + 2
     return TextBatches(
-        ids.astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths)]),
+        Ragged.from_lengths(ids.astype(np.int32), np.array(lengths)),
         prefix=frame.prefix_ids,
         suffix=frame.suffix_ids,
         max_length=MAX_LENGTH,
@@ -90,7 +90,7 @@ def texts_of(recipe: Recipe, count: int = 32, seed: int = 0, device: str = "cpu"
         unk_id=1,
         labels=labels,
         token_labels=np.where(ids < 20, 0, ids // 10 - 1),
-        spelling=(digits, 2 * np.arange(len(ids) + 1)),
+        characters=Ragged(digits, 2 * np.arange(len(ids) + 1)),
         device=device,
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from epigram.core.errors import DataError
+from epigram.core.ragged import Ragged
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
 from epigram.evaluation.scoring import RowScores, predict_labels, seed_thresholds
@@ -83,7 +84,7 @@ def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowSco
     fields = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
     labels, probabilities, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
-        return LabelledWords.of(gold, predicted, offsets, seeds=len(metrics.seeds)).words.row_scores()
+        return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
     thresholds = seed_thresholds(metrics.task, predictions.dev_labels, predictions.dev_probabilities)
     return predict_labels(metrics.task, labels, probabilities, thresholds).row_scores()
 

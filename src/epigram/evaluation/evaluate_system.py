@@ -78,7 +78,8 @@ def _prediction_fields(split: str, truth: Split, output: SystemOutput) -> dict[s
     probabilities = np.ascontiguousarray(output.probabilities, dtype=np.float32)
     known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
     if truth.words is not None:
-        words = {"labels": truth.words.labels, "offsets": truth.words.offsets, "predictions": output.words}
+        gold = truth.words.labels
+        words = {"labels": gold.values, "offsets": gold.offsets, "predictions": output.words}
         known |= {f"word_{name}": array for name, array in words.items()}
     return {f"{split}_{name}": array for name, array in known.items()}
 

@@ -18,7 +18,7 @@ MAX_WORD_CHARACTERS = 40  # maximum number of characters shown of a word
 
 def examples(truth: Words, labelled: LabelledWords, rows: Ints) -> list[Example]:
     """Return rows of at most LONGEST words, evenly spaced among those with a marked word."""
-    counts = np.diff(labelled.offsets)
+    counts = labelled.gold.lengths
     marked = labelled.words.gold
     fit = np.flatnonzero((counts <= MAX_WORDS) & (marked > 0))
     chosen = fit[np.linspace(0, len(fit) - 1, min(EXAMPLES, len(fit))).astype(int)]
@@ -26,9 +26,9 @@ def examples(truth: Words, labelled: LabelledWords, rows: Ints) -> list[Example]
 
 
 def _pieces(truth: Words, labelled: LabelledWords, n: int) -> list[Piece]:
-    part = slice(labelled.offsets[n], labelled.offsets[n + 1])
+    part = slice(*labelled.gold.offsets[n : n + 2])
     votes = labelled.predicted[:, part, None] == np.arange(len(truth.names))  # (K, words, S)
-    pairs = zip(votes.sum(0).argmax(1).tolist(), labelled.gold[part].tolist(), truth.texts[n], strict=True)
+    pairs = zip(votes.sum(0).argmax(1).tolist(), labelled.gold.values[part].tolist(), truth.texts[n], strict=True)
     return [
         Piece(
             text=truth.separator.join(text[:MAX_WORD_CHARACTERS] for *_, text in run),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Bools, Ints
 
 PREFIXED = re.compile(r"([BIESLUM])-(.+)")  # B-PER, I-PER
@@ -38,31 +39,32 @@ class Spans:
         return same
 
 
-def spans_of(names: Sequence[str], labels: Ints, offsets: Ints) -> Spans:
-    """Return the spans of words with label numbers `labels` (T,); `offsets` (N + 1,) divide the words into rows."""
+def spans_of(names: Sequence[str], labels: Ragged[Any]) -> Spans:
+    """Return the spans of the words of N rows, given their label numbers."""
     from seqeval.metrics.sequence_labeling import get_entities
 
-    row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    padded = np.full(len(labels) + len(offsets), OUTSIDE, dtype=object)  # an O after each row ends its last span
-    padded[np.arange(len(labels)) + row] = tags(names, labels, offsets)
+    count = len(labels.values)
+    padded = np.full(count + len(labels.offsets), OUTSIDE, dtype=object)  # an O after each row ends its last span
+    padded[np.arange(count) + labels.row_numbers()] = tags(names, labels)
     entities: list[Any] = get_entities(padded.tolist())
     starts, ends = (np.array([span[side] for span in entities], dtype=np.int64) for side in (1, 2))
-    bounds = offsets + np.arange(len(offsets))
+    bounds = labels.offsets + np.arange(len(labels.offsets))
     rows = np.searchsorted(bounds, starts, side="right") - 1
     return Spans(rows=rows, starts=starts, ends=ends, kinds=np.array([span[0] for span in entities], dtype=np.str_))
 
 
-def tags(names: Sequence[str], labels: Ints, offsets: Ints) -> NDArray[Any]:
-    """Return the tags (T,) for seqeval.
+def tags(names: Sequence[str], labels: Ragged[Any]) -> NDArray[Any]:
+    """Return the tags (T,) of the words for seqeval.
 
     A label with a span prefix keeps its prefix. For other labels, each run of equal labels in a row is one span.
     """
     others = names[1:]
     marked = any(name.startswith(("B-", "I-")) for name in others)
-    begins = np.append(True, labels[1:] != labels[:-1])[: len(labels)]
-    begins[offsets[:-1][offsets[:-1] < len(labels)]] = True
+    numbers = labels.values
+    begins = np.asarray(labels.positions() == 0)
+    begins[1:] |= numbers[1:] != numbers[:-1]
     begin, inside = (np.array([OUTSIDE, *(_tag(name, mark, marked) for name in others)], dtype=object) for mark in "BI")
-    return np.where(begins, begin[labels], inside[labels])
+    return np.asarray(np.where(begins, begin[numbers], inside[numbers]))
 
 
 def _tag(name: str, mark: str, marked: bool) -> str:

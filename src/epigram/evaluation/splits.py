@@ -65,6 +65,6 @@ def score_split(target: Target, truth: Split, output: SystemOutput, thresholds: 
     if truth.words is None:
         return ScoredSplit(truth, texts, None, texts.row_scores())
     seeds, gold = len(texts.predicted), truth.words
-    words = LabelledWords.of(gold.labels, output.words, gold.offsets, seeds=seeds, names=gold.names)
+    words = LabelledWords.of(gold.labels, output.words, seeds=seeds, names=gold.names)
     ranked = words.words.row_scores() if target.tokens_only else texts.row_scores()
     return ScoredSplit(truth, texts, None if output.words is None else words, ranked)

@@ -44,6 +44,6 @@ def sentence_f1(target: Target, test: ScoredSplit, **intervals: Any) -> dict[str
 
 
 def _classes(names: Sequence[str], labelled: LabelledWords) -> list[ClassScores]:
-    matrices = np.stack([confusion(labelled.gold, seed, len(names)) for seed in labelled.predicted])  # (K, S, S)
+    matrices = np.stack([confusion(labelled.gold.values, seed, len(names)) for seed in labelled.predicted])  # (K, S, S)
     hits, support = np.diagonal(matrices, axis1=1, axis2=2), matrices[0].sum(1)
     return class_scores(names, per_class(hits, matrices.sum(1), support), support)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.results import TokenScores
 from epigram.evaluation.scoring import RowScores
@@ -39,29 +41,27 @@ class Counts:
 
 @dataclass(frozen=True)
 class LabelledWords:
-    """Label numbers of a split's words: gold (T,) and predicted (K, T).
+    """Label numbers of a split's words: `gold` for each of N rows and `predicted` (K, T) for all T words.
 
-    `offsets` (N + 1,) divide the words into rows. Spans are derived from the label `names`.
+    Spans are derived from the label `names`.
     """
 
-    gold: Ints
+    gold: Ragged[Any]
     predicted: Ints
-    offsets: Ints
     names: Sequence[str] = ()
 
     @classmethod
-    def of(
-        cls, gold: Ints, predicted: Ints | None, offsets: Ints, *, seeds: int, names: Sequence[str] = ()
-    ) -> LabelledWords:
+    def of(cls, gold: Ragged[Any], predicted: Ints | None, *, seeds: int, names: Sequence[str] = ()) -> LabelledWords:
         """Return the labels of a split; without word predictions, every word gets the default label."""
-        default = np.zeros((seeds, len(gold)), dtype=gold.dtype)
-        return cls(gold, default if predicted is None else predicted, offsets, names)
+        default = np.zeros((seeds, len(gold.values)), dtype=gold.values.dtype)
+        return cls(gold, default if predicted is None else predicted, names)
 
     @cached_property
     def words(self) -> Counts:
         """Counts of words with a label other than the default one."""
-        right = (self.predicted == self.gold) & (self.gold > 0)
-        return Counts(self._by_row(right), self._by_row(self.predicted > 0), self._by_row(self.gold > 0))
+        gold = self.gold.values
+        right = (self.predicted == gold) & (gold > 0)
+        return Counts(self._by_row(right), self._by_row(self.predicted > 0), self._by_row(gold > 0))
 
     @cached_property
     def spans(self) -> Counts:
@@ -76,7 +76,7 @@ class LabelledWords:
     def scores(self) -> list[TokenScores]:
         """Return the scores of every seed."""
         columns = {
-            "accuracy": ratio((self.predicted == self.gold).sum(1), np.array(len(self.gold))),
+            "accuracy": ratio((self.predicted == self.gold.values).sum(1), np.array(len(self.gold.values))),
             "f05": self.words.row_scores(beta=0.5).scores(),
         }
         for prefix, counts in (("", self.words), ("span_", self.spans), ("border_", self.borders)):
@@ -89,7 +89,9 @@ class LabelledWords:
     @cached_property
     def _all_spans(self) -> tuple[Spans, list[Spans]]:
         """Spans of gold and of every seed; cached because finding them is the slowest part."""
-        gold, *seeds = (spans_of(self.names, each, self.offsets) for each in (self.gold, *self.predicted))
+        gold, *seeds = (
+            spans_of(self.names, self.gold.with_values(each)) for each in (self.gold.values, *self.predicted)
+        )
         return gold, seeds
 
     def _spans(self, *, typed: bool) -> Counts:
@@ -99,10 +101,8 @@ class LabelledWords:
 
     def _by_row(self, flags: Bools) -> Ints:
         """Return the number of true flags in each row, (..., N), from one flag per word, (..., T)."""
-        sums = np.zeros((*flags.shape[:-1], flags.shape[-1] + 1), dtype=np.int64)
-        np.cumsum(flags, axis=-1, out=sums[..., 1:])
-        return np.diff(sums[..., self.offsets], axis=-1)
+        return self.gold.with_values(flags.T).sums().T
 
     def _rows(self, rows: Ints) -> Ints:
         """Return the number of spans in each row, (N,), from the row number of every span, (M,)."""
-        return np.bincount(rows, minlength=len(self.offsets) - 1)
+        return np.bincount(rows, minlength=len(self.gold))

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from epigram.evaluation.arrays import Floats, Ints
+from epigram.core.ragged import Ragged
+from epigram.evaluation.arrays import Ints
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """Gold labels of the words of a split: row n has the words from `offsets[n]` to `offsets[n + 1]`."""
+    """Gold labels of the words of a split."""
 
     names: Sequence[str]  # S labels, the default one first
-    labels: Ints  # (T,) label numbers
-    offsets: Ints  # (N + 1,)
+    labels: Ragged[Any]  # label numbers of the words of N rows
     texts: Sequence[Sequence[str]]  # N rows of words
     separator: str  # separator of two words of a text
 
 
-def word_predictions(
-    tokens: Floats, counts: Ints, *, token_offsets: Ints, token_words: Ints, word_offsets: Ints
-) -> Ints:
+def word_predictions(probabilities: Ragged[Any], numbers: Ragged[Any], counts: Ints) -> Ints:
     """Return label numbers (T,) of the words of N rows; a word that the model did not read gets the default label.
 
-    `tokens` (Σ counts, S) are the probabilities of the first `counts` (N,) tokens of each row. Row n has the tokens
-    from `token_offsets[n]` to `token_offsets[n + 1]`, and `token_words` is each token's word number within its row. A
-    word gets the most likely label of its first token.
+    `probabilities` (…, S) are those of the first tokens of each row, `numbers` the word number of every token of the
+    row, and `counts` (N,) the number of words of each row. A word gets the most likely label of its first token.
     """
-    row = np.repeat(np.arange(len(counts)), np.diff(token_offsets))
-    position = np.arange(len(token_words)) - token_offsets[row]
-    first = (position == 0) | (np.diff(token_words, prepend=-1) != 0)
+    row, position, number = numbers.row_numbers(), numbers.positions(), np.asarray(numbers.values)
+    first = (position == 0) | (np.diff(number, prepend=-1) != 0)
     # A row without gold labels has no words.
-    was_read = first & (position < counts[row]) & (token_words >= 0) & (token_words < np.diff(word_offsets)[row])
-    predicted = np.zeros(word_offsets[-1], dtype=np.min_scalar_type(tokens.shape[1] - 1))
-    starts = np.cumsum(counts) - counts
-    predicted[(word_offsets[row] + token_words)[was_read]] = tokens[(starts[row] + position)[was_read]].argmax(1)
-    return predicted
+    was_read = first & (position < probabilities.lengths[row]) & (number >= 0) & (number < counts[row])
+    words = Ragged.from_lengths(np.zeros(counts.sum(), np.min_scalar_type(probabilities.values.shape[1] - 1)), counts)
+    token = (probabilities.starts[row] + position)[was_read]
+    words.values[(words.starts[row] + number)[was_read]] = probabilities.values[token].argmax(1)
+    return words.values

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.serialization import TextTemplate, character_count
 from epigram.nn.layers.types import DataSpec
@@ -82,8 +83,7 @@ def _plain_class(view: View) -> int:
     part = view.split("train")
     if part.token_labels is None or view.task == "multi":
         return 0
-    text = np.repeat(np.arange(len(part)), np.diff(part.offsets))
-    of = np.asarray(part.labels)[text]
+    of = part.ids.spread(np.asarray(part.labels))
     marked, tokens = (np.bincount(of[part.token_labels >= least], minlength=len(view.labels)) for least in (1, 0))
     # a class without labelled tokens in train is chosen only if there is no other
     return int(np.where(tokens > 0, marked / np.maximum(tokens, 1), np.inf).argmin())
@@ -105,29 +105,26 @@ def batches_of(
     return TextBatches.from_template(
         frame,
         part.ids,
-        part.offsets,
         labels=part.labels,
         token_labels=None
         if part.token_labels is None
-        else _keep_token_labels(part.token_labels, part.offsets, *token_supervision),
-        spelling=None if part.characters is None or part.spelling is None else (part.characters, part.spelling),
+        else _keep_token_labels(part.ids.with_values(part.token_labels), *token_supervision),
+        characters=part.characters,
         device=device,
     )
 
 
-def _keep_token_labels(
-    token_labels: NDArray[np.int16], offsets: NDArray[np.int64], share: float, seed: int
-) -> NDArray[np.int16]:
+def _keep_token_labels(token_labels: Ragged[np.int16], share: float, seed: int) -> NDArray[np.int16]:
     """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the others."""
-    count = len(offsets) - 1
+    count = len(token_labels)
     kept = np.random.default_rng(seed).permutation(count) < round(share * count)
-    return np.where(np.repeat(kept, np.diff(offsets)), token_labels, np.int16(UNLABELLED))
+    return np.where(token_labels.spread(kept), token_labels.values, np.int16(UNLABELLED))
 
 
 def count_truncated(view: View, frame: TextTemplate, split: str) -> int:
     """Return the number of texts of a split that are longer than the model reads."""
     room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
-    return int((np.diff(view.split(split).offsets) > room).sum())
+    return int((view.split(split).ids.lengths > room).sum())
 
 
 def default_device() -> torch.device:

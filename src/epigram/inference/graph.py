@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
 from epigram.inference.runtime import OnnxModel
 from epigram.models.batches import TextBatches
 from epigram.models.serialization import Saved, character_count
@@ -49,11 +50,11 @@ def random_batch(saved: Saved, texts: int, length: int) -> Tokens:
     frame, random = saved.frame, np.random.default_rng(0)
     lengths = np.append(length, random.integers(1, length + 1, texts - 1))
     total = int(lengths.sum())
-    spelling = None
+    characters = None
     if letters := character_count(frame.characters):
-        spelling = (random.integers(2, letters, 3 * total), 3 * np.arange(total + 1))
-    ids, offsets = random.integers(0, frame.vocabulary, total), np.append(0, lengths.cumsum())
-    return TextBatches.from_template(frame, ids, offsets, spelling=spelling).gather(np.arange(texts))
+        characters = Ragged(random.integers(2, letters, 3 * total), 3 * np.arange(total + 1))
+    ids = Ragged.from_lengths(random.integers(0, frame.vocabulary, total), lengths)
+    return TextBatches.from_template(frame, ids, characters=characters).gather(np.arange(texts))
 
 
 def write_graph(saved: Saved, path: Path) -> None:

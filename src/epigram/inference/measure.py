@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from epigram.core.files import read_json
+from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.results import ClassifierAccuracy, Cost
 from epigram.evaluation.splits import SystemOutput
@@ -93,11 +94,7 @@ def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | Non
     if truth is None or predicted.tokens is None or predicted.counts is None or part.words is None:
         return None
     return word_predictions(
-        predicted.tokens,
-        predicted.counts,
-        token_offsets=np.array(part.offsets),
-        token_words=np.array(part.words),
-        word_offsets=truth.offsets,
+        Ragged.from_lengths(predicted.tokens, predicted.counts), part.ids.with_values(part.words), truth.labels.lengths
     )
 
 

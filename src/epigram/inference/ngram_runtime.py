@@ -12,7 +12,7 @@ from torch import Tensor
 
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
-from epigram.core.ragged import positions_in_groups
+from epigram.core.ragged import Ragged
 from epigram.inference.runtime import OnnxModel
 from epigram.models.serialization import NGRAMS
 from epigram.nn.layers.ngrams import count_known, max_n
@@ -35,7 +35,7 @@ class NgramModel(OnnxModel):
         lengths = np.bincount(row, minlength=len(tokens.ids))
         ngrams = np.zeros((len(lengths), max(1, lengths.max())), dtype=np.int64)
         counts = np.zeros_like(ngrams)
-        position = row, positions_in_groups(lengths)
+        position = row, Ragged.from_lengths(ngram, lengths).positions()
         ngrams[position], counts[position] = ngram, count
         return {"ngrams": ngrams, "counts": counts}
 

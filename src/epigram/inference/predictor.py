@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
+from epigram.core.ragged import Ragged
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.runtime import OnnxModel
 from epigram.inference.words import Word, words_of
@@ -113,18 +114,14 @@ class Predictor:
         # one token more than the model reads is encoded: it shows whether a text is truncated
         if self.character_encoder is None:
             encoded = self.encoder.encode(texts, self.room + 1)
-            return (
-                TextBatches.from_template(frame, encoded.ids, encoded.offsets),
-                None,
-                self._truncated(encoded.offsets),
-            )
+            return TextBatches.from_template(frame, encoded.ids), None, self._truncated(encoded.ids)
         tokens = self.encoder.encode_with_positions(texts, self.room + 1)
-        spelling = self.character_encoder.encode(texts, tokens)
-        batches = TextBatches.from_template(frame, tokens.ids, tokens.offsets, spelling=spelling)
-        return batches, tokens, self._truncated(tokens.offsets)
+        characters = self.character_encoder.encode(texts, tokens)
+        batches = TextBatches.from_template(frame, tokens.ids, characters=characters)
+        return batches, tokens, self._truncated(tokens.ids)
 
-    def _truncated(self, offsets: NDArray[np.int64]) -> list[bool]:
-        truncated: list[bool] = (np.diff(offsets) > self.room).tolist()
+    def _truncated(self, ids: Ragged[np.int32]) -> list[bool]:
+        truncated: list[bool] = (ids.lengths > self.room).tolist()
         return truncated
 
     def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
@@ -136,5 +133,5 @@ class Predictor:
 
 def _shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:
     """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
-    shift = np.repeat([leading_whitespace(text) for text in texts], np.diff(tokens.offsets))
+    shift = tokens.ids.spread(np.array([leading_whitespace(text) for text in texts]))
     return tokens._replace(spans=tokens.spans + shift[:, None])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.core.ragged import positions_in_groups
 from epigram.models.predict import Predicted
 from epigram.text.alignment import PositionedTokens
 
@@ -29,9 +28,8 @@ def words_of(
     """Return the words of each text; a word gets the label of its first token and ends where its last token ends."""
     assert predicted.tokens is not None
     assert predicted.counts is not None
-    counts = np.diff(tokens.offsets)
-    row = np.repeat(np.arange(len(texts)), counts)
-    read = positions_in_groups(counts) < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
+    row = tokens.ids.row_numbers()
+    read = tokens.ids.positions() < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
     row = row[read]
     number, spans = tokens.words[read], tokens.spans[read]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))

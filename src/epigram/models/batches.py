@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from epigram.core.ragged import positions_in_groups
+from epigram.core.ragged import Ragged, ranges
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 
@@ -21,11 +21,11 @@ SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
 
 
 class CharacterArrays:
-    """Characters of all tokens in one array: token t has `characters[offsets[t] : offsets[t + 1]]`."""
+    """Characters of all tokens, one row per token, as tensors."""
 
-    def __init__(self, characters: NDArray[Any], offsets: NDArray[Any], device: torch.device | str) -> None:
-        self.characters = torch.from_numpy(np.append(characters, 0).astype(np.int64)).to(device)
-        self.offsets = torch.from_numpy(np.append(offsets, offsets[-1]).astype(np.int64)).to(device)
+    def __init__(self, rows: Ragged[Any], device: torch.device | str) -> None:
+        self.characters = torch.from_numpy(np.append(rows.values, 0).astype(np.int64)).to(device)
+        self.offsets = torch.from_numpy(np.append(rows.offsets, rows.offsets[-1]).astype(np.int64)).to(device)
 
     def gather(self, index: Tensor, inside: Tensor) -> Tensor:
         """Return the characters (B, L, W) of the tokens `index` (B, L), padded with 0 to the W of the longest token.
@@ -42,18 +42,17 @@ class CharacterArrays:
 class TextBatches:
     """Texts as one flat tensor of token ids; each batch is a gather, without parsing and without copying lists.
 
-    `ids` (T,) and `offsets` (N + 1,) hold the texts only. `prefix` (prompt) and `suffix` are put around each text, and
+    `texts` has the token ids of the N texts only. `prefix` (prompt) and `suffix` are put around each text, and
     the text is truncated so that the whole fits `max_length`; prompt and special tokens are never truncated. An empty
     text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED` for a token without
-    one. `spelling` is the pair of arrays that `CharacterArrays` takes.
+    one. `characters` has the characters of each of the T tokens.
 
     Raises ValueError if `max_length` leaves no room for text.
     """
 
     def __init__(
         self,
-        ids: NDArray[Any],
-        offsets: NDArray[Any],
+        texts: Ragged[Any],
         *,
         prefix: list[int],
         suffix: list[int],
@@ -62,15 +61,16 @@ class TextBatches:
         unk_id: int,
         labels: NDArray[Any] | None = None,
         token_labels: NDArray[Any] | None = None,
-        spelling: tuple[NDArray[Any], NDArray[Any]] | None = None,
+        characters: Ragged[Any] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         max_text = max_length - len(prefix) - len(suffix)
         if max_text < 1:
             raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
-        self.ids = torch.from_numpy(np.append(ids, unk_id).astype(np.int64)).to(device)
-        counts = np.minimum(np.diff(offsets), max_text)
-        starts = np.where(counts == 0, len(ids), offsets[:-1])  # an empty text points to the unknown token at the end
+        self.ids = torch.from_numpy(np.append(texts.values, unk_id).astype(np.int64)).to(device)
+        counts = np.minimum(texts.lengths, max_text)
+        # an empty text points to the unknown token at the end
+        starts = np.where(counts == 0, len(texts.values), texts.starts)
         self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
         self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
         self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
@@ -80,16 +80,15 @@ class TextBatches:
         if token_labels is not None:
             flat = np.append(token_labels, UNLABELLED).astype(np.int64)
             self.token_labels = torch.from_numpy(flat).to(device)
-        self.characters = None if spelling is None else CharacterArrays(*spelling, device)
+        self.characters = None if characters is None else CharacterArrays(characters, device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.device = pad_id, torch.device(device)
 
     @classmethod
-    def from_template(cls, frame: TextTemplate, ids: NDArray[Any], offsets: NDArray[Any], **more: Any) -> TextBatches:
-        """Return the texts in the input format `frame` of a model; `more` is passed to the constructor."""
+    def from_template(cls, frame: TextTemplate, texts: Ragged[Any], **more: Any) -> TextBatches:
+        """Return `texts` in the input format `frame` of a model; `more` is passed to the constructor."""
         return cls(
-            ids,
-            offsets,
+            texts,
             prefix=frame.prefix_ids,
             suffix=frame.suffix_ids,
             max_length=frame.max_length,
@@ -143,8 +142,7 @@ class TextBatches:
         """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:
             return None
-        counts = self.counts.cpu().numpy()
-        positions = np.repeat(self.starts.cpu().numpy(), counts) + positions_in_groups(counts)
+        positions = ranges(self.starts.cpu().numpy(), self.counts.cpu().numpy()).values
         labels: NDArray[np.int64] = self.token_labels.cpu().numpy()[positions]
         return labels
 

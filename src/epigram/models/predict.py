@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import positions_in_groups
+from epigram.core.ragged import ranges
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, matmul_precision
 
@@ -126,9 +126,8 @@ def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[
 
     Text n has `counts[n]` tokens.
     """
-    starts, token_counts = (np.cumsum(counts) - counts)[order], counts[order]
-    positions: NDArray[np.int64] = np.repeat(starts, token_counts) + positions_in_groups(token_counts)
-    return positions
+    starts = np.cumsum(counts) - counts
+    return ranges(starts[order], counts[order]).values
 
 
 def _restore_order(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:

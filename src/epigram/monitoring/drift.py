@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Floats, Ints
-from epigram.text.characters import code_points
+from epigram.text.characters import characters_of
 
 BINS = 10
 MIN_TEXTS_PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins
@@ -91,16 +93,9 @@ def ngram_similarity(texts: Sequence[str], ngrams: Ngrams) -> Floats:
     return np.concatenate([np.zeros(0), *(_normalize(counts * weights) @ mean for counts in _ngram_batches(texts))])
 
 
-def unknown_share(ids: Ints, offsets: Ints, unknown: int) -> Floats:
-    """Return the share of each text's tokens that are `unknown`, (N,), from flat ids and offsets (N + 1,)."""
-    seen = np.concatenate([[0], np.cumsum(ids == unknown)])
-    sizes = np.diff(offsets)
-    return np.asarray((seen[offsets[1:]] - seen[offsets[:-1]]) / np.maximum(sizes, 1))
-
-
-def lengths(texts: Sequence[str]) -> Ints:
-    """Return the number of characters of each text, (N,)."""
-    return np.fromiter(map(len, texts), np.int64, len(texts))
+def unknown_share(ids: Ragged[Any], unknown: int) -> Floats:
+    """Return the share of each text's token ids that are `unknown`, (N,)."""
+    return np.asarray(ids.with_values(ids.values == unknown).sums() / np.maximum(ids.lengths, 1))
 
 
 def histogram(values: Floats | Ints) -> Histogram:
@@ -159,8 +154,9 @@ def _ngram_batches(texts: Sequence[str]) -> Iterator[Floats]:
 
 def _ngrams(texts: Sequence[str]) -> Floats:
     lowered = [text.lower() for text in texts]
-    points, sizes = code_points(lowered).astype(np.uint64), lengths(lowered)
-    row, room = np.repeat(np.arange(len(texts)), sizes), np.repeat(np.cumsum(sizes), sizes) - np.arange(len(points))
+    characters = characters_of(lowered)
+    points, row = characters.values.astype(np.uint64), characters.row_numbers()
+    room = characters.spread(characters.lengths) - characters.positions()
     counts = np.zeros(len(texts) * FEATURES)
     for order in ORDERS:
         starts = np.flatnonzero(room >= order)  # an n-gram does not extend beyond its text

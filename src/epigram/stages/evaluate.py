@@ -16,6 +16,7 @@ import polars as pl
 from epigram.core.display import echo
 from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors, run_and_exit
 from epigram.core.files import sha256, write_json
+from epigram.core.ragged import Ragged
 from epigram.core.settings import Params
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import write_evaluation
@@ -69,8 +70,9 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
         raise DataError(f"{path}: token label {unknown!r} is not in the view {view.view}: run dvc repro")
     return Words(
         names=view.token_labels,
-        labels=numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)),
-        offsets=np.append(0, np.cumsum(labels.list.len().to_numpy())).astype(np.int64),
+        labels=Ragged.from_lengths(
+            numbers.to_numpy().astype(np.min_scalar_type(len(view.token_labels) - 1)), labels.list.len().to_numpy()
+        ),
         texts=rows["tokens"].fill_null([]).to_list(),
         separator="" if view.language == "zh" else " ",
     )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.ragged import Ragged, lengths_of
+
 CODE_POINTS = 0x110000
 WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
@@ -14,6 +16,11 @@ WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace
 def code_points(texts: Sequence[str]) -> NDArray[np.uint32]:
     """Return the code points of all texts, concatenated."""
     return np.frombuffer("".join(texts).encode("utf-32-le"), dtype="<u4")
+
+
+def characters_of(texts: Sequence[str]) -> Ragged[np.uint32]:
+    """Return the code points of each text."""
+    return Ragged.from_lengths(code_points(texts), lengths_of(texts))
 
 
 def count_characters(batches: Iterable[Sequence[str]]) -> NDArray[np.int64]:

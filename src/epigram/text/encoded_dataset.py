@@ -14,22 +14,21 @@ from numpy.typing import NDArray
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256
-from epigram.core.ragged import read_array
+from epigram.core.npy_files import read_array
+from epigram.core.ragged import Ragged
 
 
 @dataclass(frozen=True)
 class Split:
     """The N rows of a split, with C labels."""
 
-    ids: NDArray[np.int32]  # (tokens,): text token ids of all rows, without prefix and suffix
-    offsets: NDArray[np.int64]  # (N + 1,): row n is ids[offsets[n] : offsets[n + 1]]
+    ids: Ragged[np.int32]  # text token ids of the rows, without prefix and suffix
     labels: NDArray[Any]  # (N,) int64, or (N, C) uint8 where rows have several labels
     rows: NDArray[np.int64]  # (N,): row numbers in the whole corpus
     in_train: NDArray[np.bool_] | None  # (N,): whether the text also occurs in train; None for train itself
     token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 on the others
     words: NDArray[np.int32] | None = None  # (tokens,): word number of the token in its row; set with token_labels
-    characters: NDArray[np.int32] | None = None  # token t is characters[spelling[t] : spelling[t + 1]]; 1 is unknown
-    spelling: NDArray[np.int64] | None = None  # (tokens + 1,); set if the view has characters
+    characters: Ragged[np.int32] | None = None  # characters of each token; 1 is unknown
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,11 +118,10 @@ class View:
         rows = self._array(f"{name}.rows.npy", np.int64)
         count = len(rows)
         single = self.task == "single"
-        offsets = self._offsets(f"{name}.offsets.npy", count)
+        ids = self._ragged(f"{name}.ids.npy", f"{name}.offsets.npy", count, 0, self.vocabulary)
         shape = (count,) if single else (count, len(self.labels))
         return Split(
-            ids=self._array(f"{name}.ids.npy", np.int32, (int(offsets[-1]),), 0, self.vocabulary),
-            offsets=offsets,
+            ids=ids,
             labels=self._array(
                 f"{name}.labels.npy",
                 np.int64 if single else np.uint8,
@@ -133,28 +131,27 @@ class View:
             ),
             rows=rows,
             in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
-            **self._token_arrays(name, int(offsets[-1])),
+            **self._token_arrays(name, len(ids.values)),
         )
 
-    def _token_arrays(self, split: str, tokens: int) -> dict[str, NDArray[Any]]:
+    def _token_arrays(self, split: str, tokens: int) -> dict[str, Any]:
         """Return the token arrays other than the ids: token labels and characters, if the view has them."""
-        arrays = {}
+        arrays: dict[str, Any] = {}
         if self.token_labels:
             bounds = (-1, len(self.token_labels))
             arrays["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
             arrays["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
         if self.characters:
-            arrays["spelling"] = spelling = self._offsets(f"{split}.spelling.npy", tokens)
-            bounds = (1, len(self.characters) + 2)
-            arrays["characters"] = self._array(f"{split}.characters.npy", np.int32, (int(spelling[-1]),), *bounds)
+            files = (f"{split}.characters.npy", f"{split}.spelling.npy")
+            arrays["characters"] = self._ragged(*files, tokens, 1, len(self.characters) + 2)
         return arrays
 
-    def _offsets(self, name: str, count: int) -> NDArray[np.int64]:
-        """Return an array of offsets, (count + 1,), checked to start at 0 and never decrease."""
-        offsets = self._array(name, np.int64, (count + 1,))
-        if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
-            raise DataError(f"{self.folder / name} has offsets that are not ascending: delete it and run dvc repro")
-        return offsets
+    def _ragged(self, values: str, offsets: str, count: int, lowest: int, bound: int) -> Ragged[np.int32]:
+        """Return `count` rows of int32 values in [`lowest`, `bound`), from a file of values and one of offsets."""
+        index = self._array(offsets, np.int64, (count + 1,))
+        if index[0] != 0 or (index[1:] < index[:-1]).any():
+            raise DataError(f"{self.folder / offsets} has offsets that are not ascending: delete it and run dvc repro")
+        return Ragged(self._array(values, np.int32, (int(index[-1]),), lowest, bound), index)
 
     def _array(
         self, name: str, dtype: type, shape: tuple[int, ...] | None = None, lowest: int = 0, bound: int | None = None

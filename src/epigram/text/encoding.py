@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, pairwise
-from pathlib import Path
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,25 +13,24 @@ from tokenizers import Tokenizer
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory, is_panic
+from epigram.core.ragged import Ragged, lengths_of
 from epigram.text.alignment import (
     PositionedTokens,
     UntruncatedTokens,
     align_characters,
     align_tokens,
     join_and_truncate,
-    lengths,
 )
-from epigram.text.characters import code_points, lookup_table
-from epigram.text.tokenizers import is_character_tokenizer, load, special_ids, vocabulary_of
+from epigram.text.characters import characters_of, lookup_table
+from epigram.text.tokenizers import is_character_tokenizer, special_ids, vocabulary_of
 
 CHUNK_CHARACTERS = 1_000_000  # limits the memory of the tokenizer library's results
 
 
 class Encoded(NamedTuple):
-    """Token ids of N texts, concatenated."""
+    """Token ids of N texts."""
 
-    ids: NDArray[np.int32]  # (tokens,)
-    offsets: NDArray[np.int64]  # (N + 1,): text n is ids[offsets[n] : offsets[n + 1]]
+    ids: Ragged[np.int32]
     truncated: int  # number of truncated texts
 
 
@@ -54,11 +52,8 @@ class TextEncoder:
         """
         with _report_failures():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
-        ids = np.concatenate([np.zeros(0, np.int32), *(part[0] for part in parts)])
-        counts = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
-        ids = np.insert(ids, (np.cumsum(counts) - counts)[counts == 0], self.unk_id)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.maximum(counts, 1))])
-        return Encoded(ids, offsets, sum(part[2] for part in parts))
+        ids = Ragged.concatenate([part.ids for part in parts]).fill_empty(self.unk_id)
+        return Encoded(ids, sum(part.truncated for part in parts))
 
     def encode_with_positions(self, texts: Sequence[str], max_length: int) -> PositionedTokens:
         """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
@@ -72,25 +67,17 @@ class TextEncoder:
         "".join(texts).encode()  # as in `_encode`
         return align_tokens(self._tokenizer, texts)
 
-    def _encode(self, texts: Sequence[str], max_length: int) -> tuple[NDArray[np.int32], NDArray[np.int64], int]:
-        """Return the flat ids, the length of each text, and the number of truncated texts."""
+    def _encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+        """Return the tokens of `encode` where a text without any token has none."""
         if self._table is not None:
             heads = [text[:max_length] for text in texts]
-            full, counts = lengths(texts), lengths(heads)
-            return self._table[code_points(heads)], counts, int((counts < full).sum())
+            characters = characters_of(heads)
+            ids = characters.with_values(self._table[characters.values])
+            return Encoded(ids, int((ids.lengths < lengths_of(texts)).sum()))
         "".join(texts).encode()  # raises a clearer error for invalid Unicode than the library does
-        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-        truncated = [text_ids[:max_length] for text_ids in ids]
-        full, counts = lengths(ids), lengths(truncated)
-        return np.fromiter(chain.from_iterable(truncated), np.int32, counts.sum()), counts, int((counts < full).sum())
-
-
-def encode_texts(
-    tokenizer_json: Path, texts: Sequence[str], max_length: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the flat ids (tokens,) int32 and offsets (N + 1,) int64 of `texts`, as the encode stage writes them."""
-    encoded = TextEncoder(load(tokenizer_json)).encode(texts, max_length)
-    return encoded.ids, encoded.offsets
+        full = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        ids = Ragged.from_lists([text_ids[:max_length] for text_ids in full], np.int32)
+        return Encoded(ids, int((ids.lengths < lengths_of(full)).sum()))
 
 
 @contextmanager
@@ -109,6 +96,6 @@ def _report_failures() -> Iterator[None]:
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield ranges of texts with about CHUNK_CHARACTERS characters each."""
-    chunk = np.cumsum(lengths(texts)) // CHUNK_CHARACTERS
+    chunk = np.cumsum(lengths_of(texts)) // CHUNK_CHARACTERS
     cuts = np.flatnonzero(np.diff(chunk)) + 1
     return pairwise([0, *cuts.tolist(), len(texts)])

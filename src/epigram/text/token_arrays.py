@@ -9,17 +9,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, lengths, word_numbers
+from epigram.core.ragged import Ragged, lengths_of
+from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
 from epigram.text.encoding import TextEncoder
 from epigram.text.token_characters import CharacterEncoder
 from epigram.text.validated_corpus import Corpus
 
-OFFSET_ARRAYS = {"offsets": "ids", "spelling": "characters"}  # offsets array → the array that it indexes
+OFFSETS = {"ids": "offsets", "characters": "spelling"}  # name of the file of offsets for each ragged array
 
 
 class EncodedBatch(NamedTuple):
-    """Arrays of some rows, with offsets (BORDERS) relative to the batch, and the number of truncated rows."""
+    """Arrays of some rows: the ragged arrays by name, the flat ones, and the number of truncated rows."""
 
+    ragged: dict[str, Ragged[Any]]
     arrays: dict[str, NDArray[Any]]
     truncated: int
 
@@ -49,23 +51,20 @@ class RowEncoder:
         texts = batch["text"].to_list()
         if not self._corpus.token_labels and self._character_encoder is None:
             encoded = self._encoder.encode(texts, self._max_length)
-            return EncodedBatch({"ids": encoded.ids, "offsets": encoded.offsets}, encoded.truncated)
+            return EncodedBatch({"ids": encoded.ids}, {}, encoded.truncated)
         arrays: dict[str, NDArray[Any]] = {}
         tokens = self._encoder.encode_with_positions(texts, self._max_length)
+        ragged = {"ids": tokens.ids}
         if self._corpus.token_labels:
             words, labels = self._words(batch)
             number = word_numbers(texts, words, tokens)
-            arrays = {
-                "token_labels": label_first_tokens(labels, lengths(words), number, tokens.offsets),
-                "words": number,
-            }
+            arrays = {"token_labels": label_first_tokens(labels, number, tokens.ids), "words": number}
         if self._character_encoder is not None:
-            characters = self._character_encoder.encode(texts, tokens)
-            arrays |= {"characters": characters.characters, "spelling": characters.offsets}
-        return EncodedBatch({"ids": tokens.ids, "offsets": tokens.offsets, **arrays}, tokens.truncated)
+            ragged["characters"] = self._character_encoder.encode(texts, tokens)
+        return EncodedBatch(ragged, arrays, tokens.truncated)
 
-    def _words(self, batch: pl.DataFrame) -> tuple[list[list[str]], NDArray[np.int64]]:
-        """Return the words of each row and the labels of all words; a row without words is one unlabelled word."""
+    def _words(self, batch: pl.DataFrame) -> tuple[list[list[str]], Ragged[np.int64]]:
+        """Return the words of each row and their labels; a row without words is one unlabelled word."""
         counts, labelled = (batch[name].list.len().fill_null(0) for name in ("tokens", "token_labels"))
         if (unequal := counts != labelled).any():
             row, tokens, labels = (column.filter(unequal)[0] for column in (batch["row"], counts, labelled))
@@ -82,4 +81,4 @@ class RowEncoder:
         labels = batch["token_labels"].explode()  # null for a row without token labels
         ids = np.full(len(labels), NO_LABEL, dtype=np.int64)
         ids[labels.is_not_null().to_numpy()] = self._corpus.label_ids(labels.drop_nulls(), self._corpus.token_labels)
-        return words, ids
+        return words, Ragged.from_lengths(ids, lengths_of(words))

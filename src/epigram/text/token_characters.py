@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epigram.core.ragged import positions_in_groups
-from epigram.text.alignment import PositionedTokens, lengths
-from epigram.text.characters import CODE_POINTS, by_frequency, code_points, count_characters
+from epigram.core.ragged import Ragged, ranges
+from epigram.text.alignment import PositionedTokens
+from epigram.text.characters import CODE_POINTS, by_frequency, characters_of, code_points, count_characters
 
 if TYPE_CHECKING:
     from epigram.text.validated_corpus import (
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
 UNKNOWN, FIRST = 1, 2  # character ids; 0 is padding
 MAX_CHARACTERS = 20  # maximum number of characters per token
-
-
-class TokenCharacters(NamedTuple):
-    """Characters of T tokens: token t is `characters[offsets[t] : offsets[t + 1]]`."""
-
-    characters: NDArray[np.int32]
-    offsets: NDArray[np.int64]  # (T + 1,)
 
 
 def alphabet(corpus: Corpus, min_count: int) -> str:
@@ -42,11 +34,10 @@ class CharacterEncoder:
         codes = code_points([characters])
         self._table[codes] = np.arange(FIRST, FIRST + len(codes))
 
-    def encode(self, texts: Sequence[str], tokens: PositionedTokens) -> TokenCharacters:
-        """Return the character ids of `tokens` as written in `texts`, at most 20 per token."""
-        sizes = lengths(texts)
-        start = np.repeat(np.cumsum(sizes) - sizes, np.diff(tokens.offsets))  # (T,): start of the token's text
-        counts = np.minimum(tokens.spans[:, 1] - tokens.spans[:, 0], MAX_CHARACTERS)
-        positions = np.repeat(start + tokens.spans[:, 0], counts) + positions_in_groups(counts)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return TokenCharacters(self._table[code_points(texts)[positions]], offsets)
+    def encode(self, texts: Sequence[str], tokens: PositionedTokens) -> Ragged[np.int32]:
+        """Return the character ids of each of the `tokens` as written in `texts`, at most 20 per token."""
+        characters = characters_of(texts)
+        first, end = tokens.spans.T
+        start = tokens.ids.spread(characters.starts)  # (T,): start of the token's text
+        positions = ranges(start + first, np.minimum(end - first, MAX_CHARACTERS))
+        return positions.with_values(self._table[characters.values[positions.values]])

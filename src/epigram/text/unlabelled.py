@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.core.ragged import NpyWriter
+from epigram.core.npy_files import NpyWriter, RaggedWriter
+from epigram.core.ragged import Ragged
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import load, vocabulary_of
@@ -20,9 +20,7 @@ from epigram.text.word_starts import WordStarts
 BATCH = 5_000  # texts
 NO_LIMIT = 2**31  # maximum length: no text is truncated
 HELD_OUT_INTERVAL = 50  # one text in 50 is held out to measure the perplexity
-DTYPES = {"ids": np.int32, "starts": np.bool_, "offsets": np.int64}
-
-Batch = tuple[NDArray[np.int32], NDArray[np.int64]]  # ids (T,) and offsets (N + 1,)
+PARTS = ("train", "held")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -56,43 +54,31 @@ def write_texts(folder: Path, view: View, further: Path | None) -> None:
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
     count = 0
     with ExitStack() as stack:
-        files = {
-            part: {
-                kind: stack.enter_context(NpyWriter(folder / f"{part}.{kind}.npy", dtype))
-                for kind, dtype in DTYPES.items()
-            }
-            for part in ("train", "held")
-        }
-        for part in files.values():
-            part["offsets"].append(np.zeros(1, np.int64))
-        for ids, offsets in _batches(view, TextEncoder(tokenizer), further):
-            starts, lengths = words.find(ids, offsets), np.diff(offsets)
-            held = (count + np.arange(len(lengths))) % HELD_OUT_INTERVAL == 0
-            for name, rows in (("train", ~held), ("held", held)):
-                _append(files[name], ids, starts, lengths, rows)
-            count += len(lengths)
+        files = {part: _open_files(stack, folder, part) for part in PARTS}
+        for ids in _batches(view, TextEncoder(tokenizer), further):
+            starts = ids.with_values(words.find(ids))
+            held = (count + np.arange(len(ids))) % HELD_OUT_INTERVAL == 0
+            for part, rows in zip(PARTS, (~held, held), strict=True):
+                tokens, flags = files[part]
+                tokens.append(ids[rows])
+                flags.append(starts[rows].values)
+            count += len(ids)
 
 
-def _batches(view: View, encoder: TextEncoder, further: Path | None) -> Iterator[Batch]:
-    train = view.split("train")
+def _open_files(stack: ExitStack, folder: Path, part: str) -> tuple[RaggedWriter, NpyWriter]:
+    """Return the writers of a part's token ids with offsets, and of its word starts."""
+    ids, offsets, starts = (
+        stack.enter_context(NpyWriter(folder / f"{part}.{name}.npy", dtype))
+        for name, dtype in (("ids", np.int32), ("offsets", np.int64), ("starts", np.bool_))
+    )
+    return RaggedWriter(ids, offsets), starts
+
+
+def _batches(view: View, encoder: TextEncoder, further: Path | None) -> Iterator[Ragged[np.int32]]:
+    """Yield the token ids of some texts at a time."""
+    train = view.split("train").ids
     for first in range(0, len(train), BATCH):
-        edges = train.offsets[first : first + BATCH + 1]
-        yield train.ids[edges[0] : edges[-1]], edges - edges[0]
+        yield train[first : first + BATCH]
     lines = iter(()) if further is None else read_lines(further)
     while texts := list(islice(lines, BATCH)):
-        encoded = encoder.encode(texts, NO_LIMIT)
-        yield encoded.ids, encoded.offsets
-
-
-def _append(
-    files: dict[str, NpyWriter],
-    ids: NDArray[np.int32],
-    starts: NDArray[np.bool_],
-    lengths: NDArray[np.int64],
-    rows: NDArray[np.bool_],
-) -> None:
-    """Append the texts selected by `rows` (N,) of a batch."""
-    tokens = np.repeat(rows, lengths)
-    offsets = files["ids"].length + np.cumsum(lengths[rows])
-    for name, values in {"ids": ids[tokens], "starts": starts[tokens], "offsets": offsets}.items():
-        files[name].append(values)
+        yield encoder.encode(texts, NO_LIMIT).ids

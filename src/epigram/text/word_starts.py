@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.ragged import Ragged
 from epigram.text.segmenter import jieba
 from epigram.text.tokenizers import SPECIALS
 
@@ -32,26 +33,22 @@ class WordStarts:
             self._lengths = np.array([len(surface) for surface in self._surfaces])
             self._lead = np.array([surface.startswith(" ") and len(surface) > 1 for surface in self._surfaces])
 
-    def find(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether each of the T tokens of N texts begins a word, (T,).
-
-        Text n is ids[offsets[n] : offsets[n + 1]].
-        """
-        starts = ~self._continues[ids]
+    def find(self, ids: Ragged[np.int32]) -> NDArray[np.bool_]:
+        """Return whether each of the T tokens of N texts begins a word, (T,)."""
+        starts = ~self._continues[ids.values]
         if self._surfaces is not None:
-            starts &= self._jieba_starts(self._surfaces, ids, offsets)
-        starts[offsets[:-1]] = True
+            starts &= self._jieba_starts(self._surfaces, ids)
+        starts[ids.starts] = True
         return starts
 
-    def _jieba_starts(
-        self, surfaces: list[str], ids: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def _jieba_starts(self, surfaces: list[str], ids: Ragged[np.int32]) -> NDArray[np.bool_]:
         """Return whether a jieba word begins with each token."""
-        tokens = [surfaces[index] for index in ids.tolist()]
-        text = "".join(SEPARATOR + "".join(tokens[start:stop]) for start, stop in pairwise(offsets.tolist()))
-        lengths = self._lengths[ids].copy()
-        lengths[offsets[:-1]] += len(SEPARATOR)
-        positions = np.cumsum(lengths) - self._lengths[ids] + self._lead[ids]  # of each token's first character
+        tokens = [surfaces[index] for index in ids.values.tolist()]
+        text = "".join(SEPARATOR + "".join(tokens[start:stop]) for start, stop in pairwise(ids.offsets.tolist()))
+        sizes = self._lengths[ids.values]
+        separated = sizes.copy()
+        separated[ids.starts] += len(SEPARATOR)
+        positions = np.cumsum(separated) - sizes + self._lead[ids.values]  # of each token's first character
         begins = np.zeros(len(text) + 1, dtype=bool)
         begins[np.cumsum(np.fromiter((len(word) for word in _segment(text)), np.int64))] = True
         word_starts: NDArray[np.bool_] = begins[positions]

@@ -13,11 +13,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.files import sha256, write_json
-from epigram.core.ragged import NpyWriter, read_array
+from epigram.core.npy_files import NpyWriter, RaggedWriter, read_array
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import PosTable, weights_for
 from epigram.text.settings import View
-from epigram.text.token_arrays import OFFSET_ARRAYS, RowEncoder
+from epigram.text.token_arrays import OFFSETS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import SPLITS, Corpus
 from epigram.text.vectors import Vectors, coverage
@@ -54,17 +54,17 @@ def write_split(encoder: RowEncoder, corpus: Corpus, split: str, folder: Path) -
             name: stack.enter_context(NpyWriter(folder / f"{split}.{name}.npy", dtype, row))
             for name, (dtype, row) in types.items()
         }
-        indexed = {name: files[target] for name, target in OFFSET_ARRAYS.items() if name in files}
-        for name in indexed:
-            files[name].append(np.zeros(1, np.int64))
+        writers = {
+            name: RaggedWriter(files[name], files[offsets]) for name, offsets in OFFSETS.items() if name in files
+        }
         for batch in corpus.batches(split, *columns):
-            arrays, truncated = encoder.encode(batch)
-            arrays |= _label_arrays(batch, corpus)
-            arrays |= {name: arrays[name][1:] + file.length for name, file in indexed.items()}
-            for name, array in arrays.items():
+            encoded = encoder.encode(batch)
+            for name, rows in encoded.ragged.items():
+                writers[name].append(rows)
+            for name, array in {**encoded.arrays, **_label_arrays(batch, corpus)}.items():
                 files[name].append(array)
-            counts.unknown += int((arrays["ids"] == encoder.unk_id).sum())
-            counts.truncated += truncated
+            counts.unknown += int((encoded.ragged["ids"].values == encoder.unk_id).sum())
+            counts.truncated += encoded.truncated
         counts.tokens = files["ids"].length
     return counts
 

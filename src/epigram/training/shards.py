@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.ragged import positions_in_groups
+from epigram.core.npy_files import read_array
+from epigram.core.ragged import Ragged, ranges
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.serialization import TextTemplate
 
@@ -22,20 +23,19 @@ SHARD_TOKENS = 4_000_000  # tokens read into memory at once
 
 @dataclass(frozen=True)
 class Texts:
-    """N texts: `ids` (T,), `starts` (T,) True where a word begins, `offsets` (N + 1,); any of them memory-mapped."""
+    """N texts: token ids, and `starts` (T,), True where a word begins; both may be memory-mapped."""
 
-    ids: NDArray[Any]
+    ids: Ragged[Any]
     starts: NDArray[Any]
-    offsets: NDArray[Any]
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.ids)
 
     @classmethod
     def load(cls, folder: Path, part: str) -> Texts:
         """Return PART.ids.npy, PART.starts.npy and PART.offsets.npy of `folder`, memory-mapped."""
-        files = {field.name: folder / f"{part}.{field.name}.npy" for field in fields(cls)}
-        return cls(**{name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in files.items()})
+        ids, offsets, starts = (read_array(folder / f"{part}.{name}.npy") for name in ("ids", "offsets", "starts"))
+        return cls(Ragged(ids, offsets), starts)
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,15 @@ class Shards:
     device: torch.device
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """Start offset of every piece, and the end of the last one, (P + 1,)."""
-        return piece_offsets(
-            self.texts.offsets, self.frame.max_length - len(self.frame.prefix_ids + self.frame.suffix_ids)
-        )
+    def pieces(self) -> Ragged[Any]:
+        """Token ids of every piece, (P rows)."""
+        return split_rows(self.texts.ids, self.frame.max_length - len(self.frame.prefix_ids + self.frame.suffix_ids))
 
     @cached_property
     def edges(self) -> list[tuple[int, int]]:
         """Index of the first piece of every shard, and of the piece after its last one."""
-        cuts = np.flatnonzero(np.diff(self.offsets[:-1] // SHARD_TOKENS)) + 1
-        return list(pairwise([0, *cuts.tolist(), len(self.offsets) - 1]))
+        cuts = np.flatnonzero(np.diff(self.pieces.starts // SHARD_TOKENS)) + 1
+        return list(pairwise([0, *cuts.tolist(), len(self.pieces)]))
 
     def steps(self, batch_size: int) -> int:
         """Return the number of batches per epoch."""
@@ -66,14 +64,12 @@ class Shards:
     def shard(self, number: int) -> TextBatches:
         """Return one shard; a token's label is the index of its word in the piece, and an unknown token has none."""
         first, last = self.edges[number]
-        offsets = self.offsets[first : last + 1]
-        ids = np.array(self.texts.ids[offsets[0] : offsets[-1]])
-        words = word_indices(self.texts.starts[offsets[0] : offsets[-1]], offsets - offsets[0])
+        pieces = self.pieces[first:last]
+        words = word_indices(self.pieces.with_values(self.texts.starts)[first:last])
         return TextBatches.from_template(
             self.frame,
-            ids,
-            offsets - offsets[0],
-            token_labels=np.where(ids == self.frame.unk_id, UNLABELLED, words),
+            pieces,
+            token_labels=np.where(pieces.values == self.frame.unk_id, UNLABELLED, words),
             device=self.device,
         )
 
@@ -82,14 +78,15 @@ class Shards:
         return (self.shard(int(number)) for number in order.permutation(len(self.edges)))
 
 
-def piece_offsets(offsets: NDArray[Any], room: int) -> NDArray[np.int64]:
-    """Return the `offsets` (N + 1,) of texts with an additional one after every `room` tokens of a text, (P + 1,)."""
-    counts = -(-np.diff(offsets) // room)
-    starts = np.repeat(offsets[:-1], counts) + room * positions_in_groups(counts)
-    return np.append(starts, offsets[-1]).astype(np.int64)
+def split_rows(rows: Ragged[Any], room: int) -> Ragged[Any]:
+    """Return `rows` where a row of more than `room` values is split after every `room` of them, without a copy."""
+    counts = -(-rows.lengths // room)
+    pieces = ranges(np.zeros(len(counts), np.int64), counts)  # number of each piece in its row
+    starts = pieces.spread(rows.starts) + room * pieces.values
+    return Ragged(rows.values, np.append(starts, rows.offsets[-1]))
 
 
-def word_indices(starts: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of each token's word (T,) in its piece, from 0."""
-    words = np.cumsum(starts, dtype=np.int64)
-    return words - np.repeat(words[offsets[:-1]], np.diff(offsets))
+def word_indices(starts: Ragged[Any]) -> NDArray[np.int64]:
+    """Return the index of each token's word (T,) in its piece, from 0; `starts` is True where a word begins."""
+    words = np.cumsum(starts.values, dtype=np.int64)
+    return np.asarray(words - starts.spread(words[starts.starts]))

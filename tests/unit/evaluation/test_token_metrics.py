@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from sklearn import metrics as sklearn
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
+from epigram.core.ragged import Ragged
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.examples import EXAMPLES
 from epigram.evaluation.results import TokenScores, read_evaluation, write_evaluation
@@ -35,72 +37,73 @@ PREFIXED = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 def drawn(names: list[str], rows: int = 60, seeds: int = 2) -> LabelledWords:
     """Return random labels for rows of 0 to 8 words; a prediction is correct with probability 0.67 or more."""
     generator = np.random.default_rng(0)
-    offsets = np.append(0, generator.integers(0, 9, rows).cumsum())
-    gold, noise = (generator.integers(0, len(names), (seeds, offsets[-1])) for _ in range(2))
+    lengths = generator.integers(0, 9, rows)
+    gold, noise = (generator.integers(0, len(names), (seeds, lengths.sum())) for _ in range(2))
     predicted = np.where(generator.random(noise.shape) < 0.67, gold[0], noise)
-    return LabelledWords(gold[0].astype(np.uint8), predicted.astype(np.uint8), offsets, names)
+    return LabelledWords(Ragged.from_lengths(gold[0].astype(np.uint8), lengths), predicted.astype(np.uint8), names)
 
 
 def scores(names: list[str], gold: list[list[int]], predicted: list[list[int]]) -> TokenScores:
     """Return the scores of one seed from rows of label numbers."""
-    offsets = np.append(0, np.cumsum([len(row) for row in gold]))
-    flat = [np.array([label for row in rows for label in row], dtype=np.uint8) for rows in (gold, predicted)]
-    return LabelledWords(flat[0], flat[1][None], offsets, names).scores()[0]
+    rows, flat = Ragged.from_lists(gold, np.uint8), Ragged.from_lists(predicted, np.uint8).values
+    return LabelledWords(rows, flat[None], names).scores()[0]
 
 
-def cut(tagged: np.ndarray, offsets: np.ndarray) -> list[list[str]]:
-    return [part.tolist() for part in np.split(tagged, offsets[1:-1])]
+def tagged(names: list[str], labels: Ragged[Any]) -> list[list[str]]:
+    """Return the tags of each row."""
+    return [row.tolist() for row in labels.with_values(tags(names, labels))]
 
 
 def test_scores_of_words_are_those_of_scikit_learn_over_the_other_labels():
     labelled = drawn(PLAIN)
     for seed, found in zip(labelled.predicted, labelled.scores(), strict=True):
-        known = {"y_true": labelled.gold, "y_pred": seed, "labels": [1, 2], "average": "micro"}
+        known = {"y_true": labelled.gold.values, "y_pred": seed, "labels": [1, 2], "average": "micro"}
         assert found.precision == pytest.approx(sklearn.precision_score(**known))
         assert found.recall == pytest.approx(sklearn.recall_score(**known))
         assert found.f1 == pytest.approx(sklearn.f1_score(**known))
         assert found.f05 == pytest.approx(sklearn.fbeta_score(**known, beta=0.5))
-        assert found.accuracy == pytest.approx(sklearn.accuracy_score(labelled.gold, seed))
+        assert found.accuracy == pytest.approx(sklearn.accuracy_score(labelled.gold.values, seed))
 
 
 @pytest.mark.parametrize("names", [PLAIN, PREFIXED], ids=["runs", "prefixes"])
 def test_span_scores_are_those_of_seqeval(names):
     labelled = drawn(names)
-    gold = cut(tags(names, labelled.gold, labelled.offsets), labelled.offsets)
+    gold = tagged(names, labelled.gold)
     for seed, found in zip(labelled.predicted, labelled.scores(), strict=True):
-        said = cut(tags(names, seed, labelled.offsets), labelled.offsets)
+        said = tagged(names, labelled.gold.with_values(seed))
         assert found.span_f1 == pytest.approx(seqeval.f1_score(gold, said))
         assert found.span_precision == pytest.approx(seqeval.precision_score(gold, said))
         assert found.span_recall == pytest.approx(seqeval.recall_score(gold, said))
 
 
 def test_a_run_of_one_label_is_one_span_and_ends_with_its_row():
-    labels, offsets = np.array([1, 1, 2, 0, 2, 2, 1]), np.array([0, 5, 5, 7])
-    assert tags(PLAIN, labels, offsets).tolist() == ["B-LOC", "I-LOC", "B-PER", "O", "B-PER", "B-PER", "B-LOC"]
+    labels = Ragged.from_lists([[1, 1, 2, 0, 2], [], [2, 1]], np.int64)
+    assert tagged(PLAIN, labels) == [["B-LOC", "I-LOC", "B-PER", "O", "B-PER"], [], ["B-PER", "B-LOC"]]
 
 
 def test_labels_that_are_bio_stay_as_they_are_under_any_default():
-    assert tags(["c", "B-X", "I-X"], np.array([0, 2, 1, 2]), np.array([0, 4])).tolist() == ["O", "I-X", "B-X", "I-X"]
+    assert tagged(["c", "B-X", "I-X"], Ragged.from_lists([[0, 2, 1, 2]], np.int64)) == [["O", "I-X", "B-X", "I-X"]]
 
 
 def test_the_last_and_the_single_word_of_bilou_and_the_middle_of_bmes_are_those_of_bioes():
     names = ["O", "B-PER", "I-PER", "L-PER", "U-PER", "M-PER"]
-    rows = np.array([0, 5, 11])
-    said = tags(names, np.array([4, 4, 1, 2, 3, 1, 5, 3, 1, 3, 0]), rows).tolist()
-    assert said == ["S-PER", "S-PER", "B-PER", "I-PER", "E-PER", "B-PER", "I-PER", "E-PER", "B-PER", "E-PER", "O"]
+    first, second = tagged(names, Ragged.from_lists([[4, 4, 1, 2, 3], [1, 5, 3, 1, 3, 0]], np.int64))
+    assert first == ["S-PER", "S-PER", "B-PER", "I-PER", "E-PER"]
+    assert second == ["B-PER", "I-PER", "E-PER", "B-PER", "E-PER", "O"]
     found = scores(names, [[4, 4, 1, 2, 3], [1, 5, 3, 1, 3]], [[4, 4, 1, 2, 0], [1, 5, 3, 1, 3]])
     assert found.span_f1 == pytest.approx(4 / 5)
 
 
 def test_a_label_without_a_prefix_among_others_with_one_is_a_span_a_run():
     names = ["O", "B-PER", "I-PER", "MISC"]
-    said = tags(names, np.array([1, 2, 1, 3, 3, 3, 0, 3]), np.array([0, 5, 8])).tolist()
-    assert said == ["B-PER", "I-PER", "B-PER", "B-MISC", "I-MISC", "B-MISC", "O", "B-MISC"]
+    first, second = tagged(names, Ragged.from_lists([[1, 2, 1, 3, 3], [3, 0, 3]], np.int64))
+    assert first == ["B-PER", "I-PER", "B-PER", "B-MISC", "I-MISC"]
+    assert second == ["B-MISC", "O", "B-MISC"]
 
 
 def test_labels_that_only_look_as_if_they_had_a_prefix_are_runs():
-    said = tags(["O", "E-mail", "U-turn"], np.array([1, 1, 2, 2]), np.array([0, 4])).tolist()
-    assert said == ["B-E-mail", "I-E-mail", "B-U-turn", "I-U-turn"]
+    said = tagged(["O", "E-mail", "U-turn"], Ragged.from_lists([[1, 1, 2, 2]], np.int64))
+    assert said == [["B-E-mail", "I-E-mail", "B-U-turn", "I-U-turn"]]
 
 
 def test_a_span_with_the_right_borders_counts_with_the_gold_type():
@@ -119,7 +122,7 @@ def test_without_a_marked_word_every_score_but_accuracy_is_zero_without_a_warnin
 
 
 def test_a_row_adds_its_own_words_to_the_score():
-    labelled = LabelledWords(np.array([1, 0, 2, 0]), np.array([[1, 1, 0, 0]]), np.array([0, 2, 2, 3, 4]))
+    labelled = LabelledWords(Ragged.from_lists([[1, 0], [], [2], [0]], np.int64), np.array([[1, 1, 0, 0]]))
     outcomes = labelled.words.row_scores()
     assert outcomes.gained.tolist() == [[2, 0, 0, 0]]
     assert outcomes.possible.tolist() == [[3, 0, 1, 0]]
@@ -128,31 +131,26 @@ def test_a_row_adds_its_own_words_to_the_score():
 def test_a_word_has_the_label_of_its_first_token():
     # Row 0: words 0 (two pieces), 1, 3; word 2 has no piece. Row 1 has no words in gold. Row 2 is truncated.
     said = word_predictions(
-        np.eye(3)[[1, 2, 2, 1, 2, 1]],
-        np.array([4, 1, 1]),
-        token_offsets=np.array([0, 4, 5, 8]),
-        token_words=np.array([0, 0, 1, 3, 0, 0, 1, 2]),
-        word_offsets=np.array([0, 4, 4, 7]),
+        Ragged.from_lengths(np.eye(3)[[1, 2, 2, 1, 2, 1]], np.array([4, 1, 1])),
+        Ragged.from_lists([[0, 0, 1, 3], [0], [0, 1, 2]], np.int64),
+        np.array([4, 0, 3]),
     )
     assert said.tolist() == [1, 2, 0, 1, 1, 0, 0]
 
 
 def test_an_unknown_token_in_an_empty_row_is_no_word():
     said = word_predictions(
-        np.eye(2)[[1, 1]],
+        Ragged.from_lengths(np.eye(2)[[1, 1]], np.array([1, 1])),
+        Ragged.from_lists([[-1], [0]], np.int64),
         np.array([1, 1]),
-        token_offsets=np.array([0, 1, 2]),
-        token_words=np.array([-1, 0]),
-        word_offsets=np.array([0, 1, 2]),
     )
     assert said.tolist() == [0, 1]
 
 
 def test_seeds_are_put_together_and_a_system_without_tokens_says_nothing_of_words():
-    truth = Words(
-        names=["O", "X"], labels=np.array([0, 1]), offsets=np.array([0, 2]), texts=[["a", "b"]], separator=" "
-    )
-    part = SimpleNamespace(offsets=np.array([0, 2]), words=np.array([0, 1]))
+    rows = Ragged.from_lists([[0, 1]], np.int64)
+    truth = Words(names=["O", "X"], labels=rows, texts=[["a", "b"]], separator=" ")
+    part = SimpleNamespace(ids=rows, words=np.array([0, 1]))
     logits = np.zeros((1, 2), np.float32)
     seeds = [
         Predicted(logits, None, tokens=np.eye(2, dtype=np.float32)[order], counts=np.array([2]))
@@ -173,8 +171,7 @@ def test_gold_words_are_all_words_of_the_rows_in_the_views_order(tmp_path):
     view = SimpleNamespace(token_labels=["O", "PER"], language="en", view="token")
     frame = validated([(4, ["a", "b"], ["O", "PER"]), (5, None, None), (6, [], []), (7, ["c"], ["PER"])])
     found = load_words(frame, view, tmp_path / "dev.parquet")
-    assert found.labels.tolist() == [0, 1, 1]
-    assert found.offsets.tolist() == [0, 2, 2, 2, 3]
+    assert [row.tolist() for row in found.labels] == [[0, 1], [], [], [1]]
     assert found.texts == [["a", "b"], [], [], ["c"]]
     with pytest.raises(DataError, match=r"dev\.parquet: token label 'LOC' is not in the view token"):
         load_words(validated([(1, ["a"], ["LOC"])]), view, tmp_path / "dev.parquet")
@@ -197,7 +194,7 @@ def test_words_are_scored_beside_the_sentence_that_systems_are_ranked_by():
 def test_the_table_of_word_labels_is_that_of_scikit_learn():
     truth, wrong = words(100), [set(range(0, 90))]
     table = system("demo", [set()], [set()], labelled=True, words_wrong=wrong).metrics.tokens.classes
-    expected = sklearn.precision_recall_fscore_support(truth.labels, wrongly(truth, wrong)[0])
+    expected = sklearn.precision_recall_fscore_support(truth.labels.values, wrongly(truth, wrong)[0])
     for name, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
         assert [getattr(each, name) for each in table] == pytest.approx(column.tolist())
 
@@ -253,7 +250,7 @@ def test_predictions_of_words_are_small_and_survive_the_disk(tmp_path):
     assert back.metrics == evaluation.metrics
     assert back.predictions.test_word_predictions.dtype == np.uint8
     assert np.array_equal(back.predictions.test_word_predictions, evaluation.predictions.test_word_predictions)
-    assert np.array_equal(back.predictions.test_word_offsets, words(100).offsets)
+    assert np.array_equal(back.predictions.test_word_offsets, words(100).labels.offsets)
 
 
 def test_a_system_without_tokens_keeps_gold_alone(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.random_baseline import RandomBaseline, RandomBaselineConfig
 from epigram.nn.layers.types import DataSpec, Tokens
@@ -72,7 +73,7 @@ def test_without_token_labels_no_token_is_labelled() -> None:
 def test_of_several_labels_each_is_counted_as_a_share_of_the_texts() -> None:
     labels = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]])
     frame = {"prefix": [], "suffix": [], "max_length": 4, "pad_id": 0, "unk_id": 1}
-    train = TextBatches(np.arange(2, 6), np.arange(5), labels=labels, **frame)  # type: ignore[arg-type]
+    train = TextBatches(Ragged(np.arange(2, 6), np.arange(5)), labels=labels, **frame)  # type: ignore[arg-type]
     model = RandomBaselineConfig().build(DataSpec(vocabulary=9, classes=3, max_length=4, multi=True))
     fit(model, train, train, seed=0)
     assert model.frequency.tolist() == [0.75, 0.5, 0.25]

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
@@ -17,10 +18,9 @@ LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is truncated
 
 def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> TextBatches:
     tokens = sum(LENGTHS)
-    spelling = np.concatenate([[0], np.cumsum(np.arange(tokens) % 4)])  # some tokens have no characters
+    counts = np.arange(tokens) % 4  # some tokens have no characters
     return TextBatches(
-        np.arange(10, 10 + tokens, dtype=np.int32),
-        np.concatenate([[0], np.cumsum(LENGTHS)]),
+        Ragged.from_lengths(np.arange(10, 10 + tokens, dtype=np.int32), np.array(LENGTHS)),
         prefix=prefix,
         suffix=suffix,
         max_length=6 + len(prefix) + len(suffix),
@@ -28,7 +28,7 @@ def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> T
         unk_id=1,
         labels=np.array([0, 1, 0, 1, 0]),
         token_labels=np.arange(tokens) % 3 if labelled else None,
-        spelling=(np.arange(2, 2 + spelling[-1], dtype=np.int32), spelling),
+        characters=Ragged.from_lengths(np.arange(2, 2 + counts.sum(), dtype=np.int32), counts),
     )
 
 

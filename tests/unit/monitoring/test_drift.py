@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from epigram.core.ragged import Ragged, lengths_of
 from epigram.monitoring.drift import (
     Reference,
     chance_quantile,
     class_histogram,
     fit_ngrams,
     histogram,
-    lengths,
     measure,
     ngram_similarity,
     stability_index,
@@ -33,13 +33,13 @@ def reference(known: list[str]) -> Reference:
     return Reference(
         labels=["a", "b"],
         ngrams=ngrams,
-        histograms={"length": histogram(lengths(known)), "likeness": histogram(held_out)},
+        histograms={"length": histogram(lengths_of(known)), "likeness": histogram(held_out)},
     )
 
 
 def drifted(new: list[str], threshold: float = 0.2) -> list[str]:
     kept = reference(texts(WORDS, 500, seed=0))
-    values = {"length": lengths(new), "likeness": ngram_similarity(new, kept.ngrams)}
+    values = {"length": lengths_of(new), "likeness": ngram_similarity(new, kept.ngrams)}
     return [found.name for found in measure(kept, values, threshold) if found.drifted]
 
 
@@ -92,8 +92,8 @@ def test_values_at_an_edge_and_beyond_the_known_ones_have_a_bin() -> None:
 
 
 def test_unknown_tokens_are_counted_by_text() -> None:
-    ids, offsets = np.array([1, 5, 1, 1, 7, 8]), np.array([0, 2, 4, 6])
-    assert unknown_share(ids, offsets, unknown=1).tolist() == [0.5, 1.0, 0.0]
+    ids = Ragged.from_lists([[1, 5], [1, 1], [7, 8]], np.int64)
+    assert unknown_share(ids, unknown=1).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_an_ngram_ends_where_its_text_ends() -> None:

@@ -15,7 +15,7 @@ from epigram.core.files import sha256
 from epigram.stages import encode
 from epigram.text import validated_corpus as rows_module
 from epigram.text.encoded_dataset import View
-from epigram.text.encoding import encode_texts
+from epigram.text.encoding import TextEncoder
 from epigram.text.settings import EncodeSettings
 from epigram.text.settings import View as ViewSettings
 from epigram.text.tokenizers import SPECIALS, load, vocabulary_of
@@ -24,7 +24,7 @@ from tests.support.text_samples import EN, ZH
 
 def texts_of(view: View, split: str) -> list[str]:
     part, vocabulary = view.split(split), vocabulary_of(load(view.tokenizer_json))
-    return ["".join(vocabulary[i] for i in part.ids[a:b]) for a, b in zip(part.offsets, part.offsets[1:], strict=False)]
+    return ["".join(vocabulary[i] for i in ids) for ids in part.ids]
 
 
 def test_every_row_comes_back(encoded: Any) -> None:
@@ -77,7 +77,7 @@ def test_a_prompted_view_has_two_masks_in_front(encoded: Any, language: str, tok
     hidden = {("zh", "auto"): 9, ("en", "auto"): 12}
     assert view.prefix_ids.count(view.unk_id) == hidden.get((language, template), 0), "only auto hides words"
     for split in ("train", "dev", "test"):
-        assert view.mask_id not in view.split(split).ids
+        assert view.mask_id not in view.split(split).ids.values
     framed = tokenizer == "wordpiece"
     assert (view.prefix_ids[0] == view.cls_id, view.suffix_ids) == (framed, [view.sep_id] if framed else [])
 
@@ -85,16 +85,16 @@ def test_a_prompted_view_has_two_masks_in_front(encoded: Any, language: str, tok
 def test_long_texts_are_cut_and_counted(encoded: Any) -> None:
     rows = {**ZH, "dev": [("长" * 100_000, "neg"), ("短", "pos"), ("刚好三个"[:3], "pos")]}
     for view in (encoded(rows, max_length=3), encoded(rows, view=ViewSettings(tokenizer="wordpiece"), max_length=3)):
-        assert np.diff(view.split("dev").offsets).tolist() == [3, 1, 3]
+        assert view.split("dev").ids.lengths.tolist() == [3, 1, 3]
         assert view.truncated == {"train": 3, "dev": 1, "test": 0}
 
 
 def test_a_text_without_tokens_becomes_one_unknown_token(encoded: Any) -> None:
     rows = {**EN, "dev": [("\u3000 \t", "neg"), ("good", "pos")]}
     view = encoded(rows, "en")
-    part = view.split("dev")
-    assert part.offsets.tolist() == [0, 1, 2]
-    assert part.ids[0] == view.unk_id != part.ids[1]
+    first, second = view.split("dev").ids
+    assert first.tolist() == [view.unk_id]
+    assert len(second) == 1 and second[0] != view.unk_id
 
 
 def test_an_empty_split_is_read_as_no_rows(encoded: Any) -> None:
@@ -120,20 +120,21 @@ def test_inference_encodes_as_the_stage_does(encoded: Any) -> None:
     for language, rows in (("zh", ZH), ("en", EN)):
         for tokenizer in ("token", "wordpiece"):
             view = encoded(rows, language, ViewSettings(tokenizer=tokenizer), max_length=4)  # type: ignore[arg-type]
-            ids, offsets = encode_texts(view.tokenizer_json, [text for text, _ in rows["dev"]], view.max_length)
-            assert np.array_equal(ids, view.split("dev").ids)
-            assert np.array_equal(offsets, view.split("dev").offsets)
-            assert (ids.dtype, offsets.dtype) == (np.int32, np.int64)
+            encoder, part = TextEncoder(load(view.tokenizer_json)), view.split("dev")
+            ids = encoder.encode([text for text, _ in rows["dev"]], view.max_length).ids
+            assert np.array_equal(ids.values, part.ids.values)
+            assert np.array_equal(ids.offsets, part.ids.offsets)
+            assert (ids.values.dtype, ids.offsets.dtype) == (np.int32, np.int64)
 
 
 def test_no_texts_and_broken_texts(encoded: Any) -> None:
     view = encoded(ZH)
-    ids, offsets = encode_texts(view.tokenizer_json, [], 5)
-    assert (ids.tolist(), offsets.tolist()) == ([], [0])
+    ids = TextEncoder(load(view.tokenizer_json)).encode([], 5).ids
+    assert (ids.values.tolist(), ids.offsets.tolist()) == ([], [0])
     english = encoded(EN, "en")
     for path in (view.tokenizer_json, english.tokenizer_json):
         with pytest.raises(DataError, match="not valid Unicode"):
-            encode_texts(path, ["\ud800"], 5)
+            TextEncoder(load(path)).encode(["\ud800"], 5)
 
 
 def test_a_checkpoint_keeps_its_tokenizer_and_its_length(encoded: Any, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_checkpoint_keeps_its_tokenizer_and_its_length(encoded: Any, tmp_path:
     assert view.max_length == 24 - len(view.prefix_ids) - len(view.suffix_ids)
     short = encoded(ZH, view=ViewSettings(checkpoint=str(folder)), max_length=3)
     assert short.max_length == 3
-    assert np.diff(short.split("train").offsets).tolist() == [3, 3, 3]
+    assert short.split("train").ids.lengths.tolist() == [3, 3, 3]
     (folder / "config.json").write_text('{"max_position_embeddings": 12}')
     with pytest.raises(ParameterError, match="fills all 12 positions"):
         encoded(ZH, view=ViewSettings(checkpoint=str(folder), prompt=True))

@@ -133,7 +133,7 @@ def test_a_text_is_read_alike_with_and_without_labels_of_its_tokens(encoded: Any
         view = encoded(rows, "en", settings, token_labels=NAMES)
         part = view.split("dev")
         plain = TextEncoder(load(view.tokenizer_json)).encode([text], 99)
-        assert part.ids.tolist() == plain.ids.tolist()
+        assert part.ids.values.tolist() == plain.ids.values.tolist()
         assert [NAMES[label] for label in part.token_labels if label > 0] == ["NEG", "POS"]
 
 
@@ -176,9 +176,9 @@ def words_of(view: View, split: str) -> list[str]:
     assert part.token_labels is not None
     said: list[str] = []
     for row in range(len(part)):
-        for t in range(part.offsets[row], part.offsets[row + 1]):
-            piece = vocabulary[part.ids[t]].removeprefix("##")
-            if part.token_labels[t] >= 0 or (part.words[t] == 0 and t == part.offsets[row]):
+        for t in range(part.ids.offsets[row], part.ids.offsets[row + 1]):
+            piece = vocabulary[part.ids.values[t]].removeprefix("##")
+            if part.token_labels[t] >= 0 or (part.words[t] == 0 and t == part.ids.offsets[row]):
                 said.append(f"{part.words[t]} {NAMES[part.token_labels[t]] if part.token_labels[t] >= 0 else '-'} ")
             said[-1] += piece
     return said
@@ -192,11 +192,11 @@ def test_labels_stand_on_the_first_token_of_their_word(encoded: Any, tokenizer: 
         "0 O a", "1 POS well-made", "2 O film", "0 O playing", "1 O is", "2 NEG dull", "0 O played", "1 POS well",
     ]  # fmt: skip
     part = view.split("train")
-    assert (part.ids.shape, part.characters) == (part.words.shape, None)
+    assert (part.ids.values.shape, part.characters) == (part.words.shape, None)
     dev = view.split("dev")
-    assert dev.ids[0] == view.unk_id, "words that give no token become one unknown token"
+    assert dev.ids.values[0] == view.unk_id, "words that give no token become one unknown token"
     assert (dev.words[0], dev.token_labels[0]) == (0, NAMES.index("NEG"))
-    assert dev.offsets[1] == 1
+    assert dev.ids.offsets[1] == 1
     assert set(dev.token_labels[1:]) == {-1}, "a text whose words have no labels is read all the same"
     assert set(dev.words[1:]) == {0}
 
@@ -210,7 +210,7 @@ def test_characters_are_labelled_by_their_words(encoded: Any) -> None:
 def test_words_that_are_cut_off_do_not_occur(encoded: Any) -> None:
     view = encoded(LABELLED, "en", token_labels=NAMES, max_length=2)
     part = view.split("train")
-    assert np.diff(part.offsets).tolist() == [2, 2, 2]
+    assert part.ids.lengths.tolist() == [2, 2, 2]
     assert part.words.tolist() == [0, 1, 0, 1, 0, 1]
     assert part.token_labels.tolist() == [0, 2, 0, 0, 0, 2]
     assert view.truncated == {"train": 2, "dev": 1, "test": 1}
@@ -220,7 +220,7 @@ def test_a_corpus_without_token_labels_has_none_in_its_views(encoded: Any) -> No
     view = encoded(EN, "en")
     part = view.split("train")
     assert (view.token_labels, view.vectors) == ([], None)
-    assert part.token_labels is part.words is part.characters is part.spelling is None
+    assert part.token_labels is part.words is part.characters is None
 
 
 def test_batches_leave_no_trace(encoded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,10 +246,9 @@ def test_touched_token_labels_are_refused(encoded: Any, tmp_path: Path) -> None:
 
 def spelled(view: View, split: str) -> list[str]:
     part = view.split(split)
-    assert part.spelling is not None
+    assert part.characters is not None
     letters = ["", "?", *view.characters]
-    pairs = zip(part.spelling, part.spelling[1:], strict=False)
-    return ["".join(letters[c] for c in part.characters[a:b]) for a, b in pairs]  # type: ignore[index]
+    return ["".join(letters[c] for c in word) for word in part.characters]
 
 
 @pytest.mark.parametrize("token_labels", [(), NAMES])
@@ -258,7 +257,7 @@ def test_tokens_are_spelled_as_they_stand_in_the_text(encoded: Any, token_labels
     view = encoded(rows, "en", ViewSettings(characters=True), token_labels=token_labels)
     assert view.characters[:2] == "la", "the most frequent letters of train lead"
     assert spelled(view, "train")[-5:] == ["Playing", "is", "dull", "played", "well"]
-    assert view.split("test").ids[-1] == view.unk_id
+    assert view.split("test").ids.values[-1] == view.unk_id
     assert spelled(view, "test") == ["a", "dull", "?e??a"], "z, b and r do not occur in train"
     assert spelled(view, "dev")[1:] == ["n?", "w??ds", "?e?e"]
     pieces = encoded(rows, "en", ViewSettings(tokenizer="wordpiece", characters=True), token_labels=token_labels)
@@ -274,7 +273,7 @@ def test_characters_seen_less_than_min_count_times_have_no_id(encoded: Any) -> N
 def test_at_most_twenty_characters_of_a_token_are_kept(encoded: Any) -> None:
     view = encoded({**EN, "dev": [("a" * 50 + " is", "pos")]}, "en", ViewSettings(characters=True))
     assert spelled(view, "dev") == ["a" * 20, "is"]
-    assert view.split("dev").characters.tolist().count(view.characters.index("a") + 2) == 20
+    assert view.split("dev").characters.values.tolist().count(view.characters.index("a") + 2) == 20
 
 
 VOCABULARY = [*SPECIALS, "a", "z", "##a", "9", "你", "的", "don", "n't", "'s", "3.5", " "]
@@ -286,14 +285,14 @@ TOKENIZERS = {"character": character_tokenizer, "word": word_tokenizer, "wordpie
 def test_located_tokens_are_the_encoded_ones_whatever_the_text(make: Any, texts: str) -> None:
     encoder, rows = TextEncoder(make(VOCABULARY)), [texts, "a", texts[::-1]]
     plain, found = encoder.encode(rows, 7), encoder.encode_with_positions(rows, 7)
-    assert np.array_equal(plain.ids, found.ids)
-    assert np.array_equal(plain.offsets, found.offsets)
+    assert np.array_equal(plain.ids.values, found.ids.values)
+    assert np.array_equal(plain.ids.offsets, found.ids.offsets)
     assert plain.truncated == found.truncated
-    sizes = np.repeat([len(row) for row in rows], np.diff(found.offsets))
+    sizes = found.ids.spread(np.array([len(row) for row in rows]))
     assert ((found.spans[:, 0] >= 0) & (found.spans[:, 0] <= found.spans[:, 1]) & (found.spans[:, 1] <= sizes)).all()
     letters = CharacterEncoder("az你").encode(rows, found)
-    assert letters.offsets[-1] == len(letters.characters)
-    assert len(letters.offsets) == len(found.ids) + 1
+    assert letters.offsets[-1] == len(letters.values)
+    assert len(letters) == len(found.ids.values)
 
 
 def test_inference_gets_words_and_places() -> None:
@@ -308,7 +307,7 @@ def test_inference_gets_words_and_places() -> None:
 
 def test_a_character_is_a_word_and_blanks_belong_to_the_word_before() -> None:
     found = TextEncoder(character_tokenizer([*SPECIALS, "好", " "])).encode_with_positions(["好 \u3000吃", "好"], 9)
-    assert found.ids.tolist() == [5, 6, 1, 1, 5]
+    assert found.ids.values.tolist() == [5, 6, 1, 1, 5]
     assert found.words.tolist() == [0, 0, 0, 3, 0]
     assert found.spans.tolist() == [[0, 1], [1, 1], [1, 1], [3, 4], [0, 1]]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from epigram.core.ragged import Ragged
 from epigram.inference.words import words_of as words_at_inference
 from epigram.models.predict import Predicted
 from epigram.text.alignment import label_first_tokens, word_numbers
@@ -53,9 +54,9 @@ CASES: dict[str, tuple[Tokenizer, list[str], list[int]]] = {
 @pytest.mark.parametrize(("tokenizer", "entries", "numbers"), CASES.values(), ids=CASES)
 def test_a_token_belongs_to_the_word_behind_its_blank(tokenizer: Any, entries: list[str], numbers: list[int]) -> None:
     found = TextEncoder(tokenizer).encode_with_positions(TEXTS, 99)
-    assert [tokenizer.id_to_token(int(token)) for token in found.ids] == entries
+    assert [tokenizer.id_to_token(int(token)) for token in found.ids.values] == entries
     assert word_numbers(TEXTS, WORDS, found).tolist() == numbers
-    row = np.repeat([0, 1], np.diff(found.offsets))
+    row = found.ids.row_numbers()
     written = [TEXTS[n][a:b] for n, (a, b) in zip(row, found.spans.tolist(), strict=True)]
     assert all(part == part.strip() for part in written)
 
@@ -65,10 +66,10 @@ def test_the_token_with_a_words_label_is_the_one_that_labels_it(
     tokenizer: Any, entries: list[str], numbers: list[int]
 ) -> None:
     found = TextEncoder(tokenizer).encode_with_positions(TEXTS, 99)
-    gold = np.array([1, 2, 3, 4, 5])
-    labels = label_first_tokens(gold, np.array([3, 2]), word_numbers(TEXTS, WORDS, found), found.offsets)
+    gold = Ragged.from_lists([[1, 2, 3], [4, 5]], np.int64)
+    labels = label_first_tokens(gold, word_numbers(TEXTS, WORDS, found), found.ids)
     said = np.eye(6, dtype=np.float32)[np.maximum(labels, 0)]  # a perfect model; label 0 for unlabelled tokens
-    predicted = Predicted(np.zeros((2, 1), np.float32), None, tokens=said, counts=np.diff(found.offsets))
+    predicted = Predicted(np.zeros((2, 1), np.float32), None, tokens=said, counts=found.ids.lengths)
     answers = words_at_inference(TEXTS, found, predicted, list("ONYIyn"))
     assert [[(word.text, word.start, word.label) for word in row] for row in answers] == [
         [("New", 0, "N"), ("York", 4, "Y"), ("is", 10, "I")],

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part
@@ -36,8 +37,7 @@ def texts() -> TextBatches:
     random = np.random.default_rng(0)
     lengths = random.integers(1, 21, 50)
     return TextBatches(
-        random.integers(2, 40, lengths.sum()),
-        np.concatenate([[0], np.cumsum(lengths)]),
+        Ragged.from_lengths(random.integers(2, 40, lengths.sum()), lengths),
         prefix=[],
         suffix=[],
         max_length=20,

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json, write_json
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
@@ -53,8 +54,7 @@ def texts(count: int, seed: int) -> TextBatches:
     ids, labels = random.integers(2, 50, lengths.sum()), random.integers(0, 2, count)
     ids = np.where(random.random(len(ids)) < 0.5, 2 + np.repeat(labels, lengths), ids)
     return TextBatches(
-        ids,
-        np.concatenate([[0], np.cumsum(lengths)]),
+        Ragged.from_lengths(ids, lengths),
         prefix=[],
         suffix=[],
         max_length=12,

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import yaml
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
@@ -43,7 +43,7 @@ from epigram.text.word_starts import WordStarts
 from epigram.training import shards
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
-from epigram.training.shards import Shards, Texts, piece_offsets, word_indices
+from epigram.training.shards import Shards, Texts, split_rows, word_indices
 from epigram.training.word_masking import Masking
 from tests.support.text_samples import validated
 
@@ -95,10 +95,10 @@ def starts(tokenizer: Tokenizer, texts: list[str], *, language: str, whole: bool
     vocabulary = vocabulary_of(tokenizer)
     finder = WordStarts(vocabulary, language=language, pieces=not whole)
     found = TextEncoder(tokenizer).encode(texts, 100)
-    begins, words = finder.find(found.ids, found.offsets), []
-    for first, last in pairwise(found.offsets):
+    words: list[list[str]] = []
+    for ids, begins in zip(found.ids, found.ids.with_values(finder.find(found.ids)), strict=True):
         row: list[str] = []
-        for index, begin in zip(found.ids[first:last], begins[first:last], strict=True):
+        for index, begin in zip(ids, begins, strict=True):
             row = [*row, vocabulary[index]] if begin else [*row[:-1], row[-1] + vocabulary[index]]
         words.append(row)
     return words
@@ -174,11 +174,10 @@ def test_words_do_not_depend_on_how_often_one_occurs() -> None:
 
 
 def test_long_texts_are_cut_up_and_nothing_is_lost() -> None:
-    offsets = np.array([0, 3, 10, 14])
-    edges = piece_offsets(offsets, 4)
-    assert edges.tolist() == [0, 3, 7, 10, 14]
     begins = np.array([1, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0, 1], dtype=bool)
-    assert word_indices(begins, edges).tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 2, 0, 1, 1, 2]
+    pieces = split_rows(Ragged(begins, np.array([0, 3, 10, 14])), 4)
+    assert pieces.offsets.tolist() == [0, 3, 7, 10, 14]
+    assert word_indices(pieces).tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 2, 0, 1, 1, 2]
 
 
 def test_shards_hold_every_text_once(
@@ -201,7 +200,7 @@ def test_shards_hold_every_text_once(
 def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None:
     view, folder = pretrained
     about = json.loads((folder / "about.json").read_text())
-    ids = np.asarray(view.split("train").ids)
+    ids = np.asarray(view.split("train").ids.values)
     unigram = np.bincount(ids).max() / len(ids)  # the accuracy of always predicting the most frequent token
     assert about["perplexity"]["after"] < 0.5 * about["perplexity"]["before"]
     assert about["accuracy"]["after"] > unigram + 0.2
@@ -365,7 +364,7 @@ def test_further_texts_are_read_too(
     kept, held = Texts.load(tmp_path, "train"), Texts.load(tmp_path, "held")
     assert len(kept) + len(held) == 403
     vocabulary = vocabulary_of(Tokenizer.from_file(str(view.tokenizer_json)))
-    last = [vocabulary[i] for i in kept.ids[kept.offsets[-3] :]]
+    last = [vocabulary[i] for i in kept.ids[-2:].values]
     assert last == ["rain", "and", "sun"] * 1_000 + ["[UNK]"]  # all tokens of a long text
     assert "zebra" not in vocabulary  # occurs only in test, which the vocabulary does not use
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from epigram.core.ragged import Ragged
 from epigram.models.serialization import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
@@ -26,8 +27,8 @@ FRAME = TextTemplate(
 
 def shards(rows: list[list[int]]) -> Shards:
     """Return texts of whole words, as pretraining reads them."""
-    ids, offsets = np.concatenate([np.array(row) for row in rows]), np.cumsum([0, *map(len, rows)])
-    return Shards(Texts(ids, np.ones(len(ids), dtype=bool), offsets), FRAME, torch.device("cpu"))
+    ids = Ragged.from_lists(rows, np.int64)
+    return Shards(Texts(ids, np.ones(len(ids.values), dtype=bool)), FRAME, torch.device("cpu"))
 
 
 def test_pieces_leave_room_for_the_prompt_and_no_token_is_lost() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.nn.layers.types import DataSpec
@@ -15,10 +16,9 @@ from epigram.training.fit_linear_svm import fit
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:
-    offsets = np.cumsum([0, *map(len, rows)])
-    ids = np.array([index for row in rows for index in row])
+    ids = Ragged.from_lists(rows, np.int64)
     frame = {"prefix": [], "suffix": [], "max_length": 8, "pad_id": 0, "unk_id": 1}
-    return TextBatches(ids, offsets, labels=np.array(labels), **frame)  # type: ignore[arg-type]
+    return TextBatches(ids, labels=np.array(labels), **frame)  # type: ignore[arg-type]
 
 
 def fitted(rows: list[list[int]], labels: list[int], **config: Any) -> LinearSvm:

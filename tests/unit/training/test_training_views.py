@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import Split
@@ -36,15 +37,13 @@ class Words:
     def split(self, name: str) -> Split:
         tokens = np.repeat(LABELS, LENGTHS) == 0
         return Split(
-            ids=np.arange(len(tokens), dtype=np.int32) + 5,
-            offsets=np.concatenate([[0], np.cumsum(LENGTHS)]),
+            ids=Ragged.from_lengths(np.arange(len(tokens), dtype=np.int32) + 5, LENGTHS),
             labels=LABELS,
             rows=np.arange(10),
             in_train=None,
             token_labels=np.where(tokens, 1 + np.arange(len(tokens)) % 2, 0).astype(np.int16),
             words=np.zeros(len(tokens), np.int32),
             characters=None,
-            spelling=None,
         )
 
 

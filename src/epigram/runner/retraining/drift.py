@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
+from epigram.core.ragged import lengths_of
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.retraining import inbox, ingest
 from epigram.runner.retraining.champion import REFERENCE
@@ -73,7 +74,7 @@ def reference(model: Path, stages: Graph) -> str:
     those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
     from epigram.inference.predictor import Predictor
-    from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, lengths, ngram_similarity
+    from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
     from epigram.runner.retraining.challenge import CORPUS, dev_texts
 
     corpus = stages.find(CORPUS)
@@ -85,7 +86,7 @@ def reference(model: Path, stages: Graph) -> str:
         labels=labels,
         ngrams=ngrams,
         histograms={
-            "length": histogram(lengths(known["text"].to_list())),
+            "length": histogram(lengths_of(known["text"].to_list())),
             "unknown": histogram(predicted["unknown"]),
             "likeness": histogram(ngram_similarity(texts, ngrams)),
             "predicted": class_histogram(predicted["predicted"], len(labels)),
@@ -102,7 +103,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
     Raises DataError if the reference lacks a measure.
     """
     from epigram.inference.predictor import Predictor
-    from epigram.monitoring.drift import MEASURES, Reference, lengths, ngram_similarity
+    from epigram.monitoring.drift import MEASURES, Reference, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 
     stored = validate_as(Reference, read_json(folder / REFERENCE), file=str(folder / REFERENCE))
@@ -110,7 +111,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
         raise DataError(f"{folder / REFERENCE} lacks {', '.join(sorted(missing))}; delete the file and rerun the check")
     values: dict[str, Any] = {}
     if new.texts:
-        values = {"length": lengths(new.texts), "likeness": ngram_similarity(new.texts, stored.ngrams)}
+        values = {"length": lengths_of(new.texts), "likeness": ngram_similarity(new.texts, stored.ngrams)}
         values |= _predictions(Predictor(folder / "model"), new.texts)
     if new.labels:
         values["label"] = _class_indices(new.labels, stored.labels)
@@ -161,9 +162,9 @@ def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
     from epigram.monitoring.drift import unknown_share
 
     encoder, predicted = predictor.encoder, predictor.probabilities(texts)
-    ids, offsets, _ = encoder.encode(texts, predictor.saved.frame.max_length)
+    ids = encoder.encode(texts, predictor.saved.frame.max_length).ids
     return {
-        "unknown": unknown_share(ids, offsets, encoder.unk_id),
+        "unknown": unknown_share(ids, encoder.unk_id),
         "predicted": predicted.argmax(1),
         "confidence": predicted.max(1),
     }
