@@ -15,6 +15,7 @@ import typer
 
 import epigram
 from epigram.cli import flow_commands
+from epigram.cli.init import init
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit, run_typer
 from epigram.core.extras import require
@@ -210,7 +211,7 @@ def add(
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
 ) -> None:
-    """Register your own file as a data set. To train on it, run `make run DATASET=NAME`."""
+    """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`."""
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
 
@@ -219,7 +220,7 @@ def add(
     summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
-    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: make run DATASET={source.name}")
+    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: epigram run --dataset {source.name}")
 
 
 @cli.command()
@@ -231,6 +232,7 @@ def repair() -> None:
     main()
 
 
+cli.command()(init)
 flow_commands.register(cli)
 
 

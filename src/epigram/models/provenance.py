@@ -14,6 +14,7 @@ from epigram.models import manifest
 
 PROVENANCE, WEIGHTS = "provenance", "model.safetensors"
 PACKAGE = Path(__file__).parents[1]
+TEMPLATE = "template/"  # files of a new project, which only an installed package contains
 
 
 def parameters_hash(**values: Any) -> str:
@@ -24,6 +25,7 @@ def parameters_hash(**values: Any) -> str:
 def code_hash() -> str:
     """Return the SHA-256 of the package's Python files: of a list with the path and SHA-256 of each, sorted by path."""
     files = sorted((path.relative_to(PACKAGE).as_posix(), path) for path in PACKAGE.rglob("*.py"))
+    files = [(name, path) for name, path in files if not name.startswith(TEMPLATE)]
     lines = "".join(f"{name} {sha256(path)}\n" for name, path in files)
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -14,6 +14,7 @@ from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, read_params
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
+from epigram.runner.project.record import check_version
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import load
 from epigram.text.settings import View
@@ -40,6 +41,7 @@ def check(request: Request) -> None:
     """
     if request.revision:
         return
+    check_version(request.root)
     params = request.root / "params.yaml"
     settings = load(params)
     if request.overrides:

@@ -13,6 +13,7 @@ from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.settings import dataset_of
+from epigram.runner.project.record import check_version
 from epigram.runner.workspace import git, overrides
 from epigram.runner.workspace.request import Request
 
@@ -40,6 +41,7 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
     main, state_folder = request.root, request.root / ".epigram"
     if not request.isolated:
         with lock_folder(state_folder / "tree.lock", main):
+            check_version(main)
             yield Workspace(main, main, git.revision(main))
         return
     dataset = request.dataset or dataset_of(main / "params.yaml")
@@ -47,6 +49,7 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
     with lock_folder(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
         _check_out(main, path, commit)
+        check_version(path)
         overrides.write(path / "params.yaml", request)
         yield Workspace(main, path, commit if request.revision else git.revision(main))
 

@@ -1,0 +1,53 @@
+"""The command `epigram init`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import epigram
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from epigram.runner.project.update import Update
+
+
+def init(
+    folder: Annotated[Path | None, typer.Argument(help="Folder to create; with --update, default: this one.")] = None,
+    update_: Annotated[
+        bool, typer.Option("--update", help="Update the files of a project that you have not changed.")
+    ] = False,
+) -> None:
+    """Create a project of your own, with git and DVC initialised.
+
+    Example: epigram init demo && cd demo && epigram run
+    """
+    from epigram.runner.project.create import create
+    from epigram.runner.project.update import update
+
+    if update_:
+        _print_update(update(folder or Path()))
+        return
+    if folder is None:
+        raise ParameterError("the folder is missing: epigram init FOLDER")
+    create(folder)
+    change = "" if folder.resolve() == Path.cwd() else f"  cd {shlex.quote(str(folder))}\n"
+    echo(
+        f"{folder}: created a project for epigram {epigram.__version__}\nnext:\n{change}"
+        "  epigram run                       # train and compare the systems of params.yaml on the embedded corpus\n"
+        "  epigram add reviews.csv --text review --label stars && epigram run --dataset reviews"
+    )
+
+
+def _print_update(result: Update) -> None:
+    for name in result.written:
+        echo(f"updated: {name}")
+    for name in result.deleted:
+        echo(f"deleted: {name}")
+    for name, diff in result.diffs.items():
+        echo(f"kept: {name}, because you have changed it; the new version differs:\n{diff.rstrip()}")
+    echo(f"the project is for epigram {epigram.__version__}, before: {result.version}; check `git diff` and commit")

@@ -1,0 +1,51 @@
+"""Files of a new project. They are the repository's own; the build copies them into the package (see setup.py).
+
+This module imports only the standard library, because the build runs it as a file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PATTERNS = (
+    ".dvc/.gitignore",
+    ".dvc/config",
+    ".dvc/plots/*.json",
+    ".dvcignore",
+    ".gitignore",
+    "data/local/.gitkeep",
+    "data/pocket/*.jsonl",
+    "data/sources/*.yaml",
+    "dvc.yaml",
+    "flows/*.py",
+    "params.yaml",
+    "prefect.toml",
+    "prefect.yaml",
+    "tasks/*.py",
+)
+PACKAGED = Path(__file__).parents[2] / "template"  # in an installed wheel
+RECORD = "epigram.yaml"  # has the version of epigram for which a project was written
+
+CODE = re.compile(r"^ +- src/.*\n", re.MULTILINE)  # a stage's dependency on code of the repository
+PARAMS = re.compile(r"^( +params: \[.*)\]$", re.MULTILINE)
+
+
+def files_of(root: Path) -> dict[str, Path]:
+    """Return the template's files in `root`, by their names in a project."""
+    files = [path for pattern in PATTERNS for path in sorted(root.glob(pattern)) if path.is_file()]
+    return {path.relative_to(root).as_posix(): path for path in files}
+
+
+def contents() -> dict[str, bytes]:
+    """Return the files of a new project: those of the wheel, or of the repository that is installed as editable."""
+    root = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[2]
+    new = {name: path.read_bytes() for name, path in files_of(root).items()}
+    new["dvc.yaml"] = depend_on_version(new["dvc.yaml"].decode()).encode()
+    return new
+
+
+def depend_on_version(text: str) -> str:
+    """Return dvc.yaml with the installed version as a parameter of every stage, instead of dependencies on code."""
+    text = CODE.sub("", text).replace("src/epigram/stages", "epigram.stages")
+    return PARAMS.sub(rf"\1, {{{RECORD}: [version]}}]", text)

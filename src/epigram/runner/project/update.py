@@ -1,0 +1,71 @@
+"""Update of a project's files to the installed version of epigram."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import epigram
+from epigram.core.errors import InputMissingError
+from epigram.core.files import atomic_file
+from epigram.runner.project import template
+from epigram.runner.project.create import hashes
+from epigram.runner.project.record import Record, read
+from epigram.runner.project.template import RECORD
+
+
+@dataclass
+class Update:
+    """Changes of an update: the files written and deleted, and a diff for each file that the user has changed."""
+
+    version: str  # before the update
+    written: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    diffs: dict[str, str] = field(default_factory=dict)
+
+
+def update(root: Path) -> Update:
+    """Replace the files of the project `root` that the user has not changed, and record the installed version.
+
+    A file that the user has changed stays; the result has the diff to the new one, unless epigram did not change it. A
+    file that the user has deleted is not restored. Raises InputMissingError if `root` is not a project.
+    """
+    record = read(root)
+    if record is None:
+        raise InputMissingError(f"{root / RECORD} does not exist; run --update in the folder of a project")
+    result, files = Update(record.version), template.contents()
+    new_hashes = hashes(files)
+    for name, content in files.items():
+        _update_file(root, name, content, record.files.get(name), result)
+    for name in record.files.keys() - files.keys():
+        if _hash(root / name) == record.files[name]:
+            (root / name).unlink()
+            result.deleted.append(name)
+    Record(epigram.__version__, new_hashes).write(root)
+    return result
+
+
+def _update_file(root: Path, name: str, content: bytes, recorded: str | None, result: Update) -> None:
+    path, new = root / name, hashlib.sha256(content).hexdigest()
+    current = _hash(path)
+    if new in (current, recorded) or (current is None and recorded is not None):
+        return
+    if current == recorded:  # unchanged by the user, or a new file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content)
+        result.written.append(name)
+    else:
+        result.diffs[name] = _diff(name, path.read_bytes(), content)
+
+
+def _hash(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _diff(name: str, old: bytes, new: bytes) -> str:
+    """Return the changes that make the user's file the new one, as a unified diff."""
+    before, after = (content.decode(errors="replace").splitlines(keepends=True) for content in (old, new))
+    return "".join(difflib.unified_diff(before, after, f"{name} (yours)", f"{name} (epigram {epigram.__version__})"))
