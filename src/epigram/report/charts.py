@@ -13,12 +13,15 @@ from typing import Any
 from epigram.evaluation.results import Bin, Metrics
 from epigram.evaluation.summary import Row
 from epigram.evaluation.tradeoff import Pruning
+from epigram.report import classes
 
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
 COLOURS = {"ink": INK, "muted": MUTED, "line": LINE, "accent": ACCENT, "second": SECOND}
 FONT = "system-ui, sans-serif"
 CLIPPED = 60  # characters of a label that are kept; more than an axis has room for
-CELLS_WITH_NUMBERS = 20  # maximum number of labels for which a confusion matrix prints its shares
+CELLS_WITH_NUMBERS = (
+    20  # maximum number of labels for which a confusion matrix prints its shares and describes its cells
+)
 AXIS = {"labelColor": INK, "titleColor": MUTED, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE}
 TEXT = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 12}
 THEME = {"background": "transparent", "font": FONT, "padding": 4, "view": {"stroke": None}, "axis": {**AXIS, **TEXT}}
@@ -29,32 +32,35 @@ Spec = dict[str, Any]  # a Vega-Lite specification or a part of one
 
 def confusion(metrics: Metrics) -> str:
     """Draw the confusion matrix as a heat map: the share of a gold label's rows (y) predicted as each label (x)."""
-    size, names = min(72, max(12, 420 // len(metrics.labels))), [label[:CLIPPED] for label in metrics.labels]
-    cells = [
-        {"gold": y, "predicted": x, "share": count / max(sum(counts), 1), "pair": f"{names[y]} as {names[x]}"}
-        for y, counts in enumerate(metrics.confusion)
-        for x, count in enumerate(counts)
-    ]
+    shown = classes.confusion(metrics.labels, metrics.confusion)
+    names = [label[:CLIPPED] for label in shown.labels]
+    size, large = min(72, max(12, 420 // len(names))), len(names) > CELLS_WITH_NUMBERS
     plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False, "labelExpr": "labels[datum.value]"}
     x = plain | {"labelAngle": -90 if max(map(len, names)) * 8 > size else 0}
     # Opacity, not colour, shows the share, because it is readable in both the light and the dark theme.
     opacity = number("share", scale={"domain": [0, 1], "range": [0.04, 0.72]}, legend=None)
+    cells = mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None, aria=not large)
     numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
     return svg(
-        data={"values": cells},
+        data={"values": _cells(names, shown.shares)},
         # The scales use label numbers: Vega confuses a label such as "constructor" with its own names.
         params=[{"name": "labels", "value": names}],
         encoding={
             "x": {"field": "predicted", "type": "ordinal", "axis": x, "title": "predicted"},
             "y": {"field": "gold", "type": "ordinal", "axis": plain | {"labelAngle": 0}, "title": "gold"},
         },
-        layer=[
-            mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None),
-            *([numbers] if len(metrics.labels) <= CELLS_WITH_NUMBERS else []),
-        ],
+        layer=[cells] if large else [cells, numbers],
         width={"step": size},
         height={"step": min(size, 44)},
     )
+
+
+def _cells(names: Sequence[str], shares: Sequence[Sequence[float]]) -> list[Spec]:
+    return [
+        {"gold": y, "predicted": x, "share": share, "pair": f"{names[y]} as {names[x]}"}
+        for y, line in enumerate(shares)
+        for x, share in enumerate(line)
+    ]
 
 
 def reliability(bins: Sequence[Bin]) -> str:

@@ -3,7 +3,8 @@
     metrics.json           the chosen system and seed, and each system's scores and size
     plots/scores.json      one row per system: its test score and interval
     plots/curves.json      one row per system and epoch: dev score and training loss, averaged over the seeds
-    plots/confusion.json   one row per system and pair of labels: the share of the gold label's rows
+    plots/confusion.json   one row per system and pair of labels: the share of the gold label's rows; of
+                           more than 60 labels, the most frequent ones
 
 dvc.yaml defines how they are drawn.
 """
@@ -19,6 +20,7 @@ from typing import Any
 from epigram.core.files import read_json, write_json
 from epigram.evaluation.results import Metrics
 from epigram.evaluation.summary import Row, Summary
+from epigram.report import classes
 
 NUMBERS = ("dev_score", "test_score", "test_low", "test_high", "macro_f1", "token_f1", "ece")
 SIZES = ("parameters_pruned", "depth_pruned", "flops")
@@ -59,15 +61,12 @@ def _mean(lines: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _shares(metrics: Metrics) -> list[dict[str, Any]]:
-    """Return the cells of the confusion matrix; a multi-label system has none."""
+    """Return the shown cells of the confusion matrix; a multi-label system has none."""
+    if not metrics.confusion:
+        return []
+    shown = classes.confusion(metrics.labels, metrics.confusion)
     return [
-        {
-            "system": metrics.system,
-            "gold": gold,
-            "predicted": predicted,
-            "rows": rows,
-            "share": rows / max(sum(counts), 1),
-        }
-        for gold, counts in zip(metrics.labels, metrics.confusion, strict=bool(metrics.confusion))
-        for predicted, rows in zip(metrics.labels, counts, strict=True)
+        {"system": metrics.system, "gold": gold, "predicted": predicted, "rows": rows, "share": share}
+        for gold, counts, shares in zip(shown.labels, shown.counts, shown.shares, strict=True)
+        for predicted, rows, share in zip(shown.labels, counts, shares, strict=True)
     ]

@@ -15,12 +15,14 @@ from markupsafe import Markup
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
+from epigram.core.label_limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation import formats
 from epigram.evaluation.results import Metrics, read_text
 from epigram.evaluation.summary import Summary
 from epigram.evaluation.tradeoff import Pruning
 from epigram.report import charts
+from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison
 
 RUN_MARK = "<!-- the run -->"  # `render_run` replaces it with the section of the run
@@ -52,10 +54,13 @@ class Section:
     metrics: Metrics
     pruning: Pruning | None
     scale: Scale  # of the slices' bars
+    labels: LabelTable
+    token_labels: LabelTable | None
     confusion: Markup | None
+    pairs: list[ConfusedPair]
     reliability: Markup
     depth: Markup | None
-    thresholds: list[str]  # one per label: the range over the seeds; empty for single-label
+    thresholds: bool  # whether each label has a threshold
 
 
 def render(
@@ -97,7 +102,7 @@ def report_environment() -> Environment:
     """Return the environment of the report's templates, with the formats as filters."""
     env = environment("epigram.report")
     names = ("percent", "level", "abbreviate", "milliseconds", "probability")
-    env.filters |= {name: getattr(formats, name) for name in names}
+    env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names}
     return env
 
 
@@ -119,14 +124,17 @@ def _scale(summary: Summary) -> Scale:
 
 def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
     bounds = [(part.score.low, part.score.high) for part in metrics.slices]
+    cuts = zip(*(seed.thresholds for seed in metrics.seeds), strict=True)
+    thresholds = [formats.format_range(each) for each in cuts]  # one per label; empty for single-label
     return Section(
         metrics=metrics,
         pruning=pruning,
         scale=Scale.around([*bounds, (metrics.test_score.low, metrics.test_score.high)]),
+        labels=label_table(metrics.classes, thresholds),
+        token_labels=label_table(metrics.tokens.classes) if metrics.tokens else None,
         confusion=Markup(charts.confusion(metrics)) if metrics.confusion else None,
+        pairs=confused_pairs(metrics.labels, metrics.confusion) if metrics.confusion else [],
         reliability=Markup(charts.reliability(metrics.reliability)),
         depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
-        thresholds=[
-            formats.format_range(cuts) for cuts in zip(*(seed.thresholds for seed in metrics.seeds), strict=True)
-        ],
+        thresholds=bool(thresholds),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from epigram.core.label_limits import list_names, most_frequent
 from epigram.core.templates import environment
 
 Report = Mapping[str, Any]
@@ -25,10 +26,11 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Rows of each label in each split."""
+    """Rows of the labels that are most frequent in train, in each split; `total` counts all labels."""
 
     splits: list[str]
     rows: list[ClassRow]
+    total: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Histogram:
 def render_page(report: Report) -> str:
     """Return the HTML fragment for one validated corpus; `report` is the content of report.json."""
     env = environment("epigram.data.validation")
-    env.filters |= {"number": _number, "percent": _percent}
+    env.filters |= {"number": _number, "percent": _percent, "names": list_names}
     found, remaining = report["leaks"]["found"], report["leaks"]["left"]
     units = ["characters"] if report["vocabulary"]["unit"] == "character" else list(report["length"])
     tokens = {split: sum(counts.values()) for split, counts in report["token_classes"].items()}
@@ -79,18 +81,19 @@ def _percent(share: float) -> str:
 
 def _class_table(classes: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> ClassTable:
     """Return the table of the labels; `sizes` are the rows, or tokens, of each split."""
-    largest = max(classes["train"].values(), default=0) or 1
-    return ClassTable(
-        splits=list(classes),
-        rows=[
-            ClassRow(
-                label=label,
-                counts=[(counts[label], counts[label] / (sizes[split] or 1)) for split, counts in classes.items()],
-                relative=number / largest,
-            )
-            for label, number in classes["train"].items()
-        ],
-    )
+    names, train = list(classes["train"]), list(classes["train"].values())
+    largest = max(train, default=0) or 1
+    rows = [
+        ClassRow(
+            label=names[place],
+            counts=[
+                (counts[names[place]], counts[names[place]] / (sizes[split] or 1)) for split, counts in classes.items()
+            ],
+            relative=train[place] / largest,
+        )
+        for place in most_frequent(train)
+    ]
+    return ClassTable(list(classes), rows, len(names))
 
 
 def _histogram(unit: str, lengths: Report) -> Histogram:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from epigram.core.label_limits import list_names
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import RuleResults
 from epigram.data.validation.settings import Action
@@ -91,8 +92,7 @@ def sampled_train(rows: int, of: int, seed: int) -> str:
 def absent_labels(labels: Mapping[str, Sequence[str]]) -> list[str]:
     """Return notes on labels without rows in dev or test, which cannot be measured there."""
     return [
-        f"{split} has no row of {len(names)} label{'s' * (len(names) > 1)}: "
-        f"{', '.join(names[:MAX_LABELS])}{', …' if len(names) > MAX_LABELS else ''}."
+        f"{split} has no row of {len(names)} label{'s' * (len(names) > 1)}: {list_names(names, MAX_LABELS)}."
         for split, names in labels.items()
         if names
     ]

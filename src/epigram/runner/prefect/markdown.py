@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import escape_markdown
+from epigram.core.label_limits import MAX_CLASSES, list_names
 
 if TYPE_CHECKING:
     from epigram.evaluation.summary import Summary
@@ -27,7 +28,7 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
 
 def corpus(about: dict[str, Any]) -> str:
     """Return the data set as a page: its labels, the rows of its splits, and the notes of its validation."""
-    labels = escape_markdown(", ".join(map(str, about["labels"][:50])))
+    labels = escape_markdown(list_names(about["labels"], MAX_CLASSES))
     rows = [[escape_markdown(split), f"{number:,}"] for split, number in about["rows"].items()]
     table = _table(["split", "rows"], "lr", rows)
     return _page(about["name"], f"{len(about['labels'])} labels: {labels}", table, _list(about["notes"]))

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.files import read_json
+from epigram.core.label_limits import MAX_CLASSES
 from epigram.runner.dvc.graph import Graph
-
-MAX_LABELS = 50  # maximum for a confusion matrix; a larger chart has a megabyte
 
 LOSSES = {"training loss": "loss", "dev loss": "dev_loss"}
 
@@ -25,8 +24,10 @@ def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
     if histories := _histories(graph):
         drawn["Training: loss and dev score"] = training_curves(histories)
     file = _output(graph, chosen, "metrics.json")
-    if file and 0 < len((metrics := from_json(Metrics, file)).confusion) <= MAX_LABELS:
-        drawn[f"{chosen} on the test set: confusion matrix"] = charts.confusion(metrics)
+    if file and (metrics := from_json(Metrics, file)).confusion:
+        labels = len(metrics.labels)
+        part = f" of the {MAX_CLASSES} most frequent of {labels:,} labels" if labels > MAX_CLASSES else ""
+        drawn[f"{chosen} on the test set: confusion matrix{part}"] = charts.confusion(metrics)
     return drawn
 
 

@@ -1,0 +1,193 @@
+"""Tests of what the report shows of many classes: which labels, which confused pairs, and how large the report gets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from epigram.core.config_types import validate_as
+from epigram.core.files import read_json
+from epigram.data.validation.data_report import render_page
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.results import ClassScores, Evaluation, write_evaluation
+from epigram.evaluation.summary import Corpus
+from epigram.report import charts
+from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
+from epigram.report.dvc_plots import write_plots
+from epigram.report.page import render
+from epigram.runner.prefect import markdown, run_charts
+from tests.support.evaluation_samples import corpus, system
+
+
+def names(count: int) -> list[str]:
+    return [f"c{k:02}" for k in range(count)]
+
+
+def matrix(rows: list[int]) -> list[list[int]]:
+    """Return the confusion matrix of a perfect system whose labels have `rows` gold rows."""
+    return np.diag(rows).tolist()
+
+
+def test_the_labels_with_the_most_gold_rows_are_shown() -> None:
+    """Of 62 labels, 59 have two rows and three have one: the first of these is shown, the other two are hidden."""
+    rows = [2] * 62
+    rows[7] = rows[30] = rows[61] = 1
+    counts = matrix(rows)
+    counts[0] = [1, *[0] * 60, 1]  # one of the two rows of c00 is predicted as c61, which is hidden
+    counts[61] = [1, *[0] * 61]  # predictions do not count: c00 now has two, c61 has one
+    shown = confusion(names(62), counts)
+    assert shown.labels == [name for name in names(62) if name not in {"c30", "c61"}]
+    assert shown.total == 62
+    assert shown.shares[0][0] == 0.5 and sum(shown.shares[0]) == 0.5
+    assert shown.shares[1][1] == 1.0 and shown.counts[1][1] == 2
+    assert shown.counts[7][7] == 1
+
+
+def test_a_label_without_gold_rows_has_shares_of_zero() -> None:
+    shown = confusion(["a", "b"], [[0, 0], [3, 1]])
+    assert shown.shares == [[0.0, 0.0], [0.75, 0.25]]
+
+
+def test_the_most_confused_pairs_are_those_of_all_labels_and_ties_are_in_order() -> None:
+    counts = matrix([90] * 61)
+    counts[60][3], counts[2][1], counts[2][0], counts[0][60], counts[5][4] = 7, 4, 4, 4, 9
+    pairs = confused_pairs(names(61), counts)
+    assert pairs == [
+        ConfusedPair("c05", "c04", 9),
+        ConfusedPair("c60", "c03", 7),
+        ConfusedPair("c00", "c60", 4),
+        ConfusedPair("c02", "c00", 4),
+        ConfusedPair("c02", "c01", 4),
+    ]
+    assert counts[0][0] == 90  # the matrix is unchanged
+
+
+def test_at_most_twenty_pairs_are_listed() -> None:
+    counts = np.ones((61, 61), int)
+    counts[0, 40] = 2
+    pairs = confused_pairs(names(61), counts.tolist())
+    assert len(pairs) == 20
+    assert pairs[0] == ConfusedPair("c00", "c40", 2)
+    assert [pair.predicted for pair in pairs[1:]] == names(20)[1:]  # c00 as c01, c02, …
+
+
+def test_sixty_labels_are_all_shown_without_a_list_of_pairs() -> None:
+    counts = np.ones((60, 60), int).tolist()
+    assert confusion(names(60), counts).labels == names(60)
+    assert confused_pairs(names(60), counts) == []
+    assert len(confused_pairs(names(61), np.ones((61, 61), int).tolist())) == 20
+
+
+def test_the_table_of_labels_keeps_each_label_s_threshold() -> None:
+    support = [2] * 61
+    support[10] = 1
+    classes = [
+        ClassScores(label=name, precision=1, recall=1, f1=1, support=count)
+        for name, count in zip(names(61), support, strict=True)
+    ]
+    table = label_table(classes, [f"0.{k:03}" for k in range(61)])
+    assert (len(table.rows), table.total) == (60, 61)
+    assert {(each.label, threshold) for each, threshold in table.rows} == {
+        (name, f"0.0{name[1:]}") for name in names(61) if name != "c10"
+    }
+    assert label_table(classes[:2]).rows == [(classes[0], ""), (classes[1], "")]
+
+
+LABELS = [f"a class with a long name, number {k:04}" for k in range(1_000)]
+
+
+def thousand(name: str) -> Evaluation:
+    """Return the evaluation of a system that confuses every pair of 1,000 labels at least once."""
+    counts = np.random.default_rng(0).integers(1, 50, (1_000, 1_000))
+    made = system(name, [{1}], [{2}])
+    classes = [
+        ClassScores(label=label, precision=0.5, recall=0.5, f1=0.5, support=support)
+        for label, support in zip(LABELS, counts.sum(1).tolist(), strict=True)
+    ]
+    return replace(made, metrics=replace(made.metrics, labels=LABELS, confusion=counts.tolist(), classes=classes))
+
+
+def data_report() -> dict[str, Any]:
+    """Return report.json of a corpus with 1,000 labels; the last ones are the most frequent."""
+    splits = ("train", "dev", "test")
+    counts = {split: {label: 1 + k for k, label in enumerate(LABELS)} for split in splits}
+    length = {"edges": [0, 5], "counts": {"train": [1, 2]}} | dict.fromkeys(
+        ("mean", "p5", "p50", "p95", "p99", "max"), 3
+    )
+    conflict = {"text": "t", "split": "train", "labels": LABELS, "places": [f"a.csv:{k}" for k in range(5_000)]}
+    return {
+        "name": "sample", "language": "zh", "task": "single", "labels": LABELS, "token_labels": LABELS, "notes": [],
+        "rows": dict.fromkeys(splits, 500_500), "repeats": dict.fromkeys(splits, 0), "classes": counts,
+        "emoji_only": dict.fromkeys(splits, 0), "dev_in_train": 0, "test_in_train": 0, "token_classes": counts,
+        "length": {"characters": length}, "longest": {"row": 1, "split": "train", "characters": 9, "text": "t"},
+        "vocabulary": {"unit": "character", "train": 9, "unknown": {"dev": 0.1}}, "rules": [],
+        "leaks": {"found": [], "left": []}, "conflicts": {"texts": {}, "examples": [conflict]},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def six() -> list[Evaluation]:
+    return [thousand(f"system{k}") for k in range(6)]
+
+
+def test_a_report_of_six_systems_and_a_thousand_classes_is_small_and_says_what_it_shows(six: list[Evaluation]) -> None:
+    summary = compare(validate_as(Corpus, corpus(LABELS)), six, 0.05)
+    systems = {each.metrics.system: each.metrics for each in six}
+    html = render(summary, systems, {}, render_page(data_report()))
+    assert len(html.encode()) < 3_000_000
+    text = " ".join(re.sub(r"<[^>]+>", " ", html).split())
+    assert text.count("Shown are the 60 most frequent of 1,000 labels; metrics.json of the system has all.") == 6
+    assert text.count("Share of each gold label’s rows; the 60 most frequent of 1,000 labels.") == 6
+    assert text.count("Most confused labels Of all 1,000 labels.") == 6
+    assert text.count("Shown are the 60 most frequent of 1,000 labels; report.json has all.") == 2  # texts and tokens
+    assert f"{LABELS[18]}, {LABELS[19]}, …" in text  # labels of a text in conflict
+
+
+def test_the_data_page_shows_the_labels_that_are_most_frequent_in_train() -> None:
+    page = render_page(data_report())
+    classes = page[page.index("<h3>Classes</h3>") : page.index("<h3>Token labels</h3>")]
+    assert re.findall(r'<th scope="row">.*number (\d+)</th>', classes) == [str(k).zfill(4) for k in range(940, 1_000)]
+    assert "<td>1,000 (0.2%)</td>" in classes
+
+
+def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: Path, six: list[Evaluation]) -> None:
+    write_evaluation(tmp_path / "system0", six[0])
+    graph: Any = [SimpleNamespace(outs=[tmp_path / "system0"])]
+    drawn = run_charts.draw_charts(graph, "system0")
+    assert list(drawn) == [
+        "system0 on the test set: confusion matrix of the 60 most frequent of 1,000 labels",
+    ]
+    summary = compare(validate_as(Corpus, corpus(LABELS)), six, 0.05)
+    page = markdown.comparison(summary, [markdown.image(title, svg) for title, svg in drawn.items()])
+    assert len(page.encode()) < 1_000_000
+    about = markdown.corpus({"name": "sample", "labels": LABELS, "rows": {"train": 1}, "notes": []})
+    assert f"1,000 labels: {LABELS[0]}, " in about.replace("1000", "1,000")
+    assert f"{LABELS[59]}, …" in about
+    assert LABELS[60] not in about
+
+
+def test_dvc_compares_the_shown_part_of_the_matrix(tmp_path: Path, six: list[Evaluation]) -> None:
+    summary = compare(validate_as(Corpus, corpus(LABELS)), six[:1], 0.05)
+    write_plots(tmp_path, summary, {"system0": six[0].metrics}, tmp_path)
+    cells = read_json(tmp_path / "plots" / "confusion.json")
+    assert len(cells) == 60 * 60
+    shown = confusion(LABELS, six[0].metrics.confusion)
+    assert [cells[61][key] for key in ("gold", "predicted", "rows", "share")] == [
+        shown.labels[1], shown.labels[1], shown.counts[1][1], shown.shares[1][1]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("classes", "described"), [(20, 400), (21, 0)])
+def test_a_large_matrix_describes_no_single_cells(classes: int, described: int) -> None:
+    metrics: Any = SimpleNamespace(labels=names(classes), confusion=np.ones((classes, classes), int).tolist())
+    root = ElementTree.fromstring(charts.confusion(metrics))
+    cells = [each for each in root.iter() if each.get("fill") == charts.ACCENT]
+    assert len(cells) == classes**2
+    assert sum(each.get("aria-label") is not None for each in cells) == described
