@@ -38,7 +38,7 @@ LIMIT = 3600.0  # seconds for a test file
 
 def test_files() -> list[str]:
     """Return the test files of the map."""
-    found = [path for folder in FOLDERS for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))]
+    found = [path for folder in FOLDERS for path in sorted((ROOT / "tests" / folder).rglob("test_*.py"))]
     return [name for path in found if (name := str(path.relative_to(ROOT))) not in LEFT_OUT]
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.choice import batches
-from tests.mutation.coverage_map import moved_lines
+from tests.mutation.coverage_map import LEFT_OUT, moved_lines
+from tests.mutation.coverage_map import test_files as mapped_files
 from tests.mutation.generate import edits, valid
-from tests.mutation.mutants import handwritten
+from tests.mutation.mutants import ROOT, handwritten
 from tests.mutation.source import Source
 
 SMALL = '''\
@@ -184,3 +185,11 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
     (tmp_path / "tests" / "unit" / "test_more.py").write_text(MORE_TESTS)
     found = call("run", "--survivors")
     assert (found["equivalent"]["status"], found["uncovered"]["status"]) == ("survived", "killed")
+
+
+def test_the_map_contains_files_in_subfolders_and_every_excluded_file_exists() -> None:
+    files = mapped_files()
+    assert "tests/unit/nn/test_bert.py" in files
+    assert "tests/parity/test_pta.py" in files
+    assert not LEFT_OUT & set(files)
+    assert all((ROOT / name).is_file() for name in LEFT_OUT)
