@@ -15,6 +15,7 @@ import typer
 
 import epigram
 from epigram.cli import flow_commands
+from epigram.cli.doctor import doctor
 from epigram.cli.init import init
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError, handle_errors, run_and_exit, run_typer
@@ -233,6 +234,7 @@ def repair() -> None:
 
 
 cli.command()(init)
+cli.command()(doctor)
 flow_commands.register(cli)
 
 

@@ -1,0 +1,74 @@
+"""The command `epigram doctor`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epigram.core.display import echo, json_text
+
+if TYPE_CHECKING:
+    from epigram.runner.doctor.check import Check
+
+STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of all checks.")] = False,
+) -> None:
+    """Check the installation, the machine and the project in this folder, and say how to fix each problem.
+
+    The exit code is that of the first problem, 0 if there is none.
+
+    Example: epigram doctor --json
+    """
+    from epigram.runner.doctor import installation, machine, project
+    from epigram.runner.doctor.check import exit_status, run_checks
+
+    checks = run_checks(
+        [
+            installation.python,
+            installation.packages,
+            installation.git,
+            machine.disk,
+            machine.memory,
+            machine.processors,
+            machine.gpu,
+            machine.bfloat16,
+            project.project,
+            project.folders,
+            project.locks,
+            project.data_mirror,
+            project.prefect_server,
+        ]
+    )
+    found = list(checks)
+    if as_json:
+        echo(json_text([asdict(check) for check in found], indent=2))
+    elif sys.stdout.isatty():
+        _print_table(found)
+    else:
+        for check in found:
+            echo(f"{check.status}: {check.name}: {check.found}" + (f"; to fix it: {check.fix}" if check.fix else ""))
+    sys.exit(exit_status(found))
+
+
+def _print_table(checks: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from epigram.core.display import printable
+
+    table = Table(box=None)
+    for column in ("", "check", "found", "to fix it"):
+        table.add_column(column, no_wrap=column in {"", "check"})
+    for check in checks:
+        table.add_row(
+            Text(check.status, STYLES[check.status]),
+            *(Text(printable(text)) for text in (check.name, check.found, check.fix)),
+        )
+    Console().print(table)

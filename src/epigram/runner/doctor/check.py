@@ -1,0 +1,41 @@
+"""Result of one check of the installation, and the run of all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from epigram.core.errors import EpigramError, exit_code, message
+
+Status = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was checked, the result, what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    found: str
+    fix: str = ""
+    code: int = 0  # exit code of a problem
+
+
+def problem(name: str, found: str, fix: str, error: type[EpigramError]) -> Check:
+    """Return a problem with the exit code of the class `error`."""
+    return Check(name, "problem", found, fix, error.code)
+
+
+def run_checks(checks: Iterable[Callable[[], Iterable[Check]]]) -> Iterator[Check]:
+    """Run the checks one after another; one that fails with an error is a problem."""
+    for check in checks:
+        try:
+            yield from check()
+        except Exception as error:  # for example a library that cannot be imported
+            yield Check(check.__name__.replace("_", " "), "problem", message(error), "", exit_code(error))
+
+
+def exit_status(checks: Iterable[Check]) -> int:
+    """Return the exit code of the first problem, 0 if there is none."""
+    return next((check.code for check in checks if check.status == "problem"), 0)

@@ -1,0 +1,90 @@
+"""Checks of the installed programs and packages."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import epigram
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.runner.doctor.check import Check, problem
+
+MIN_GIT = Version("2.20")  # the first version in which `git worktree` removes what a killed process left
+OPTIONAL = ("onnx", "ray", "postgres", "sql", "s3", "signing")  # extras of which nothing need be installed
+
+
+def python() -> Iterator[Check]:
+    """Check the version of Python, which pip has compared with `requires-python`."""
+    yield Check("python", "ok", f"{platform.python_version()}, with epigram {epigram.__version__}")
+
+
+def packages() -> Iterator[Check]:
+    """Compare the versions of the installed packages with the tested ones, which epigram's metadata requires."""
+    yield from _compare("packages", _required(""), "pip install --force-reinstall epigram")
+    pipeline = list(_required("pipeline"))
+    if not any(map(_installed, pipeline)):
+        yield Check(
+            "pipeline",
+            "warning",
+            "not installed; only predict and the Python API work",
+            "pip install 'epigram[pipeline]'",
+        )
+    else:
+        yield from _compare("pipeline", pipeline, "pip install --force-reinstall 'epigram[pipeline]'")
+    for extra in OPTIONAL:
+        requirements = [each for each in _required(extra) if _installed(each)]
+        yield from _compare(extra, requirements, f"pip install 'epigram[{extra}]'")
+
+
+def _required(extra: str) -> list[Requirement]:
+    """Return the requirements of epigram that `extra` adds; the core dependencies if it is empty."""
+    found = map(Requirement, requires("epigram") or [])
+    return [
+        each
+        for each in found
+        if (each.marker is None and not extra)
+        or (each.marker is not None and each.marker.evaluate({"extra": extra}) and "extra" in str(each.marker))
+    ]
+
+
+def _installed(requirement: Requirement) -> str:
+    """Return the installed version of a package, empty if it is not installed."""
+    try:
+        return version(requirement.name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _compare(name: str, requirements: list[Requirement], fix: str) -> Iterator[Check]:
+    """Yield a problem for each missing package and a warning for each other version, otherwise one line."""
+    good = True
+    for each in requirements:
+        installed = _installed(each)
+        if not installed:
+            good = False
+            yield problem(name, f"{each.name} is not installed", fix, ParameterError)
+        elif not each.specifier.contains(installed, prereleases=True):
+            good = False
+            yield Check(name, "warning", f"{each.name} {installed}; tested with {each.name}{each.specifier}", fix)
+    if good and requirements:
+        yield Check(name, "ok", f"{len(requirements)} in the tested version")
+
+
+def git() -> Iterator[Check]:
+    """Check that git is installed."""
+    program = shutil.which("git")
+    if program is None:
+        yield problem("git", "not installed", "install git 2.20 or later", InputMissingError)
+        return
+    words = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()
+    found = Version(".".join(words[2].split(".")[:2]))
+    if found < MIN_GIT:
+        yield Check("git", "warning", f"version {words[2]}", f"install git {MIN_GIT} or later")
+    else:
+        yield Check("git", "ok", words[2])

@@ -1,0 +1,97 @@
+"""Checks of the machine: disk, memory, processors and GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from epigram.core.errors import DiskError, ParameterError, TryAgainError
+from epigram.runner.doctor.check import Check, problem
+
+GIB = 1 << 30
+MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB
+MIN_MEMORY, ENOUGH_MEMORY = 1 * GIB, 4 * GIB  # two stages in parallel use about 2 GiB
+MEMINFO = Path("/proc/meminfo")
+GPU_DEVICE = Path("/dev/nvidiactl")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def disk() -> Iterator[Check]:
+    """Check the free space of the current folder's disk."""
+    free = shutil.disk_usage(Path.cwd()).free
+    found = f"{free / GIB:,.1f} GiB free"
+    if free < MIN_DISK:
+        yield problem("disk", found, "free disk space, for example with `dvc gc --workspace`", DiskError)
+    elif free < ENOUGH_DISK:
+        yield Check("disk", "warning", found, f"free disk space: {ENOUGH_DISK / GIB:g} GiB are enough for most runs")
+    else:
+        yield Check("disk", "ok", found)
+
+
+def memory() -> Iterator[Check]:
+    """Check the available memory of the machine (Linux)."""
+    if not MEMINFO.is_file():
+        return
+    values = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+    available = int(values["MemAvailable"].split()[0]) * 1024
+    found = f"{available / GIB:,.1f} GiB available"
+    if available < MIN_MEMORY:
+        yield problem("memory", found, "close other programs, or run with --max-parallel 1", TryAgainError)
+    elif available < ENOUGH_MEMORY:
+        yield Check("memory", "warning", found, "run with --max-parallel 1")
+    else:
+        yield Check("memory", "ok", found)
+
+
+def processors() -> Iterator[Check]:
+    """Check the number of processors, and that no variable asks for more threads than there are."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Check("processors", "ok", f"{count}")
+    for name in THREAD_VARIABLES:
+        value = os.environ.get(name)
+        if value is None:
+            continue
+        if not value.isdecimal() or int(value) < 1:
+            fix = f"unset {name}, or set it to a number from 1 to {count}"
+            yield problem("threads", f"{name}={value} is not a number of threads", fix, ParameterError)
+        elif int(value) > count:
+            yield Check("threads", "warning", f"{name}={value}, but {count} processors", f"unset {name}")
+        else:
+            yield Check("threads", "ok", f"{name}={value}")
+
+
+def gpu() -> Iterator[Check]:
+    """Check that the build of PyTorch fits the machine's GPU."""
+    import torch
+
+    build = f"PyTorch {torch.__version__}"
+    if torch.cuda.is_available():
+        name, (major, minor) = torch.cuda.get_device_name(), torch.cuda.get_device_capability()
+        built_for = torch.cuda.get_arch_list()
+        if built_for and not any(arch.startswith(f"sm_{major}") for arch in built_for):
+            fix = "install a build of PyTorch for this GPU, or hide the GPU with CUDA_VISIBLE_DEVICES="
+            found = f"{build} has no code for {name} (sm_{major}{minor}), only for {', '.join(built_for)}"
+            yield problem("gpu", found, fix, ParameterError)
+        else:
+            yield Check("gpu", "ok", f"{name}, {build}")
+    elif not GPU_DEVICE.exists():
+        yield Check("gpu", "ok", f"none, {build}")
+    elif torch.version.cuda is None:
+        fix = "install the CUDA build of the same version of PyTorch"
+        yield Check("gpu", "warning", f"the GPU is not used: {build} is a CPU build", fix)
+    else:
+        fix = f"update the driver to one for CUDA {torch.version.cuda}, and check CUDA_VISIBLE_DEVICES"
+        yield Check("gpu", "warning", f"{build} cannot use the GPU", fix)
+
+
+def bfloat16() -> Iterator[Check]:
+    """Check whether bfloat16 products are fast; without them training is slower, and otherwise the same."""
+    import torch
+
+    from epigram.models.precision import has_fast_bf16
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    fast = has_fast_bf16(device)
+    yield Check("bfloat16", "ok", f"{'used' if fast else 'not supported, float32 is used'} ({device})")

@@ -1,0 +1,336 @@
+"""Tests of `epigram doctor`: each check against machines and projects with a known defect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+import epigram
+from epigram.cli import app
+from epigram.runner.doctor import installation, machine, project
+from epigram.runner.doctor.check import Check, exit_status, run_checks
+from epigram.runner.project.record import Record
+
+Checks = Callable[[], Iterator[Check]]
+
+
+def results(check: Checks) -> list[tuple[str, str]]:
+    """Return status and finding of each line of a check."""
+    return [(each.status, each.found) for each in check()]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("EPIGRAM_MIRROR", "PREFECT_API_URL", *machine.THREAD_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    return tmp_path
+
+
+def test_the_exit_code_is_that_of_the_first_problem() -> None:
+    good, bad = Check("a", "ok", ""), Check("b", "warning", "", "x")
+    assert exit_status([good, bad]) == 0
+    assert exit_status([good, Check("c", "problem", "", "", 69), Check("d", "problem", "", "", 64)]) == 69
+
+
+def test_a_check_that_fails_is_a_problem_and_the_others_run() -> None:
+    def no_torch() -> Iterator[Check]:
+        raise ImportError("libcuda.so.1 is missing")
+        yield
+
+    first, second = run_checks([no_torch, installation.python])
+    assert (first.name, first.status, first.code) == ("no torch", "problem", 70)
+    assert "libcuda.so.1 is missing" in first.found
+    assert second.status == "ok"
+
+
+REQUIRED = ["alpha==1.2.*", "beta", 'gamma>=3 ; extra == "pipeline"', 'delta<2 ; extra == "onnx"']
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        (
+            {"alpha": "1.2.9", "beta": "7", "gamma": "3.1"},
+            [("packages", "ok", "2 in the tested version"), ("pipeline", "ok", "1 in the tested version")],
+        ),
+        (
+            {"alpha": "1.3.0", "gamma": "3"},
+            [
+                ("packages", "warning", "alpha 1.3.0; tested with alpha==1.2.*"),
+                ("packages", "problem", "beta is not installed"),
+                ("pipeline", "ok", "1 in the tested version"),
+            ],
+        ),
+        (
+            {"alpha": "1.2.0", "beta": "1", "delta": "2.0"},
+            [
+                ("packages", "ok", "2 in the tested version"),
+                ("pipeline", "warning", "not installed; only predict and the Python API work"),
+                ("onnx", "warning", "delta 2.0; tested with delta<2"),
+            ],
+        ),
+    ],
+)
+def test_installed_versions_are_compared_with_the_required_ones(
+    installed: dict[str, str], expected: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name not in installed:
+            raise installation.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(installation, "requires", lambda name: REQUIRED)
+    monkeypatch.setattr(installation, "version", version)
+    found = list(installation.packages())
+    assert [(each.name, each.status, each.found) for each in found] == expected
+    assert all("pip install" in each.fix for each in found if each.status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("git version 2.39.5 (Apple Git-154)", ("ok", "2.39.5")),
+        ("git version 2.9.1", ("warning", "version 2.9.1")),  # an older one, although "9" is after "20" as text
+    ],
+)
+def test_the_version_of_git_is_compared_as_a_number(
+    output: str, expected: tuple[str, str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place / "git"
+    program.write_text(f"#!/bin/sh\necho '{output}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(place))
+    assert results(installation.git) == [expected]
+    program.unlink()
+    assert results(installation.git) == [("problem", "not installed")]
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(
+    ("gib", "expected"),
+    [
+        (0.9, ("problem", "0.9 GiB free")),
+        (1, ("warning", "1.0 GiB free")),
+        (4.9, ("warning", "4.9 GiB free")),
+        (5, ("ok", "5.0 GiB free")),
+    ],
+)
+def test_free_disk_space(gib: float, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage(0, 0, int(gib * 2**30)))
+    assert results(machine.disk) == [expected]
+    assert exit_status(machine.disk()) == (74 if expected[0] == "problem" else 0)
+
+
+@pytest.mark.parametrize(
+    ("kib", "expected"),
+    [
+        (1024**2 - 1024, ("problem", "1.0 GiB available")),
+        (1024**2, ("warning", "1.0 GiB available")),
+        (4 * 1024**2, ("ok", "4.0 GiB available")),
+    ],
+)
+def test_available_memory(kib: int, expected: tuple[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {kib} kB\n")
+    monkeypatch.setattr(machine, "MEMINFO", place / "meminfo")
+    assert results(machine.memory) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("3", ("ok", "OMP_NUM_THREADS=3")),
+        ("4", ("warning", "OMP_NUM_THREADS=4, but 3 processors")),
+        ("0", ("problem", "OMP_NUM_THREADS=0 is not a number of threads")),
+        ("all", ("problem", "OMP_NUM_THREADS=all is not a number of threads")),
+    ],
+)
+def test_threads_are_compared_with_the_processors_of_this_process(
+    value: str, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 5})
+    assert results(machine.processors) == [("ok", "3")]
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert results(machine.processors) == [("ok", "3"), expected]
+
+
+def gpu(monkeypatch: pytest.MonkeyPatch, *, device: bool, usable: bool, built: str | None, codes: list[str]) -> None:
+    """Pretend a GPU of compute capability 9.0 and a build of PyTorch."""
+    monkeypatch.setattr(machine, "GPU_DEVICE", SimpleNamespace(exists=lambda: device))
+    monkeypatch.setattr(torch, "__version__", "2.13.0")
+    monkeypatch.setattr(torch.version, "cuda", built)
+    for name, value in {
+        "is_available": usable, "get_device_name": "H200", "get_device_capability": (9, 0), "get_arch_list": codes
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+
+
+@pytest.mark.parametrize(
+    ("device", "usable", "built", "codes", "expected"),
+    [
+        (False, False, None, [], ("ok", "none, PyTorch 2.13.0")),
+        (True, False, None, [], ("warning", "the GPU is not used: PyTorch 2.13.0 is a CPU build")),
+        (True, False, "13.0", [], ("warning", "PyTorch 2.13.0 cannot use the GPU")),
+        (True, True, "13.0", ["sm_80", "sm_90"], ("ok", "H200, PyTorch 2.13.0")),
+        (True, True, "13.0", ["sm_70", "sm_80"],
+         ("problem", "PyTorch 2.13.0 has no code for H200 (sm_90), only for sm_70, sm_80")),
+    ],
+)  # fmt: skip
+def test_the_build_of_pytorch_fits_the_gpu(
+    device: bool, usable: bool, built: str | None, codes: list[str], expected: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    gpu(monkeypatch, device=device, usable=usable, built=built, codes=codes)
+    assert results(machine.gpu) == [expected]
+
+
+@pytest.mark.parametrize(("fast", "text"), [(True, "used"), (False, "not supported, float32 is used")])
+def test_bfloat16(fast: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epigram.models.precision.has_fast_bf16", lambda kind: fast)
+    assert [found.partition(" (")[0] for _, found in results(machine.bfloat16)] == [text]
+
+
+def make_project(place: Path, version: str) -> None:
+    (place / "dvc.yaml").touch()
+    Record(version, {}).write(place)
+
+
+def test_the_version_of_the_project(place: Path) -> None:
+    assert results(project.project)[0][1].startswith("none in this folder")
+    make_project(place, "0.0.1")
+    (found,) = project.project()
+    assert (found.status, found.code, found.fix) == ("problem", 64, "epigram init --update")
+    assert f"for epigram 0.0.1, but epigram {epigram.__version__} is installed" in found.found
+    make_project(place, epigram.__version__)
+    assert [text for status, text in results(project.project) if status == "problem"] == [
+        ".git does not exist", ".dvc does not exist"
+    ]  # fmt: skip
+    (place / ".git").mkdir()
+    (place / ".dvc").mkdir()
+    assert results(project.project) == [("ok", f"for epigram {epigram.__version__}")]
+    (place / "epigram.yaml").unlink()
+    assert results(project.project) == [("ok", "the repository of epigram")]
+
+
+def test_folders_that_cannot_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(place, "1")
+    (place / "runs").mkdir()
+    assert results(project.folders) == [("ok", "writable")]
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "runs" and real(path, mode))
+    assert results(project.folders) == [("problem", f"{place / 'runs'} is not writable")]
+    assert exit_status(project.folders()) == 74
+
+
+def test_a_lock_that_a_killed_git_left(place: Path) -> None:
+    lock = place / ".git" / "worktrees" / "mr-1" / "index.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    assert results(project.locks) == [("ok", "none is stale")]  # a git command may be running
+    old = lock.stat().st_mtime - 601
+    os.utime(lock, (old, old))
+    (found,) = project.locks()
+    assert (found.status, found.found) == ("problem", ".git/worktrees/mr-1/index.lock is older than 10 minutes")
+    assert found.fix.endswith("rm .git/worktrees/mr-1/index.lock")
+
+
+def test_the_mirror_is_a_folder_or_responds(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert results(project.data_mirror)[0][0] == "ok"
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(place))
+    assert results(project.data_mirror) == [("ok", str(place))]
+    monkeypatch.setenv("EPIGRAM_MIRROR", str(place / "no"))
+    assert results(project.data_mirror) == [("problem", f"EPIGRAM_MIRROR={place / 'no'} is not a folder")]
+    assert exit_status(project.data_mirror()) == 64
+    monkeypatch.setenv("EPIGRAM_MIRROR", "http://127.0.0.1:9/files")
+    assert results(project.data_mirror) == [("problem", "http://127.0.0.1:9/files does not respond (ConnectError)")]
+    assert exit_status(project.data_mirror()) == 69
+    monkeypatch.setattr(
+        httpx, "head", lambda *_, **__: httpx.Response(404)
+    )  # the server has no such page, but responds
+    assert results(project.data_mirror) == [("ok", "http://127.0.0.1:9/files responds")]
+
+
+def test_the_prefect_server_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert results(project.prefect_server) == [("ok", "none runs; a run starts its own")]
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    (found,) = project.prefect_server()
+    assert (found.status, found.code) == ("problem", 69)
+    assert found.found == "the Prefect server at http://127.0.0.1:9 does not respond"
+    monkeypatch.setattr("epigram.runner.service.server.is_healthy", lambda url: url == "http://127.0.0.1:9")
+    assert results(project.prefect_server) == [("ok", "http://127.0.0.1:9 responds")]
+
+
+@pytest.fixture
+def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the first two checks by known results, and all others by none."""
+    for module in (installation, machine, project):
+        for name, value in list(vars(module).items()):
+            if callable(value) and getattr(value, "__module__", "") == module.__name__ and name in CHECKS:
+                monkeypatch.setattr(module, name, lambda: iter(()))
+    monkeypatch.setattr(installation, "python", lambda: iter([Check("python", "ok", "3.11.7")]))
+    found = Check("disk", "problem", "0.1 GiB free\x1b[2J", "free disk space", 74)
+    monkeypatch.setattr(machine, "disk", lambda: iter([found]))
+
+
+CHECKS = {"python", "packages", "git", "disk", "memory", "processors", "gpu", "bfloat16", "project", "folders", "locks"}
+CHECKS |= {"data_mirror", "prefect_server"}
+
+
+def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("sys.argv", ["epigram", "doctor", *arguments])
+    with pytest.raises(SystemExit) as end:
+        app()
+    return end.value.code
+
+
+def test_the_checks_are_printed_one_per_line(
+    two_lines: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch=monkeypatch) == 74
+    out = "ok: python: 3.11.7\nproblem: disk: 0.1 GiB free; to fix it: free disk space\n"
+    assert capsys.readouterr() == (out, "")
+
+
+def test_the_checks_as_json(
+    two_lines: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--json", monkeypatch=monkeypatch) == 74
+    first, second = json.loads(capsys.readouterr().out)
+    assert first == {"name": "python", "status": "ok", "found": "3.11.7", "fix": "", "code": 0}
+    assert (second["name"], second["status"], second["code"]) == ("disk", "problem", 74)
+
+
+def test_the_checks_as_a_table_on_a_terminal(
+    two_lines: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")  # no colours
+    assert run(monkeypatch=monkeypatch) == 74
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["check", "found", "to", "fix", "it"]
+    assert [row.split()[:2] for row in rows] == [["ok", "python"], ["problem", "disk"]]
+    assert "\x1b[2J" not in "".join(rows)
+
+
+def test_all_checks_run_on_this_machine(place: Path) -> None:
+    command = [sys.executable, "-m", "epigram.cli", "doctor", "--json"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=120)
+    found = json.loads(done.stdout)
+    names = {each["name"] for each in found}
+    assert {"python", "packages", "git", "disk", "processors", "gpu", "bfloat16", "project", "folders"} <= names
+    problems = [each for each in found if each["status"] == "problem"]
+    assert done.returncode == (problems[0]["code"] if problems else 0)
