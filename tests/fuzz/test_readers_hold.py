@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, EpigramError
-from epigram.data.readers import READERS
-from epigram.data.readers.spans import label_tokens
+from epigram.data.readers import KINDS
+from epigram.data.reading.spans import label_tokens
 from epigram.data.sources.source import ADDRESS_PREFIXES
 from epigram.text.unlabelled import read_lines
 from tests.support.budget import cases, texts
@@ -34,8 +34,7 @@ BYTES = st.lists(
 def read(folder: Path, name: str, content: bytes | str, **options: Any) -> pl.DataFrame:
     path = folder / "x"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    kind, reader = READERS[name]
-    return pl.concat(reader(path, kind(**options)))
+    return pl.concat(KINDS[name](**options).read(path))
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import polars.selectors as cs
 
+from epigram.data.readers import labels_tokens
 from epigram.data.validation.text_matching import SPLITS, label_column, loose_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
     """
     file = f"{name}.parquet"
     read = {"reader": "parquet", "text": "text", "label": "labels" if source.task == "multi" else "label"}
-    token_columns = {column: column for column in TOKEN_COLUMNS} if source.labels_tokens else {}
+    token_columns = {column: column for column in TOKEN_COLUMNS} if labels_tokens(source) else {}
     return {
         "name": name,
         "about": f"{source.name} with rows added later",

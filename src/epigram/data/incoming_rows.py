@@ -15,9 +15,10 @@ import polars as pl
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
-from epigram.data.readers import READERS, read_corpus
-from epigram.data.readers.csv_quoting import read_with_quote_fallback
-from epigram.data.readers.decoding import guess_encoding, read_lines
+from epigram.data.readers import KINDS
+from epigram.data.reading.corpus import read_corpus
+from epigram.data.reading.csv_quoting import read_with_quote_fallback
+from epigram.data.reading.decoding import guess_encoding, read_lines
 from epigram.data.sources.add import READER_BY_SUFFIX
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import violations
@@ -95,8 +96,8 @@ def read_texts(file: Path, source: Source) -> list[str]:
         frame = read_lines(file)
     else:
         options = {key: value for key, value in _reader_options(file, source).items() if key != "label_separator"}
-        kind, read = READERS[options.pop("reader")]
-        frame = pl.concat(read(file, kind(**options | {"label": None})))
+        reader = KINDS[options.pop("reader")](**options | {"label": None})
+        frame = pl.concat(reader.read(file))
     return frame.select(exact_text()).filter(pl.col("text") != "")["text"].to_list()
 
 

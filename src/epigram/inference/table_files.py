@@ -14,9 +14,9 @@ import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file
-from epigram.data.readers import delimited, json_lines
-from epigram.data.readers.decoding import guess_encoding, translate_polars_errors
+from epigram.data.readers import csv, jsonl
 from epigram.data.readers.parquet import BATCH
+from epigram.data.reading.decoding import guess_encoding, translate_polars_errors
 from epigram.inference.texts import TABLE_SUFFIXES
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -37,7 +37,7 @@ class Table:
         """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
         kind = table_format(self.path)
         if kind == ".jsonl":
-            yield from json_lines.read_tables(self.path, self.encoding)
+            yield from jsonl.read_tables(self.path, self.encoding)
         elif kind == ".parquet":
             with translate_polars_errors(self.path):
                 scan = pl.scan_parquet(self.path, glob=False)
@@ -45,8 +45,8 @@ class Table:
                     scan.collect_batches(chunk_size=BATCH, maintain_order=True) if self.rows else [scan.collect()]
                 )
         else:
-            options = delimited.Delimited(separator=SEPARATORS[kind], quote=self.quote, encoding=self.encoding)
-            yield from map(_without_blank_lines, delimited.read_tables(self.path, options))
+            options = csv.Csv(separator=SEPARATORS[kind], quote=self.quote, encoding=self.encoding)
+            yield from map(_without_blank_lines, csv.read_tables(self.path, options))
 
 
 def table_format(path: Path) -> str:

@@ -39,7 +39,7 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _not_utf8(line: bytes, place: str) -> DataError:
-    from epigram.data.readers.guessing import guess
+    from epigram.data.reading.guessing import guess
 
     likely = guess(line)
     return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}; convert it to UTF-8")

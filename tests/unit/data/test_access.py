@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import ParameterError, SourceUnavailableError
-from epigram.data.readers.tar_files import JsonFiles, read_json_files
+from epigram.data.readers.json_files import JsonFiles
 from epigram.data.sources import sql_and_hub
 from epigram.data.sources.access import is_safe_path, mask_secrets, network_zone, redact_address
 from epigram.data.sources.source import read_source
@@ -159,7 +159,7 @@ def test_a_list_of_files_is_one_of_the_source(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     for name in ("../secret", str(tmp_path / "secret")):
         with pytest.raises(ParameterError, match=r"read\.lists\.a is .*; expected the path of a file of the source"):
-            read_json_files(tmp_path / "raw" / "x.tar", JsonFiles(lists={"a": name}))
+            list(JsonFiles(lists={"a": name}).read(tmp_path / "raw" / "x.tar"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "a\0b", "a\nb"])

@@ -17,7 +17,7 @@ import pytest
 
 from epigram.core.errors import DataError
 from epigram.core.limits import Limits
-from epigram.data.readers.parquet import Parquet, read
+from epigram.data.readers.parquet import Parquet
 from epigram.data.sources import archives
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
@@ -186,16 +186,16 @@ def test_a_parquet_file_of_too_many_rows_is_refused_before_it_is_read(
     assert path.stat().st_size < 300_000
     monkeypatch.setattr(pl.LazyFrame, "collect_batches", None)
     with pytest.raises(DataError, match=r"x\.parquet unpacks to far more bytes than its size allows"):
-        list(read(path, Parquet(text="text", label="label")))
+        list(Parquet(text="text", label="label").read(path))
 
 
 def test_a_parquet_file_of_one_long_text_many_times_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "x.parquet", pl.select(text=pl.repeat("a" * MIB, 65), label=pl.repeat("b", 65)))
     assert path.stat().st_size < 100_000
     with pytest.raises(DataError, match="unpacks to far more bytes than its size allows"):
-        list(read(path, Parquet(text="text", label="label")))
+        list(Parquet(text="text", label="label").read(path))
     written(path, pl.select(text=pl.repeat("a" * MIB, 60), label=pl.repeat("b", 60)))
-    assert sum(table.height for table in read(path, Parquet(text="text", label="label"))) == 60
+    assert sum(table.height for table in Parquet(text="text", label="label").read(path)) == 60
 
 
 def test_packed_vectors_of_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

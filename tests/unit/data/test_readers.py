@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.readers import read_corpus
+from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 
 CSV = "text,label\ngood film,1\n好看,1\nso so,0\n"

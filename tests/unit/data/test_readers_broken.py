@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epigram.core.errors import EpigramError
-from epigram.data.readers import READERS, read_corpus
+from epigram.data.readers import KINDS
+from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -46,7 +47,7 @@ def answer(folder: Path, data: bytes, name: str, task: str, extra: dict[str, Any
         assert "text" in frame.columns
 
 
-@pytest.mark.parametrize("name", sorted(READERS))
+@pytest.mark.parametrize("name", sorted(KINDS))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, task=st.sampled_from(["single", "multi", "tokens"]))
 def test_random_bytes(tmp_path: Path, name: str, pieces: list[bytes], task: str) -> None:

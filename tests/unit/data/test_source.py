@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.data.readers import NO_READER, READERS, ReaderOptions
+from epigram.data.readers import KINDS
+from epigram.data.reading.corpus import NO_READER, ReaderOptions
 from epigram.data.sources.source import load_source, read_source
 
 SOURCES = Path(__file__).parents[3] / "data/sources"
@@ -37,13 +38,13 @@ def write(folder: Path, **changes: Any) -> Path:
 def test_every_source_of_the_repository_is_sound(name: str) -> None:
     source = load_source(name, SOURCES)
     reader = source.read.get("reader", NO_READER)
-    assert reader in {*READERS, NO_READER}
+    assert reader in {*KINDS, NO_READER}
     assert (reader == NO_READER) == (source.task == "files")
     for file in source.files:
         values = source.read | file.read
         known = {
             *ReaderOptions.__dataclass_fields__,
-            *(READERS[reader][0].__dataclass_fields__ if reader in READERS else ()),
+            *(KINDS[reader].__dataclass_fields__ if reader in KINDS else ()),
         }
         assert values.get("reader") != reader or set(values) <= known
         for address in file.addresses:

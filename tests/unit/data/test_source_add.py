@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.readers import read_corpus
+from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings

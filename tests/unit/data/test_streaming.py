@@ -15,7 +15,9 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
-from epigram.data.readers import chunks, decoding, delimited, json_lines, read_corpus
+from epigram.data.readers import csv, jsonl
+from epigram.data.reading import chunks, decoding
+from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import row_batches as batches
 from epigram.data.validation import row_scan
@@ -131,7 +133,7 @@ def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
     monkeypatch.setattr(chunks, "MAX_ROW_SIZE", 1_000)
     path = tmp_path / f"a.{kind}"
     path.write_text(text + "a b\n" * 1_000 if kind == "csv" else text + "a" * 4_000)
-    reader = delimited.read_tables(path, delimited.Delimited()) if kind == "csv" else json_lines.read_tables(path)
+    reader = csv.read_tables(path, csv.Csv()) if kind == "csv" else jsonl.read_tables(path)
     with pytest.raises(DataError, match=rf"a\.{kind} has a row of more than 0 MB"):
         list(reader)
 
@@ -139,7 +141,7 @@ def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
 def test_a_csv_of_too_many_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(f"c{n}" for n in range(10_001)) + "\n")
     with pytest.raises(DataError, match=r"a\.csv has more than 10,000 columns"):
-        list(delimited.read_tables(tmp_path / "a.csv", delimited.Delimited()))
+        list(csv.read_tables(tmp_path / "a.csv", csv.Csv()))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gbk"])

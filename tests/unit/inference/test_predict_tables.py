@@ -70,7 +70,7 @@ def test_rows_and_columns_stay_and_each_row_has_its_label(
 def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.data.readers.chunks.CHUNK_SIZE", 4096)
+    monkeypatch.setattr("epigram.data.reading.chunks.CHUNK_SIZE", 4096)
     monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.data.readers import read_corpus
+from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File, load_source

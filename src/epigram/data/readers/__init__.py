@@ -1,199 +1,41 @@
-"""Reading of a source's files into one table: text, label or labels, split, file, line and optional columns."""
+"""Readers of files by name, as `reader:` of a source names them.
+
+Each module of this package registers one reader under its own name: a class with the reader's options as fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-import polars.selectors as cs
+from epigram.core.registry import Registry
+from epigram.data.sources.source import Source, SourceSection
 
-from epigram.core.config_types import nearest, validate_as
-from epigram.core.errors import DataError, ParameterError
-from epigram.data.readers import (
-    conll,
-    delimited,
-    json_lines,
-    json_lists,
-    m2,
-    parquet,
-    plain_lines,
-    reuters,
-    tar_files,
-    trees,
-)
-from epigram.data.readers.merging import drop_repeated_texts
-from epigram.data.readers.spans import label_tokens
-from epigram.data.readers.splitting import split_rows
-from epigram.data.sources.source import ROLES, File, Source, SourceSection
+if TYPE_CHECKING:
+    import polars as pl
+
+TOKEN_LABEL_OPTIONS = {"spans", "token_labels", "token_names"}  # options that make a reader label tokens
 
 
-def _as_single_chunk(read: Callable[[Path, Any], pl.DataFrame]) -> Callable[[Path, Any], Iterator[pl.DataFrame]]:
-    """Wrap a reader that returns a whole file as one that yields chunks."""
+class Reader(SourceSection, ABC):
+    """Base class of readers; `labels_tokens`: the reader labels tokens whatever its options are."""
 
-    def read_chunks(path: Path, options: Any) -> Iterator[pl.DataFrame]:
-        yield read(path, options)
+    labels_tokens: ClassVar[bool] = False
 
-    return read_chunks
-
-
-READERS: dict[str, tuple[type[Any], Callable[[Path, Any], Iterator[pl.DataFrame]]]] = {
-    "csv": (delimited.Delimited, delimited.read),
-    "jsonl": (json_lines.JsonLines, json_lines.read),
-    "parquet": (parquet.Parquet, parquet.read),
-    "json_lists": (json_lists.JsonLists, _as_single_chunk(json_lists.read)),
-    "lines": (plain_lines.PlainLines, _as_single_chunk(plain_lines.read)),
-    "conll": (conll.Conll, _as_single_chunk(conll.read)),
-    "m2": (m2.M2, _as_single_chunk(m2.read)),
-    "trees": (trees.Trees, _as_single_chunk(trees.read)),
-    "posts": (tar_files.Posts, _as_single_chunk(tar_files.read_posts)),
-    "json_files": (tar_files.JsonFiles, _as_single_chunk(tar_files.read_json_files)),
-    "reuters": (reuters.Reuters, _as_single_chunk(reuters.read)),
-}
-NO_READER = "none"  # the reader of a file without texts
+    @abstractmethod
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the rows of a file: line (from 1), text and, depending on the format, label, split and tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReaderOptions(SourceSection):
-    """Options of every reader."""
-
-    reader: str
-    names: dict[str, str] = field(default_factory=dict)  # label in the file → name
-    named_only: bool = False  # leave out rows whose label is not in `names`
-    file_label: str | None = None  # the label of every row of the file
-    replace: dict[str, str] = field(default_factory=dict)  # substrings of the text → their replacements
+KINDS: Registry[type[Reader]] = Registry(__name__)
+register = KINDS.register
 
 
-def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
-    """Return all rows of a source in memory, with the columns and errors of `spool_corpus`."""
-    with TemporaryDirectory() as spool:
-        return spool_corpus(source, raw, Path(spool)).collect()
-
-
-def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
-    """Return all rows of a source, in the order of its files and their lines, via parquet files in the folder `spool`.
-
-    Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
-    line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
-    Leading and trailing whitespace of labels is stripped, and that of texts unless spans refer to positions in them.
-    Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
-    the reader does not have.
-    """
-    frames = [frame for file in source.files if (frame := _spool_file(source, file, raw, spool)) is not None]
-    if not frames:
-        raise ParameterError(f"dataset {source.name} has only files and no texts; choose another dataset")
-    frame = split_rows(_concatenate(frames, source), source)
-    if source.distinct is not None:
-        frame = drop_repeated_texts(frame.collect(), letters_only=source.distinct == "letters").lazy()
-    _check_row_counts(frame, source)
-    roles = [name for name in ROLES if name in frame.collect_schema()]
-    return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
-
-
-def _spool_file(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
-    """Return one file's rows, written to parquet files; None for a file without texts."""
-    parts: list[Path] = []
-    for chunk in _read_file(source, file, raw):
-        parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
-        chunk.write_parquet(parts[-1], compression="lz4", statistics=False)
-    return pl.scan_parquet(parts, glob=False) if parts else None
-
-
-def _concatenate(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
-    try:
-        frame = pl.concat(frames, how="diagonal_relaxed")
-        columns = frame.collect_schema()
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source.name}: the columns of its files have incompatible types ({error})") from None
-    for name in source.keep:
-        if name not in columns:
-            raise DataError(f"{source.name}: `keep` lists the column {name!r}, which none of its files has")
-    return frame
-
-
-def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
-    """Yield one file's rows with their final labels, in chunks; nothing for a file without texts."""
-    where = f"data/sources/{source.name}.yaml: read of {file.path}"
-    values = {"reader": NO_READER} | source.read | file.read
-    common = {key: values.pop(key) for key in _field_names(ReaderOptions) if key in values}
-    options = validate_as(ReaderOptions, common, file=where)
-    if options.reader == NO_READER:
-        return
-    if options.reader not in READERS:
-        raise ParameterError(
-            f"{where}: unknown reader {options.reader!r}; {nearest(options.reader, [*READERS, NO_READER])}"
-        )
-    options_type, read = READERS[options.reader]
-    keep = {"keep": source.keep} if "keep" in _field_names(options_type) else {}
-    for frame in read(raw / file.path, validate_as(options_type, values | keep, file=where)):
-        yield _finish_rows(frame, options, source, file, where)
-
-
-def _finish_rows(frame: pl.DataFrame, options: ReaderOptions, source: Source, file: File, where: str) -> pl.DataFrame:
-    """Add the file name, the final labels and the tokens that spans mark to a reader's rows."""
-    if "file" not in frame.columns:
-        frame = frame.with_columns(file=pl.lit(file.path))
-    frame = _apply_labels(_clean_text(frame, options), options, source, where)
-    if "spans" in frame.columns:
-        frame = label_tokens(frame, source.language, file.path)
-    return frame.rename({"label": "labels"}) if source.task == "multi" else frame
-
-
-def _field_names(kind: type[Any]) -> list[str]:
-    return [item.name for item in fields(kind)]
-
-
-def _clean_text(frame: pl.DataFrame, options: ReaderOptions) -> pl.DataFrame:
-    """Apply `replace` and strip the text, unless spans refer to positions in it."""
-    if "spans" in frame.columns:
-        return frame
-    text = pl.col("text")
-    if options.replace:
-        text = text.str.replace_many(options.replace)
-    return frame.with_columns(text.str.strip_chars())
-
-
-def _apply_labels(frame: pl.DataFrame, options: ReaderOptions, source: Source, where: str) -> pl.DataFrame:
-    """Replace labels by their names, with the type that the task requires."""
-    if options.file_label is not None:
-        frame = frame.with_columns(label=pl.lit(options.file_label))
-    if source.task == "tokens":
-        return frame.drop("label", strict=False)
-    if "label" not in frame.columns:
-        raise ParameterError(f"{where}: no label column; set label, file_label or sentence")
-    if source.task == "single":
-        return _apply_single_labels(frame, options, where)
-    return _apply_multi_labels(frame, options, where)
-
-
-def _apply_single_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
-    if frame.schema["label"] != pl.String:
-        raise ParameterError(f"{where}: a row has several labels; set task: multi")
-    label = pl.col("label").str.strip_chars()
-    frame = frame.with_columns(label)
-    if options.named_only:
-        frame = frame.filter(pl.col("label").is_in(list(options.names)))
-    return frame.with_columns(pl.col("label").replace(options.names))
-
-
-def _apply_multi_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
-    if frame.schema["label"] == pl.String:
-        raise ParameterError(f"{where}: the labels of a row are one string; set label_separator")
-    label = pl.element().str.strip_chars()
-    if options.named_only:
-        label = label.filter(label.is_in(list(options.names)))
-    frame = frame.with_columns(pl.col("label").list.eval(label.replace(options.names)))
-    return frame.filter(pl.col("label").list.len() > 0) if options.named_only else frame
-
-
-def _check_row_counts(frame: pl.LazyFrame, source: Source) -> None:
-    counts: dict[str | None, int] = dict(frame.group_by("split").len().collect().iter_rows())
-    for name, expected in source.rows.items():
-        found = sum(counts.values()) if name == "all" else counts.get(name, 0)
-        if found != expected:
-            raise DataError(
-                f"{source.name} has {found} rows ({name}), expected {expected}; a file is truncated or has changed"
-            )
+def labels_tokens(source: Source) -> bool:
+    """Return whether tokens of the texts have labels."""
+    sections = [source.read, *(file.read for file in source.files)]
+    names = {str(section["reader"]) for section in sections if "reader" in section}
+    named = any(not TOKEN_LABEL_OPTIONS.isdisjoint(section) for section in sections)
+    return named or any(KINDS[name].labels_tokens for name in names if name in KINDS)

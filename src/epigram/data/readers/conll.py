@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.data.readers.decoding import read_lines
+from epigram.data.readers import Reader, register
+from epigram.data.reading.decoding import read_lines
 from epigram.data.sources.source import SourceSection
 
 
@@ -22,9 +24,12 @@ class SentenceLabels(SourceSection):
     marked: str
 
 
+@register("conll")
 @dataclass(frozen=True, kw_only=True)
-class Conll(SourceSection):
-    """Options of the reader; columns are counted from 0, or from the end with -1."""
+class Conll(Reader):
+    """Reader for CoNLL files; columns are counted from 0, or from the end with -1."""
+
+    labels_tokens: ClassVar[bool] = True
 
     separator: Literal["tab", "blank"] = "tab"
     token: int = 0
@@ -37,22 +42,21 @@ class Conll(SourceSection):
     join: str = " "  # separator of tokens in the text
     encoding: str = "utf-8"
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield line (of the first token), text, tokens, token_labels, and label if it is inferred.
 
-def read(path: Path, options: Conll) -> pl.DataFrame:
-    """Return line (of the first token), text, tokens, token_labels, and label if it is inferred.
-
-    Raises DataError for a line with too few columns.
-    """
-    tokens = _split_columns(_token_lines(read_lines(path, options.encoding), options), options, path)
-    if options.prefix == "drop":
-        tokens = tokens.with_columns(pl.col("token_label").str.replace("^[A-Z]-", ""))
-    sentences = tokens.group_by("sentence", maintain_order=True).agg(
-        pl.col("line").first(), tokens=pl.col("token"), token_labels=pl.col("token_label")
-    )
-    if options.skip is not None:
-        sentences = sentences.filter(pl.col("tokens").list.first() != options.skip)
-    frame = sentences.select("line", pl.col("tokens").list.join(options.join).alias("text"), "tokens", "token_labels")
-    return frame if options.sentence is None else frame.with_columns(label=infer_label(options.sentence))
+        Raises DataError for a line with too few columns.
+        """
+        tokens = _split_columns(_token_lines(read_lines(path, self.encoding), self), self, path)
+        if self.prefix == "drop":
+            tokens = tokens.with_columns(pl.col("token_label").str.replace("^[A-Z]-", ""))
+        sentences = tokens.group_by("sentence", maintain_order=True).agg(
+            pl.col("line").first(), tokens=pl.col("token"), token_labels=pl.col("token_label")
+        )
+        if self.skip is not None:
+            sentences = sentences.filter(pl.col("tokens").list.first() != self.skip)
+        frame = sentences.select("line", pl.col("tokens").list.join(self.join).alias("text"), "tokens", "token_labels")
+        yield frame if self.sentence is None else frame.with_columns(label=infer_label(self.sentence))
 
 
 def infer_label(labels: SentenceLabels) -> pl.Expr:

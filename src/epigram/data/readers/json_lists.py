@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,32 +10,36 @@ import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
-from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.readers import register
+from epigram.data.reading.columns import Columns, map_columns
+from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_errors
 
 
+@register("json_lists")
 @dataclass(frozen=True, kw_only=True)
 class JsonLists(Columns):
-    """Options for a JSON file of columns."""
+    """Reader for a JSON file of columns."""
 
     encoding: str = "utf-8"
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the rows; `line` counts them.
 
-def read(path: Path, options: JsonLists) -> pl.DataFrame:
-    """Return the rows; `line` counts them. Raises DataError unless the file is an object of lists of equal length."""
-    source = to_utf8(path, options.encoding)
-    try:
-        with open_text(source) as file:
-            value = parse_json(file.read())
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error})") from None
-    if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
-        raise DataError(f"{path} is not a JSON object of lists")
-    if len({len(column) for column in value.values()}) > 1:
-        raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
-    with translate_polars_errors(path):
-        table = _to_frame(value, path)
-    return map_columns(table, options, path, pl.int_range(1, table.height + 1, eager=True))
+        Raises DataError unless the file is an object of lists of equal length.
+        """
+        source = to_utf8(path, self.encoding)
+        try:
+            with open_text(source) as file:
+                value = parse_json(file.read())
+        except ValueError as error:
+            raise DataError(f"{path} is not valid JSON ({error})") from None
+        if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
+            raise DataError(f"{path} is not a JSON object of lists")
+        if len({len(column) for column in value.values()}) > 1:
+            raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
+        with translate_polars_errors(path):
+            table = _to_frame(value, path)
+        yield map_columns(table, self, path, pl.int_range(1, table.height + 1, eager=True))
 
 
 def _to_frame(value: dict[str, list[object]], path: Path) -> pl.DataFrame:

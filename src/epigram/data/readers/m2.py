@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 
 from epigram.core.errors import DataError
+from epigram.data.readers import Reader, register
 from epigram.data.readers.conll import SentenceLabels, infer_label
-from epigram.data.readers.decoding import read_lines
-from epigram.data.sources.source import SourceSection
+from epigram.data.reading.decoding import read_lines
 
 COLUMNS = pl.Schema({"line": pl.Int64(), "tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
 NO_EDIT = {"noop", "UNK"}
 
 
+@register("m2")
 @dataclass(frozen=True, kw_only=True)
-class M2(SourceSection):
-    """Options for M2: how edits become token labels."""
+class M2(Reader):
+    """Reader for M2; the options say how edits become token labels."""
+
+    labels_tokens: ClassVar[bool] = True
 
     correct: str = "c"  # label of a token without edits
     incorrect: str = "i"  # label of a token in an edit whose type is not in `types`
@@ -27,24 +32,23 @@ class M2(SourceSection):
     sentence: SentenceLabels | None = None
     encoding: str = "utf-8"
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield line (of the S line), text, tokens, token_labels, and label if it is inferred.
 
-def read(path: Path, options: M2) -> pl.DataFrame:
-    """Return line (of the S line), text, tokens, token_labels, and label if it is inferred.
-
-    An edit that only inserts marks the next token, or the last one at the end of a sentence. Raises DataError for an
-    invalid edit.
-    """
-    rows: list[tuple[int, list[str], list[str]]] = []
-    for number, line in read_lines(path, options.encoding).iter_rows():
-        if line.startswith("S "):
-            tokens = line[2:].split()
-            rows.append((number, tokens, [options.correct] * len(tokens)))
-        elif line.startswith("A ") and rows:
-            _apply_edit(rows[-1][2], line, options, f"{path} line {number}")
-        elif line.strip():
-            raise DataError(f"{path} line {number} is neither a sentence (S …) nor an edit (A …): {line[:80]!r}")
-    frame = pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(text=pl.col("tokens").list.join(" "))
-    return frame if options.sentence is None else frame.with_columns(label=infer_label(options.sentence))
+        An edit that only inserts marks the next token, or the last one at the end of a sentence. Raises DataError for
+        an invalid edit.
+        """
+        rows: list[tuple[int, list[str], list[str]]] = []
+        for number, line in read_lines(path, self.encoding).iter_rows():
+            if line.startswith("S "):
+                tokens = line[2:].split()
+                rows.append((number, tokens, [self.correct] * len(tokens)))
+            elif line.startswith("A ") and rows:
+                _apply_edit(rows[-1][2], line, self, f"{path} line {number}")
+            elif line.strip():
+                raise DataError(f"{path} line {number} is neither a sentence (S …) nor an edit (A …): {line[:80]!r}")
+        frame = pl.DataFrame(rows, schema=COLUMNS, orient="row").with_columns(text=pl.col("tokens").list.join(" "))
+        yield frame if self.sentence is None else frame.with_columns(label=infer_label(self.sentence))
 
 
 def _apply_edit(labels: list[str], line: str, options: M2, where: str) -> None:

@@ -11,38 +11,40 @@ import polars.selectors as cs
 
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.limits import LIMITS
-from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import translate_polars_errors
+from epigram.data.readers import register
+from epigram.data.reading.columns import Columns, map_columns
+from epigram.data.reading.decoding import translate_polars_errors
 
 BATCH = 50_000  # rows
 STRING_OVERHEAD = 16  # bytes that polars needs for a string in addition to its characters
 
 
+@register("parquet")
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Columns):
-    """Options for a parquet file."""
+    """Reader for a parquet file."""
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the needed columns in batches.
 
-def read(path: Path, options: Parquet) -> Iterator[pl.DataFrame]:
-    """Yield the needed columns in batches.
-
-    Raises DataError for a corrupt file, a decompression bomb or a missing column, InputMissingError for a missing file.
-    """
-    if not path.is_file():
-        raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
-    with translate_polars_errors(path):
-        schema, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
-        empty = pl.DataFrame(schema=schema)
-        yield map_columns(empty, options, path, pl.Series(dtype=pl.Int64))  # reports a missing column
-        selected = [name for name in schema if name in {*options.required(), *options.keep}]
-        remaining = _remaining_bytes(path, len(selected))
-        scan = pl.scan_parquet(path, glob=False).select(cs.by_name(selected))
-        for table in scan.collect_batches(chunk_size=BATCH, maintain_order=True):
-            lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
-            rows += table.height
-            remaining -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
-            _check_remaining(remaining, path)
-            yield map_columns(table, options, path, lines)
+        Raises DataError for a corrupt file, a decompression bomb or a missing column, InputMissingError for a missing
+        file.
+        """
+        if not path.is_file():
+            raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
+        with translate_polars_errors(path):
+            schema, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
+            empty = pl.DataFrame(schema=schema)
+            yield map_columns(empty, self, path, pl.Series(dtype=pl.Int64))  # reports a missing column
+            selected = [name for name in schema if name in {*self.required(), *self.keep}]
+            remaining = _remaining_bytes(path, len(selected))
+            scan = pl.scan_parquet(path, glob=False).select(cs.by_name(selected))
+            for table in scan.collect_batches(chunk_size=BATCH, maintain_order=True):
+                lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
+                rows += table.height
+                remaining -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
+                _check_remaining(remaining, path)
+                yield map_columns(table, self, path, lines)
 
 
 def _remaining_bytes(path: Path, columns: int) -> int:

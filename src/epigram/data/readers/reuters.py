@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.data.readers.decoding import decode
-from epigram.data.readers.tar_files import iter_contents
-from epigram.data.sources.source import SourceSection
+from epigram.data.readers import Reader, register
+from epigram.data.reading.decoding import decode
+from epigram.data.reading.tar_contents import iter_contents
 
 DOCUMENT = re.compile(r"<REUTERS ([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
@@ -24,26 +25,26 @@ COLUMNS = pl.Schema(
 TITLE_AND_BODY = re.compile(r"<(TITLE|BODY)>(.*?)</\1>", re.DOTALL)
 
 
+@register("reuters")
 @dataclass(frozen=True, kw_only=True)
-class Reuters(SourceSection):
-    """Options for a tar of the reut2-*.sgm files."""
+class Reuters(Reader):
+    """Reader for a tar of the reut2-*.sgm files."""
 
     encoding: str = "latin-1"
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield file, line, text (title, then body), label (list of topics) and split (TRAIN or TEST).
 
-def read(path: Path, options: Reuters) -> pl.DataFrame:
-    """Return file, line, text (title, then body), label (list of topics), split (TRAIN or TEST) of the ModApte split.
-
-    ModApte has the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST. Raises DataError if a file has no
-    documents.
-    """
-    rows = [
-        row
-        for file, data in iter_contents(path)
-        if file.suffix == ".sgm"
-        for row in _parse_documents(str(file), decode(data, options.encoding, f"{path}: {file}"))
-    ]
-    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+        The rows are those of the ModApte split: the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST.
+        Raises DataError if a file has no documents.
+        """
+        rows = [
+            row
+            for file, data in iter_contents(path)
+            if file.suffix == ".sgm"
+            for row in _parse_documents(str(file), decode(data, self.encoding, f"{path}: {file}"))
+        ]
+        yield pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
 def _parse_documents(file: str, content: str) -> list[tuple[str, int, str, list[str], str]]:

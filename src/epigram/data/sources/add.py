@@ -14,10 +14,10 @@ import polars as pl
 from epigram.core.config_types import check_name, parse_integer, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
-from epigram.data.readers import READERS
-from epigram.data.readers.csv_quoting import read_with_quote_fallback
-from epigram.data.readers.decoding import guess_encoding
-from epigram.data.readers.splitting import SPLIT_BY_NAME
+from epigram.data.readers import KINDS
+from epigram.data.reading.csv_quoting import read_with_quote_fallback
+from epigram.data.reading.decoding import guess_encoding
+from epigram.data.reading.splitting import SPLIT_BY_NAME
 from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES
 
 LOCAL_FOLDER = Path("data/local")
@@ -93,8 +93,8 @@ def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.
 
 
 def _read_rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
-    kind, read = READERS[values["reader"]]
-    return pl.concat(read(file, kind(**{key: value for key, value in values.items() if key != "reader"})))
+    reader = KINDS[values["reader"]](**{key: value for key, value in values.items() if key != "reader"})
+    return pl.concat(reader.read(file))
 
 
 def _guess_language(frame: pl.DataFrame) -> str:

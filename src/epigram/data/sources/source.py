@@ -30,8 +30,6 @@ DATABASE_PREFIXES = (*DATABASE_SCHEMES, "${")  # "${": an environment variable h
 WEB_SCHEMES = ("https://", "http://")
 ADDRESS_PREFIXES = (*WEB_SCHEMES, "hf://", *DATABASE_PREFIXES)
 
-# readers, and options of other readers, that produce token labels
-TOKEN_LABEL_OPTIONS = {"spans", "token_labels", "token_label", "token_names", "conll", "m2"}
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
 RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
 WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
@@ -104,12 +102,6 @@ class Source(SourceSection):
     def public(self) -> Source:
         """Copy without the secrets that the addresses may contain; it is stored next to the files."""
         return replace(self, files=[file.public for file in self.files])
-
-    @property
-    def labels_tokens(self) -> bool:
-        """Whether tokens of the texts have labels."""
-        options = [self.read, *(file.read for file in self.files)]
-        return any(not TOKEN_LABEL_OPTIONS.isdisjoint((*each, each.get("reader"))) for each in options)
 
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:

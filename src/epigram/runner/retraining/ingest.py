@@ -127,7 +127,7 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
     """Download and validate the base as the pipeline does."""
-    from epigram.data.readers import spool_corpus
+    from epigram.data.reading.corpus import spool_corpus
     from epigram.data.sources.fetch import Fetcher
     from epigram.data.validation.validate import validate
 

@@ -12,6 +12,7 @@ from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, read_params
+from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
 from epigram.runner.project.record import check_version
@@ -58,7 +59,7 @@ def check_systems(params: Path) -> None:
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
-    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     check_systems(settings.views, settings.systems, settings.train, **kind)
 
 
@@ -134,7 +135,7 @@ def _all_systems(params: Params, request: Request) -> list[str]:
     from epigram.training.preflight import is_trainable
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
-    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     return [
         name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)
     ]
@@ -148,9 +149,9 @@ def unsuitable_systems(params: Mapping[str, Any], root: Path) -> list[str]:
     """
     _check_dataset(params["dataset"], root)
     source = load_source(params["dataset"], root / "data" / "sources")
-    if source.task != "multi" and source.labels_tokens:
+    if source.task != "multi" and labels_tokens(source):
         return []
-    kind = {"multi": source.task == "multi", "tokens": source.labels_tokens}
+    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
     unsuitable = [
         name

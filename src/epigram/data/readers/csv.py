@@ -11,16 +11,18 @@ from pathlib import Path
 import polars as pl
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.data.readers.chunks import read_chunks
-from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.readers import register
+from epigram.data.reading.chunks import read_chunks
+from epigram.data.reading.columns import Columns, map_columns
+from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_errors
 
 MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
 
 
+@register("csv")
 @dataclass(frozen=True, kw_only=True)
-class Delimited(Columns):
-    """Options for a csv or tsv file."""
+class Csv(Columns):
+    """Reader for a csv or tsv file."""
 
     separator: str = ","
     quote: str | None = '"'  # null: quotation marks are plain characters
@@ -28,27 +30,26 @@ class Delimited(Columns):
     encoding: str = "utf-8"
     first: int | None = None  # read only this many rows
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the rows; values are strings, `line` counts rows including the header, and blank lines are skipped.
 
-def read(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
-    """Yield the rows; values are strings, `line` counts rows including the header, and blank lines are skipped.
-
-    Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns,
-    ParameterError for a separator or quote that is not one ASCII character.
-    """
-    for key, character in (("separator", options.separator), ("quote", options.quote)):
-        if character is not None and (len(character) != 1 or ord(character) > 0x7F or character in "\r\n"):
-            raise ParameterError(f"read.{key} is {character!r}; expected one ASCII character")
-    rows = 0
-    for table in read_tables(path, options):
-        first = rows + (1 if options.header is not None else 2)
-        rows += table.height
-        # Number and filter in one pass: a separate mask and separate numbers cost `validate` a fifth more memory.
-        row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
-        numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
-        yield map_columns(numbered.drop(row), options, path, numbered[row])
+        Raises DataError for rows with too many values, unclosed quotes, a wrong encoding or missing columns,
+        ParameterError for a separator or quote that is not one ASCII character.
+        """
+        for key, character in (("separator", self.separator), ("quote", self.quote)):
+            if character is not None and (len(character) != 1 or ord(character) > 0x7F or character in "\r\n"):
+                raise ParameterError(f"read.{key} is {character!r}; expected one ASCII character")
+        rows = 0
+        for table in read_tables(path, self):
+            first = rows + (1 if self.header is not None else 2)
+            rows += table.height
+            # Number and filter in one pass: a separate mask and separate numbers cost `validate` a fifth more memory.
+            row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
+            numbered = table.with_row_index(row, offset=first).filter(~pl.all_horizontal(pl.exclude(row) == ""))
+            yield map_columns(numbered.drop(row), self, path, numbered[row])
 
 
-def read_tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
+def read_tables(path: Path, options: Csv) -> Iterator[pl.DataFrame]:
     """Yield all columns as strings, one chunk at a time. Raises DataError as `read` does."""
     source = to_utf8(path, options.encoding)
     columns: list[str] = []
@@ -67,7 +68,7 @@ def read_tables(path: Path, options: Delimited) -> Iterator[pl.DataFrame]:
             return
 
 
-def _parse_csv(chunk: bytes, options: Delimited, columns: list[str], rows: int) -> pl.DataFrame:
+def _parse_csv(chunk: bytes, options: Csv, columns: list[str], rows: int) -> pl.DataFrame:
     """Parse a chunk of the file; `columns` and the number of `rows` are those of the previous chunks."""
     return pl.read_csv(
         chunk,
@@ -83,7 +84,7 @@ def _parse_csv(chunk: bytes, options: Delimited, columns: list[str], rows: int) 
     )
 
 
-def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Delimited, error: DataError) -> DataError:
+def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Csv, error: DataError) -> DataError:
     """Return an error that names the first invalid row, found by rereading because polars does not report it."""
     csv.field_size_limit(1 << 30)
     try:

@@ -13,7 +13,7 @@ from typing import IO, TextIO
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.readers.guessing import SAMPLE_SIZE, guess
+from epigram.data.reading.guessing import SAMPLE_SIZE, guess
 
 BLOCK_SIZE = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}

@@ -12,32 +12,33 @@ import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
-from epigram.data.readers.chunks import LongRowError, read_chunks
-from epigram.data.readers.columns import Columns, map_columns
-from epigram.data.readers.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.readers import register
+from epigram.data.reading.chunks import LongRowError, read_chunks
+from epigram.data.reading.columns import Columns, map_columns
+from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_errors
 
 # escape of a surrogate without its other half
 LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
 
 
+@register("jsonl")
 @dataclass(frozen=True, kw_only=True)
 class JsonLines(Columns):
-    """Options for a jsonl file."""
+    """Reader for a jsonl file."""
 
     encoding: str = "utf-8"
 
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the rows; keys may first appear in any line, and `line` counts objects.
 
-def read(path: Path, options: JsonLines) -> Iterator[pl.DataFrame]:
-    """Yield the rows; keys may first appear in any line, and `line` counts objects.
-
-    Raises DataError for a line that is not a JSON object or contains a lone surrogate (which polars converts to a NUL
-    byte), a wrong encoding or a key that no line has.
-    """
-    rows = 0
-    for table in read_tables(path, options.encoding):
-        lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
-        rows += table.height
-        yield map_columns(table, options, path, lines)
+        Raises DataError for a line that is not a JSON object or contains a lone surrogate (which polars converts to a
+        NUL byte), a wrong encoding or a key that no line has.
+        """
+        rows = 0
+        for table in read_tables(path, self.encoding):
+            lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
+            rows += table.height
+            yield map_columns(table, self, path, lines)
 
 
 def read_tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:

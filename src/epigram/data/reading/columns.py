@@ -11,12 +11,12 @@ import polars.selectors as cs
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import DataError
-from epigram.data.sources.source import SourceSection
+from epigram.data.readers import Reader
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns(SourceSection):
-    """Options of readers for tables: the column of each role, or None if there is no such column."""
+class Columns(Reader):
+    """Base class of readers for tables: the column of each role, or None if there is no such column."""
 
     text: str | list[str] = "text"  # several columns are joined by `join`
     join: str = " "
