@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +15,7 @@ from prefect import context, flow_engine
 from prefect.client.orchestration import PrefectClient
 from prefect.exceptions import MissingResult
 from prefect.server.api import server
+from prefect.settings import get_current_settings
 
 from epigram.core.errors import EpigramError, SourceUnavailableError
 from epigram.runner.prefect import prefect_adapter
@@ -78,3 +82,25 @@ def caused(error: Exception, cause: Exception) -> Exception:
 )
 def test_which_errors_mean_that_the_server_is_gone(error: Exception, unreachable: bool) -> None:
     assert prefect_adapter.is_unreachable(error) == unreachable
+
+
+def values_of(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted name and the value of each setting in a table."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from values_of(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+PREFECT_TOML = Path(__file__).parents[2] / "prefect.toml"
+
+
+@pytest.mark.parametrize(("name", "value"), [*values_of(tomllib.loads(PREFECT_TOML.read_text(encoding="utf-8")))])
+def test_prefect_knows_each_setting_of_prefect_toml_and_has_its_value(name: str, value: Any) -> None:
+    """Prefect ignores unknown names silently."""
+    found: Any = get_current_settings()
+    for part in name.split("."):
+        assert part in type(found).model_fields, NEEDS.format(f"setting {name}", "prefect.toml")
+        found = getattr(found, part)
+    assert found == value

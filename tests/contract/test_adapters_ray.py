@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ import prefect.futures
 import ray
 from prefect_ray.task_runners import PrefectRayFuture
 
-from epigram.runner.prefect.ray_cluster import first_finished
+from epigram.runner.prefect.ray_cluster import _ray_options, first_finished
 
 
 def test_a_future_has_the_reference_of_ray() -> None:
@@ -37,3 +38,8 @@ def test_without_references_prefect_itself_waits(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(prefect.futures, "as_completed", completed)
     assert first_finished([first, second]) is second
+
+
+def test_a_worker_gets_the_settings_of_prefect_toml() -> None:
+    variables = _ray_options("auto", Path("repository"), 2)["runtime_env"]["env_vars"]
+    assert variables["PREFECT_CLIENT_MAX_RETRIES"] == "2"

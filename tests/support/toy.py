@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parents[2]
 PARTS = (
     "dvc.yaml",
     "params.yaml",
+    "prefect.toml",
     "src",
     "flows",
     "tasks",

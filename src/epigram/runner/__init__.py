@@ -1,6 +1,7 @@
-"""Prefect tasks that the flows consist of.
+"""Runners of the pipeline: DVC, Prefect, workspaces and the service.
 
-Prefect reads its settings from the environment when it is imported, so this module sets their defaults first.
+Prefect's constant settings are in prefect.toml. Only what that file cannot hold is set in the environment, before
+Prefect is imported; child processes inherit it, whatever their folder. Variables that the user has set are kept.
 """
 
 from __future__ import annotations
@@ -9,39 +10,33 @@ import os
 import warnings
 from pathlib import Path
 
-DEFAULTS = {
-    # A separate database: another version of Prefect on this machine cannot break it.
-    "PREFECT_HOME": str(Path.cwd() / ".epigram" / "prefect"),
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_SERVER_UI_V2_ENABLED": "false",  # it loads its settings from another machine
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # With Prefect's default values, the task run recorder stalls for 2 s between flows on SQLite.
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1.0",
-    # In seconds: frequent enough to detect a dead run within 90 s.
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # With Prefect's default of 5, a run waits four minutes for a server that is gone.
-    "PREFECT_CLIENT_MAX_RETRIES": "2",
-    # The live table uses the terminal; the Prefect log contains all lines.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-}
-
-for _name, _value in DEFAULTS.items():
-    os.environ.setdefault(_name, _value)
-
-# On import, Prefect creates its folder but not the parent folder .epigram, and warns; the server creates both later.
-warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
+HOME, PROFILES = "PREFECT_HOME", "PREFECT_PROFILES_PATH"
+USER_PROFILES = Path("~/.prefect/profiles.toml")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
-def _bypass_proxy(hosts: tuple[str, ...]) -> None:
-    """Add `hosts` to no_proxy: the Prefect server of a run listens on this machine."""
+def set_environment() -> None:
+    """Set the environment variables that Prefect reads.
+
+    * PREFECT_HOME: a database for this folder, so that another version of Prefect on this machine cannot break it. The
+      path is absolute, because runs of the service and workers of Ray may start in another folder.
+    * PREFECT_PROFILES_PATH: the user's own profiles, which Prefect would otherwise search for in that home.
+    * DO_NOT_TRACK: Prefect's client and DVC read it only from the environment.
+    * PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL: no setting of Prefect, but an override of its logging configuration. The
+      live table uses the terminal; the Prefect log contains all lines.
+    * no_proxy: the Prefect server of a run listens on this machine.
+    """
+    profiles = USER_PROFILES.expanduser()
+    if HOME not in os.environ and profiles.is_file():
+        os.environ.setdefault(PROFILES, str(profiles))
+    os.environ.setdefault(HOME, str(Path.cwd() / ".epigram" / "prefect"))
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     names = [name.strip() for name in listed.split(",") if name.strip()]
-    value = ",".join(dict.fromkeys([*names, *hosts]))
-    os.environ["no_proxy"] = os.environ["NO_PROXY"] = value
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys([*names, *LOCAL_HOSTS]))
 
 
-_bypass_proxy(("127.0.0.1", "localhost", "::1"))
+set_environment()
+# On import, Prefect creates its folder but not the parent folder .epigram, and warns; the server creates both later.
+warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")

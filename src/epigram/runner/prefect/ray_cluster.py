@@ -82,8 +82,11 @@ def connect(
 
 
 def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
-    """Return Ray's options: the workers import the code of `root` and use this process's Prefect server."""
-    settings = {name: value for name, value in os.environ.items() if name.startswith(PASSED_PREFIXES)}
+    """Return Ray's options: the workers import the code of `root` and use Prefect's settings of this process."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings().to_environment_variables(exclude_unset=True)
+    settings |= {name: value for name, value in os.environ.items() if name.startswith(PASSED_PREFIXES)}
     code = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
     settings |= {"PYTHONPATH": os.pathsep.join(filter(None, code)), **KEEP_SUPERVISOR}
     # Ray starts a worker with a shell command and does not quote the path of Python in it.

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import ParameterError, TryAgainError
-from epigram.runner import child_process
+from epigram.runner import HOME, PROFILES, child_process
 from epigram.runner.prefect import prefect_adapter
 from epigram.runner.service import service_lock
 
 API_URL = "PREFECT_API_URL"
+STARTUP_TIMEOUT = 120.0  # seconds
 # Leases of a run, such as the only concurrency slot of its deployment, survive a restart of the server.
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 DATABASE = "PREFECT_API_DATABASE_CONNECTION_URL"
@@ -27,7 +28,7 @@ DATABASE = "PREFECT_API_DATABASE_CONNECTION_URL"
 
 def home() -> Path:
     """Return the folder of the server's database and logs."""
-    return Path(os.environ["PREFECT_HOME"])
+    return Path(os.environ[HOME])
 
 
 @dataclass
@@ -39,13 +40,13 @@ class Server:
 
     def wait(self) -> None:
         """Wait until the server responds. Raises TryAgainError if it does not start."""
-        limit = float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
-        end = time.monotonic() + limit
+        end = time.monotonic() + STARTUP_TIMEOUT
         while self.child and not is_healthy(self.url):
             if self.child.poll() is not None:
                 raise TryAgainError(f"the Prefect server stopped during startup; see {home() / 'server.log'}")
             if time.monotonic() > end:
-                raise TryAgainError(f"the Prefect server did not start within {limit:g} s; see {home() / 'server.log'}")
+                log = home() / "server.log"
+                raise TryAgainError(f"the Prefect server did not start within {STARTUP_TIMEOUT:g} s; see {log}")
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -56,12 +57,12 @@ class Server:
 
 
 def start() -> Server:
-    """Return the server for one run: the one at PREFECT_API_URL, the one served here, or a new embedded one.
+    """Return the server for one run: the one that the user has configured, the one served here, or a new embedded one.
 
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it running after a kill.
     Raises ParameterError if PREFECT_API_URL is no URL.
     """
-    if address := os.environ.get(API_URL):
+    if address := configured_url():
         if not is_http_url(address):
             raise ParameterError(f"{API_URL} is not a valid URL; expected http://HOST:PORT/api, or unset it")
         return Server(address.removesuffix("/api"))
@@ -73,6 +74,23 @@ def start() -> Server:
         server = Server(local_url(port), _launch("create_embedded_app", port, {}))
     _use_server(server.url)
     return server
+
+
+def configured_url() -> str:
+    """Return PREFECT_API_URL of the environment, the settings files or the active profile; empty if there is none.
+
+    An empty variable means a server of our own. Prefect, whose import takes a second in which the server can start, is
+    asked only if one of the files may contain a URL.
+    """
+    if API_URL in os.environ:
+        return os.environ[API_URL]
+    profiles = Path(os.environ.get(PROFILES, home() / "profiles.toml"))
+    files = [profiles, *map(Path, (".env", "prefect.toml", "pyproject.toml"))]
+    if not any(file.is_file() and b"url" in file.read_bytes().lower() for file in files):
+        return ""
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value() or ""
 
 
 def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
