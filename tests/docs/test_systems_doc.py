@@ -1,4 +1,4 @@
-"""Examples of docs/systems.md: settings of systems, combinations of layers, and a new system."""
+"""Examples of docs/systems.md: settings of systems, combinations of layers, a new system and a new column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,16 +16,20 @@ import yaml
 
 from epigram.core.config_types import validate_as
 from epigram.core.ragged import Ragged
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.summary import Corpus
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
+from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
 from epigram.training.config import configure
 from epigram.training.preflight import check_systems
 from epigram.training.trainer import Trainer
+from tests.support.evaluation_samples import cost, system
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
@@ -81,7 +85,7 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
 @pytest.fixture
 def example() -> Iterator[str]:
     """Register the new system of the page during the test; yield its name."""
-    code, _ = blocks("python")
+    code, _, _ = blocks("python")
     assert len(code.splitlines()) < 60
     before = set(RECIPES)
     module = ModuleType("example")
@@ -128,8 +132,24 @@ def test_the_new_system_stands_in_params_yaml_like_any_other(example: str) -> No
     check_systems(settings.views, settings.systems, settings.train)
 
 
+def test_the_column_of_the_example_is_in_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, code, _ = blocks("python")
+    monkeypatch.setattr(columns, "COLUMNS", [*columns.COLUMNS])
+    exec(code, dict(vars(columns)))
+    systems = [system("cnn", [{1}], [{2}], price=cost(depth=4))]
+    summary = compare(Corpus(name="x", language="en", task="single", labels=[], rows={}, notes=[]), systems, 0.05)
+    cells = {
+        where: {heading.text: cell.text for heading, cell in zip(table.headings, table.lines[0].cells, strict=True)}
+        for where in get_args(columns.Where)
+        for table in [columns.comparison(summary, where)]
+    }
+    assert {where: shown.get("layers") for where, shown in cells.items()} == {
+        "page": "4", "file": "4", "speed": None, "terminal": None, "dashboard": None,
+    }  # fmt: skip
+
+
 def test_what_the_library_is_asked_for_is_there() -> None:
-    _, code = blocks("python")
+    _, _, code = blocks("python")
     exec("\n".join(line for line in code.splitlines() if "import" in line), {})
     assert "runs/latest/model" in code
 
