@@ -197,4 +197,4 @@ def moment(rng: random.Random, seconds: float) -> float:
 
 
 def _between(command: str) -> bool:
-    return "src/epigram/runner/child_process.py" in command or " -c " in f" {command} "
+    return "src/epigram/core/supervisor.py" in command or " -c " in f" {command} "

@@ -29,9 +29,9 @@ ASKS = (
 HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
-    "from epigram.core import supervisor",
+    "from epigram.core import stage_process, supervisor",
     "supervisor.CHECK_INTERVAL = 1.0",
-    "supervisor.start_supervisor()",
+    "stage_process.start_supervisor()",
 )
 WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 

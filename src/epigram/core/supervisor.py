@@ -1,99 +1,114 @@
-"""Supervisor process between DVC and a stage, which reports how the stage ended when the stage itself cannot.
+"""Supervisor: a small process that starts a child, passes signals on to it, and outlives it.
 
-A library that is out of memory may abort, exit with its own exit code, or retry the allocation forever; the kernel may
-kill the process. In all these cases DVC reports only a number. The supervisor is forked before any library is imported,
-so it takes 10 MB, most of them shared, and no time.
+The child ends when its supervisor ends, in whatever way, and gets each signal once. Under DVC, a stage forks into a
+supervisor and the stage (`core.stage_process`). For any other command, the runner starts this file
+(`runner.child_process`), which imports no project code, so it starts in a few milliseconds:
+
+python -I -S src/epigram/core/supervisor.py COMMAND …
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
-
-from epigram.core.display import echo
-from epigram.core.errors import Terminated, TryAgainError, exit_code, exit_now, message
-from epigram.core.memory_limit import has_limit, is_near_limit
-from epigram.core.outcome import Outcome, current_stage
+import threading
+import time
+from collections.abc import Callable, Sequence
 
 PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG of Linux's prctl
 FORWARDED_SIGNALS = {signal.SIGTERM, signal.SIGINT}
-CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
-LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
-
-CHECK_INTERVAL = 10.0  # seconds between two checks for an endless allocation loop
-MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
-MIN_KERNEL_SHARE = 1 / 4  # of the CPU time in an allocation loop; the machine may be busy with other processes
-MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significant
+AWAITED_SIGNALS = {*FORWARDED_SIGNALS, signal.SIGCHLD}
+# Signals that a shell's background job, or Python, ignores; a new program would inherit that.
+RESET_SIGNALS = signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ
+CHECK_INTERVAL = 10.0  # seconds between two calls of `check` in `wait`
+GRACE_PERIOD = 10.0  # seconds between the interrupt and the kill
 
 
-def start_supervisor() -> None:
-    """Fork: the child continues as the stage, this process waits, reports how it ended, and exits with its code.
+def fork() -> int:
+    """Fork; return the child's process id in this process, which must then call `wait`, and 0 in the child.
 
-    The child is killed when its parent ends. It has its own process group, so that it receives each signal once.
+    The child must call `unblock_signals` when it is ready for them. It has its own process group, so that it receives
+    each signal once, and is killed when this process ends.
     """
-    _signal_on_parent_exit(signal.SIGTERM)
     parent = os.getpid()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED_SIGNALS, signal.SIGCHLD})
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED_SIGNALS)
     if child := os.fork():
-        code, line = _describe_exit(*_wait(child))
-        if line:
-            echo(f"error: {line}", file=sys.stderr)
-            Outcome.failed(current_stage(), code, line).write()
-        exit_now(code)
+        with contextlib.suppress(OSError):  # the child has done it, or has ended
+            os.setpgid(child, child)  # both do it: a signal to the group may come before the child runs
+        return child
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # `stty tostop` would stop a background process that prints
-    _signal_on_parent_exit(signal.SIGKILL)
+    signal_on_parent_exit(signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(TryAgainError.code)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os._exit(os.EX_TEMPFAIL)  # the supervisor ended before the kernel could be asked
+    return 0
 
 
-def _signal_on_parent_exit(number: signal.Signals) -> None:
-    """Make the kernel send this process a signal when its parent ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
+def unblock_signals() -> None:
+    """Let the signals through that `fork` blocks."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED_SIGNALS)
 
 
-def _wait(child: int) -> tuple[int, bool]:
-    """Wait for the child and forward signals; return its exit code (negative: a signal) and whether memory ran out."""
-    if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
-        os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
-    out_of_memory, usage = False, (0, 0.0, 0.0)
+def signal_on_parent_exit(number: signal.Signals) -> None:
+    """Make the kernel send this process a signal when its parent ends (Linux only)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
+
+
+def wait(child: int, send: Callable[[int], None], check: Callable[[bool], None] = lambda idle: None) -> int:
+    """Wait for a child from `fork` and return its exit code, negative for a signal; pass signals on with `send`.
+
+    `check` is called before every look at the child; its argument is true after CHECK_INTERVAL without a signal.
+    """
     while True:
-        received = signal.sigtimedwait({*FORWARDED_SIGNALS, signal.SIGCHLD}, CHECK_INTERVAL)
+        received = signal.sigtimedwait(AWAITED_SIGNALS, CHECK_INTERVAL)
         if received and received.si_signo in FORWARDED_SIGNALS:
-            os.kill(child, received.si_signo)
-        elif received is None and is_near_limit(child):
-            previous, usage = usage, _read_usage(child)
-            pages, kernel, user = (now - before for now, before in zip(usage, previous, strict=True))
-            busy = kernel > max(MIN_KERNEL_SHARE * (kernel + user), MIN_KERNEL_TIME * CHECK_INTERVAL)
-            if pages < MIN_PAGE_FAULTS and busy:
-                out_of_memory = True
-                os.kill(child, signal.SIGKILL)
-        memory_limited = has_limit(child)
+            send(received.si_signo)
+        check(received is None)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            code = os.waitstatus_to_exitcode(status)
-            return code, out_of_memory or (memory_limited and code in CRASH_SIGNALS | LIBRARY_EXIT_CODES)
+            return os.waitstatus_to_exitcode(status)
 
 
-def _read_usage(child: int) -> tuple[int, float, float]:
-    """Return the number of page faults of the child, and its CPU seconds in the kernel and in user mode."""
-    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-    tick = os.sysconf("SC_CLK_TCK")
-    return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
+def main(command: Sequence[str]) -> None:
+    """Run a command, and exit with its exit code, or 128 + N if signal N has killed it.
+
+    Standard input is a pipe, whose other end closes when the parent closes it, exits or is killed. Then the command and
+    all processes of its group are interrupted, and killed after a grace period.
+    """
+    child = fork()
+    if not child:
+        _execute(command)
+    threading.Thread(target=_stop_when_parent_ends, args=(child,), daemon=True).start()
+    code = wait(child, lambda number: _signal_group(child, number))
+    _signal_group(child, signal.SIGKILL)  # processes that the command left running
+    os._exit(code if code >= 0 else 128 - code)
 
 
-def _describe_exit(code: int, out_of_memory: bool) -> tuple[int, str]:
-    """Return the exit code for this process, and the message to print, empty if the child ended by itself."""
-    if out_of_memory:
-        return exit_code(MemoryError()), message(MemoryError())
-    if code == -signal.SIGTERM:
-        return exit_code(Terminated()), message(Terminated())
-    if code == -signal.SIGKILL:
-        return 128 - code, "killed by SIGKILL, probably out of memory; free memory and rerun"
-    if code < 0:
-        return 128 - code, f"terminated by signal {-code} ({signal.strsignal(-code)}) in a library or the system; rerun"
-    return code, ""
+def _execute(command: Sequence[str]) -> None:
+    """Replace this process by the command, which has no standard input."""
+    for number in RESET_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    unblock_signals()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
+    os.execvp(command[0], list(command))
+
+
+def _stop_when_parent_ends(group: int) -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    _signal_group(group, signal.SIGINT)
+    time.sleep(GRACE_PERIOD)
+    _signal_group(group, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

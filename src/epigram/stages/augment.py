@@ -9,12 +9,11 @@ from itertools import islice
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, write_json, write_text
 from epigram.core.settings import Params
-from epigram.text.prompts import build_prompt
+from epigram.core.stage_process import run_stage
 from epigram.text.settings import AugmentSettings
-from epigram.text.validated_corpus import Corpus
 
 PARAMS = ("augment",)
 PREVIEW_TEXTS = 5
@@ -22,6 +21,9 @@ PREVIEW_TEXTS = 5
 
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     """Write prompt.json and preview.txt, the first training texts with the prompt."""
+    from epigram.text.prompts import build_prompt
+    from epigram.text.validated_corpus import Corpus
+
     corpus = Corpus.read(validated)
     prompt = build_prompt(settings.template, corpus.language, corpus.labels)
     first = next(iter(corpus.batches("train", "text", size=PREVIEW_TEXTS)))["text"]
@@ -40,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

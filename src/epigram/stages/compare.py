@@ -10,26 +10,31 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, ParameterError, arguments, handle_errors, run_and_exit
+from epigram.core.errors import InputMissingError, ParameterError, arguments, handle_errors
 from epigram.core.files import atomic_folder, write_text
 from epigram.core.settings import Params
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Evaluation, read_evaluation, read_text
+from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import CompareSettings
-from epigram.evaluation.summary import read_corpus, write_summary
-from epigram.evaluation.tradeoff import read_pruning
-from epigram.report.dvc_plots import write_plots
-from epigram.report.markdown import comparison_markdown
-from epigram.report.page import render
+
+if TYPE_CHECKING:
+    from epigram.evaluation.results import Evaluation
 
 PARAMS = ("systems", "compare")
 
 
 def run(names: list[str], settings: CompareSettings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
     """Compare the systems `names` and write `out` atomically."""
+    from epigram.evaluation.comparison import compare
+    from epigram.evaluation.results import read_text
+    from epigram.evaluation.summary import read_corpus, write_summary
+    from epigram.evaluation.tradeoff import read_pruning
+    from epigram.report.dvc_plots import write_plots
+    from epigram.report.markdown import comparison_markdown
+    from epigram.report.page import render
+
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
     evaluations = _evaluations(evaluated, names)
     summary = compare(corpus, evaluations, settings.alpha)
@@ -45,6 +50,8 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
 
 
 def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
+    from epigram.evaluation.results import read_evaluation
+
     if not names:
         raise ParameterError("params.yaml: systems is empty; expected at least one system")
     return [read_evaluation(evaluated / name) for name in names]
@@ -66,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

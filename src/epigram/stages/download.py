@@ -12,6 +12,7 @@ from epigram.core import errors
 from epigram.core.display import echo
 from epigram.core.files import atomic_folder, write_json
 from epigram.core.settings import Params
+from epigram.core.stage_process import run_stage
 from epigram.data.sources.settings import DownloadSettings
 
 PARAMS = ("download",)
@@ -35,4 +36,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run_and_exit(main)
+    run_stage(main)

@@ -8,17 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
-from epigram.text.pos_table import load
-from epigram.text.prompts import read_prompt
+from epigram.core.stage_process import run_stage
 from epigram.text.settings import EncodeSettings, View, read_view
-from epigram.text.tokenizers import vocabulary_of
-from epigram.text.validated_corpus import Corpus
-from epigram.text.vectors import read_vectors, vectors_file
-from epigram.text.vocabulary import build_view_tokenizer
-from epigram.text.write_dataset import write_view
 
 PARAMS = ("views.{key}", "encode")
 
@@ -27,6 +21,14 @@ def run(
     name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
     """Encode the corpus for one view and write `out` atomically."""
+    from epigram.text.pos_table import load
+    from epigram.text.prompts import read_prompt
+    from epigram.text.tokenizers import vocabulary_of
+    from epigram.text.validated_corpus import Corpus
+    from epigram.text.vectors import read_vectors, vectors_file
+    from epigram.text.vocabulary import build_view_tokenizer
+    from epigram.text.write_dataset import write_view
+
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = Corpus.read(validated), load(pos)
     prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
@@ -55,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

@@ -9,28 +9,30 @@ model's manifest. The hash shows which model was timed: when DVC restores OUT fr
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING
 
 from epigram.core.display import echo
-from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors, run_and_exit
+from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors
 from epigram.core.files import sha256, write_json
 from epigram.core.ragged import Ragged
 from epigram.core.settings import Params
-from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import write_evaluation
+from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import EvaluateSettings
-from epigram.evaluation.splits import Split, Target
-from epigram.evaluation.word_predictions import Words
-from epigram.inference.measure import combine_seeds, measure
-from epigram.text.encoded_dataset import View
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epigram.evaluation.splits import Split
+    from epigram.evaluation.word_predictions import Words
+    from epigram.text.encoded_dataset import View
 
 PARAMS = ("seeds", "evaluate")
 
 
 def read_texts(path: Path, columns: list[str]) -> pl.DataFrame:
     """Return columns of a validated split. Raises InputMissingError or DataError."""
+    import polars as pl
+
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: run dvc repro validate")
     try:
@@ -41,6 +43,11 @@ def read_texts(path: Path, columns: list[str]) -> pl.DataFrame:
 
 def load_split(view: View, validated: Path, name: str) -> Split:
     """Return the labels and texts of one split, in the order of the view's rows."""
+    import numpy as np
+    import polars as pl
+
+    from epigram.evaluation.splits import Split
+
     part, path = view.split(name), validated / f"{name}.parquet"
     assert part.in_train is not None
     columns = ["tokens", "token_labels"] if view.token_labels else []
@@ -60,6 +67,11 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
 
     Raises DataError for a token label that is not in the view.
     """
+    import numpy as np
+    import polars as pl
+
+    from epigram.evaluation.word_predictions import Words
+
     labels = rows["token_labels"].fill_null([])
     flat = labels.explode(empty_as_null=False)
     numbers = flat.replace_strict(
@@ -81,6 +93,12 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
 @handle_errors
 def main() -> None:
     """Read the settings, predict dev and test with the model of every seed, and write the scores."""
+    from epigram.evaluation.evaluate_system import evaluate_system
+    from epigram.evaluation.results import write_evaluation
+    from epigram.evaluation.splits import Target
+    from epigram.inference.measure import combine_seeds, measure
+    from epigram.text.encoded_dataset import View
+
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
@@ -113,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

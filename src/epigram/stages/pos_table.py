@@ -10,14 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
-from epigram.text.coverage import coverage
-from epigram.text.pos_table import add_entries, build, save
+from epigram.core.stage_process import run_stage
 from epigram.text.settings import PosTableSettings
-from epigram.text.taggers import count_tags, tagger_for
-from epigram.text.validated_corpus import SPLITS, Corpus
 
 PARAMS = ("pos_table",)
 TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
@@ -25,6 +22,11 @@ TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
 
 def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     """Build the table of both languages, add words of the corpus, and write it with its coverage."""
+    from epigram.text.coverage import coverage
+    from epigram.text.pos_table import add_entries, build, save
+    from epigram.text.taggers import count_tags, tagger_for
+    from epigram.text.validated_corpus import SPLITS, Corpus
+
     corpus = Corpus.read(validated)
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
     base = build(settings)
@@ -52,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256, write_json
 from epigram.core.settings import Params
+from epigram.core.stage_process import run_stage
 from epigram.text.settings import PretrainSettings, read_view
 
 PARAMS = ("views.{key}",)
@@ -70,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

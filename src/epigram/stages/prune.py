@@ -11,29 +11,35 @@ from __future__ import annotations
 import copy
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, read_json, write_json
 from epigram.core.settings import Params
-from epigram.inference.dataset_batches import batches_of, default_device
-from epigram.models.provenance import PROVENANCE, parameters_hash, read
-from epigram.models.serialization import Saved, load, save_changed
-from epigram.pruning.depth import PruningResult, prune
+from epigram.core.stage_process import run_stage
 from epigram.pruning.settings import PruneSettings
-from epigram.pruning.tradeoff import pruning_record
-from epigram.text.encoded_dataset import View
-from epigram.training.checkpoint import Checkpoints, mark_finished, read_finished, resume_folder
-from epigram.training.config import TrainingConfig
-from epigram.training.progress import Printer
-from epigram.training.tuning import tune_thresholds
+
+if TYPE_CHECKING:
+    from epigram.models.serialization import Saved
+    from epigram.pruning.depth import PruningResult
+    from epigram.text.encoded_dataset import View
+    from epigram.training.config import TrainingConfig
 
 PARAMS = ("seeds", "prune")
 
 
 def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
     """Prune the model of one seed, resuming from its last checkpoint, and write the final model."""
+    import torch
+
+    from epigram.inference.dataset_batches import batches_of, default_device
+    from epigram.models.serialization import load
+    from epigram.pruning.depth import prune
+    from epigram.pruning.tradeoff import pruning_record
+    from epigram.training.checkpoint import Checkpoints, mark_finished
+    from epigram.training.config import TrainingConfig
+    from epigram.training.progress import Printer
+
     saved, facts = load(folder), read_json(folder / "manifest.json")
     config = TrainingConfig(**facts["training"])
     torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
@@ -62,6 +68,10 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
 def _write(
     saved: Saved, pruned: PruningResult, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
 ) -> None:
+    from epigram.models.provenance import PROVENANCE, parameters_hash, read
+    from epigram.models.serialization import save_changed
+    from epigram.training.tuning import tune_thresholds
+
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
@@ -75,6 +85,9 @@ def _write(
 @handle_errors
 def main() -> None:
     """Read the settings and prune the model of every seed."""
+    from epigram.text.encoded_dataset import View
+    from epigram.training.checkpoint import read_finished, resume_folder
+
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
@@ -92,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

@@ -10,29 +10,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256
 from epigram.core.settings import Params
-from epigram.inference.dataset_batches import count_truncated, template_of
-from epigram.models.provenance import PROVENANCE, parameters_hash
-from epigram.models.recipe import Recipe
-from epigram.models.registry import recipe_of
-from epigram.models.serialization import save
+from epigram.core.stage_process import run_stage
 from epigram.models.settings import System
-from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.text.encoded_dataset import View
-from epigram.training import parallel
-from epigram.training.checkpoint import Checkpoints, mark_finished, read_finished, resume_folder
-from epigram.training.config import TrainingConfig, configure
-from epigram.training.progress import Printer
-from epigram.training.threads import resolve_threads
-from epigram.training.train_system import train_system
-from epigram.training.tuning import tune_thresholds
+
+if TYPE_CHECKING:
+    from epigram.models.recipe import Recipe
+    from epigram.text.encoded_dataset import View
+    from epigram.training.config import TrainingConfig
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
@@ -41,6 +31,15 @@ def train_seed(
     name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
 ) -> None:
     """Train one seed, resuming from its last checkpoint, and write its folder."""
+    from epigram.inference.dataset_batches import template_of
+    from epigram.models.provenance import PROVENANCE, parameters_hash
+    from epigram.models.serialization import save
+    from epigram.training import parallel
+    from epigram.training.checkpoint import Checkpoints, mark_finished
+    from epigram.training.progress import Printer
+    from epigram.training.train_system import train_system
+    from epigram.training.tuning import tune_thresholds
+
     printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     trained = train_system(
         recipe,
@@ -89,6 +88,17 @@ def train_seed(
 @handle_errors
 def main() -> None:
     """Read the settings and train every seed."""
+    import torch
+
+    from epigram.inference.dataset_batches import count_truncated, template_of
+    from epigram.models.registry import recipe_of
+    from epigram.nn.pretrained.warm_start import find_pretrained
+    from epigram.text.encoded_dataset import View
+    from epigram.training import parallel
+    from epigram.training.checkpoint import read_finished, resume_folder
+    from epigram.training.config import configure
+    from epigram.training.threads import resolve_threads
+
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
     seeds, shared = params.seeds, params.section("train", dict[str, Any])
@@ -112,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_and_exit(main)
+    run_stage(main)

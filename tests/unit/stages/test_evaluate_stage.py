@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from epigram.evaluation import evaluate_system, results
+from epigram.inference import measure
 from epigram.stages import evaluate as stage
 from epigram.text.encoded_dataset import View
 from tests.support.text_samples import encoded_in
@@ -44,14 +46,11 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         score = SimpleNamespace(value=0.5)
         return SimpleNamespace(metrics=SimpleNamespace(dev_score=score, test_score=score))
 
-    for name, function in {
-        "measure": measured,
-        "evaluate_system": evaluated,
-        "combine_seeds": lambda said, *_: said,
-        "write_evaluation": lambda *_: None,
-        "sha256": lambda _: "",
-    }.items():
-        monkeypatch.setattr(stage, name, function)
+    monkeypatch.setattr(measure, "measure", measured)
+    monkeypatch.setattr(measure, "combine_seeds", lambda said, *_: said)
+    monkeypatch.setattr(evaluate_system, "evaluate_system", evaluated)
+    monkeypatch.setattr(results, "write_evaluation", lambda *_: None)
+    monkeypatch.setattr(stage, "sha256", lambda _: "")
     params = {"dataset": "x", "seeds": [7, 2, 5], "views": {"v": {}}, "systems": {"mine": {"view": "v"}}}
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     monkeypatch.chdir(tmp_path)

@@ -11,18 +11,21 @@ import pytest
 import torch
 
 from epigram.core.files import read_json
+from epigram.inference import dataset_batches
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
 from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
+from epigram.pruning import depth
 from epigram.pruning.depth import PruningResult
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
 from epigram.text.encoded_dataset import View
+from epigram.training import tuning
 from epigram.training.checkpoint import read_finished
 from epigram.training.config import configure
 from epigram.training.threads import resolve_threads
@@ -115,17 +118,17 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
     tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pruning result from the CPU is passed on with a device that, like a GPU, refuses CPU tensors."""
-    view, found, kept = tagged(tmp_path, pos), list[PruningResult](), stage.prune
+    view, found, kept = tagged(tmp_path, pos), list[PruningResult](), depth.prune
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
 
     def noted(*arguments: Any, **settings: Any) -> PruningResult:
         found.append(kept(*arguments, **settings))
         return found[-1]
 
-    monkeypatch.setattr(stage, "prune", noted)
+    monkeypatch.setattr(depth, "prune", noted)
     stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "cpu")
-    monkeypatch.setattr(stage, "prune", lambda model, *_, **__: replace(found[0], model=model))
-    monkeypatch.setattr(stage, "default_device", lambda: torch.device("meta"))
+    monkeypatch.setattr(depth, "prune", lambda model, *_, **__: replace(found[0], model=model))
+    monkeypatch.setattr(dataset_batches, "default_device", lambda: torch.device("meta"))
     stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "meta")
     on_cpu, on_meta = (read_finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
     assert len(on_cpu) == 3
@@ -138,7 +141,7 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
-    monkeypatch.setattr(stage, "tune_thresholds", lambda model, *_: [model.depth / 10, 0.9])
+    monkeypatch.setattr(tuning, "tune_thresholds", lambda model, *_: [model.depth / 10, 0.9])
     for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
         stage.prune_seed("mine", view, folder, settings, tmp_path / name)
     assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]

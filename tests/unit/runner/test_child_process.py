@@ -1,0 +1,54 @@
+"""Tests of supervised commands: exit codes, signals, and the end of a command with its supervisor or its parent."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from epigram.runner import child_process
+from tests.support.processes import alive, until
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 65", 65), ("kill -9 $$", 137)])
+def test_a_command_ends_with_its_exit_code(command: str, code: int) -> None:
+    assert child_process.start(["sh", "-c", command]).wait(60) == code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is read")
+def test_a_command_ignores_no_signal_and_has_no_input() -> None:
+    command = ["sh", "-c", "grep -E '^Sig(Ign|Blk)' /proc/self/status; cat"]
+    child = child_process.start(command, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert [line.split()[1] for line in child.stdout] == ["0" * 16] * 2
+    assert child.wait(60) == 0
+
+
+def test_a_command_that_is_stopped_at_once_prints_nothing() -> None:
+    for _ in range(5):
+        child = child_process.start(["sleep", "600"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said, _ = child.communicate(timeout=60)  # closes the pipe, which stops the command
+        assert (child.returncode, said) == (128 + signal.SIGINT, "")
+
+
+def kill_supervisor(child: subprocess.Popen[str]) -> None:
+    child.kill()
+
+
+def close_pipe(child: subprocess.Popen[str]) -> None:
+    child_process.terminate(child)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [(subprocess.Popen.terminate, 143), (kill_supervisor, -9), (close_pipe, 128 + signal.SIGINT)]
+)
+def test_a_command_ends_with_its_supervisor(end: Callable[[subprocess.Popen[str]], None], code: int) -> None:
+    child = child_process.start(["sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    command = int(child.stdout.readline())
+    end(child)
+    assert child.wait(60) == code
+    until(lambda: not alive(command), 10)
