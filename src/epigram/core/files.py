@@ -139,7 +139,7 @@ def _create_locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
     while True:
         temporary = new(path)
         descriptor = os.open(temporary, os.O_RDONLY)
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # a file system without locks; `filelock` locks no folders
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if temporary.exists():
             return temporary, descriptor
@@ -206,16 +206,15 @@ def exclusive_lock(lock: Path, busy_message: Callable[[str], str]) -> Iterator[N
 
     Raises TryAgainError with the message that `busy_message` returns for the id of the process that holds the lock.
     """
+    from filelock import FileLock, Timeout
+
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise TryAgainError(busy_message(file.read().strip())) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    try:
+        held = FileLock(lock).acquire(blocking=False)
+    except Timeout:
+        raise TryAgainError(busy_message(lock.read_text().strip())) from None
+    with held:
+        lock.write_text(str(os.getpid()))
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -10,9 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
 
 import pytest
+from filelock import lock_descriptor
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.retraining import champion
@@ -73,14 +72,13 @@ def test_a_name_of_a_run_or_of_a_sweep_that_is_there_is_not_given_again(tmp_path
 def test_a_name_whose_owner_ends_at_this_moment_is_reserved_once(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[Path] = []
 
-    def flock(file: IO[str], how: int) -> None:
+    def lock(descriptor: int, *, blocking: bool) -> bool:
         if not removed:
-            removed.append(Path(file.name))
+            removed.append(next((main / ".epigram" / "names").iterdir()))
             removed[0].unlink()
-        fcntl.flock(file, how)
+        return lock_descriptor(descriptor, blocking=blocking)
 
-    locks = SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)
-    monkeypatch.setattr(reservations, "fcntl", locks)
+    monkeypatch.setattr(reservations, "lock_descriptor", lock)
     assert reservations.reserve(main, "mine", "toy") == "mine"
     with pytest.raises(TryAgainError):
         reservations.reserve(main, "mine", "toy")

@@ -1,7 +1,9 @@
 """Record of the process that serves this repository, and of the server's address.
 
 The process locks the record file as long as it lives, and the operating system releases the lock however the process
-ends. A record that is not locked is invalid, even if another process has the same id by now.
+ends. A record that is not locked is invalid, even if another process has the same id by now. Readers test this with a
+shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once would take the other for
+the serving process.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+
+from filelock import lock_descriptor
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.retraining import champion
@@ -102,13 +103,12 @@ def _lock(path: Path) -> bool:
     while True:
         file = path.open("a")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock_descriptor(file.fileno(), blocking=False):
+                file.close()
+                return False
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 _locks[path] = file
                 return True
-        except BlockingIOError:
-            file.close()
-            return False
         except FileNotFoundError:
             pass  # its owner removed it meanwhile
         file.close()
