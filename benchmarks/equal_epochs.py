@@ -7,7 +7,6 @@ step.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +23,11 @@ from benchmarks.plain_loop import Settings, examples_of, predictions
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import batches_of, template_of
-from epigram.models.batches import Rows
 from epigram.models.precision import has_fast_bf16
 from epigram.models.predict import predict
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.classification import Classification
 from epigram.training.train_system import learning_rate_of
 from epigram.training.trainer import Trainer
 
@@ -44,12 +43,10 @@ SETTINGS = {
 Comparisons = list[dict[str, Any]]
 
 
-class LastWeights(Trainer):
-    """Trainer that keeps the weights of the last step, as the peers do, instead of those that score best on dev."""
+class LastWeights(Classification):
+    """Objective that keeps the weights of the last step, as the peers do, instead of those that score best on dev."""
 
-    def _evaluate(self, batches: list[Rows], last: bool) -> None:
-        super()._evaluate(batches, last)
-        self.best = copy.deepcopy(self.model.state_dict())
+    keeps_last = True
 
 
 def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed: int) -> Right:
@@ -57,7 +54,8 @@ def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed
     texts = texts_of(view, train, config.max_length)
     one = texts_of(view, chosen(train, [0]), config.max_length)  # a dev set is required; LastWeights ignores its score
     torch.manual_seed(seed)
-    LastWeights(model, texts, one, config, seed=seed, rate=learning_rate_of(config, view)).run()
+    objective = LastWeights(texts, one, config)
+    Trainer(model, objective, seed=seed, rate=learning_rate_of(config, view)).run()
     logits = predict(model, batches_of(view, "test", template_of(view, config.max_length))).logits
     return np.asarray(logits.argmax(1) == view.split("test").labels)
 

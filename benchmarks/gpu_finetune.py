@@ -21,6 +21,7 @@ from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 LENGTHS = (32, 64, 128)
@@ -77,7 +78,7 @@ def our_config(length: int, batch: int) -> TrainingConfig:
 
 def train_ours(model: nn.Module, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
     """Run a whole training: one epoch, an evaluation on a few dev texts, loading of the best weights."""
-    Trainer(model, train, dev, config, seed=0).run()
+    Trainer(model, label_objective(train, dev, config), seed=0).run()
 
 
 def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> Any:

@@ -24,6 +24,7 @@ from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
@@ -94,7 +95,7 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
     learnt = Measured((accuracy(model, dev),)), Measured((accuracy(other, dev),))
 
     def looped() -> int:
-        trainer = Trainer(system(name, LENGTH), texts, few, config, seed=0)
+        trainer = Trainer(system(name, LENGTH), label_objective(texts, few, config), seed=0)
         trainer.run()
         return trainer.position.step
 

@@ -15,6 +15,7 @@ from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 STEPS, WARM_UP = 50, 5
@@ -32,8 +33,8 @@ def our_run(model: Any, view: View, split: tuple[Split, Split], config: Training
     """Return the seconds of our loop for one epoch on the timed texts; it evaluates on a single dev text."""
     one = texts_of(view, chosen(view.split("dev"), [0]), config.max_length)
     warm_up, timed = (texts_of(view, part, config.max_length) for part in split)
-    Trainer(model, warm_up, one, config, seed=0, rate=rate).run()
-    loop = Trainer(model, timed, one, config, seed=0, rate=rate)
+    Trainer(model, label_objective(warm_up, one, config), seed=0, rate=rate).run()
+    loop = Trainer(model, label_objective(timed, one, config), seed=0, rate=rate)
     return seconds(loop.run)
 
 

@@ -28,6 +28,7 @@ from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
@@ -77,7 +78,7 @@ def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
     """Train a model, prune a copy of it, and fine-tune the full model for the same number of epochs."""
     torch.manual_seed(seed)
     full: Any = RECIPES[SYSTEM].build(data_spec_of(data.view, config.max_length), SYSTEM)
-    Trainer(full, data.train, data.dev, config, seed=seed).run()
+    Trainer(full, label_objective(data.train, data.dev, config), seed=seed).run()
     pruned = prune(
         copy.deepcopy(full),
         data.train,
@@ -89,7 +90,7 @@ def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
         seed=seed,
     )
     longer = replace(config, epochs=RULE.epochs, warmup=0.0)
-    Trainer(full, data.train, data.dev, longer, seed=seed).run()
+    Trainer(full, label_objective(data.train, data.dev, longer), seed=seed).run()
     return Models(full, pruned.model)
 
 

@@ -24,6 +24,7 @@ from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training import fit_linear_svm
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
@@ -86,7 +87,7 @@ def measured(system: str, rows: int, classes: int, length: int) -> Point:
     train, dev = texts(some, classes, length, 0), texts(8, classes, length, 1)
     config = TrainingConfig(**{**recipe.train, "epochs": 1, "max_length": length})
     start = perf_counter()
-    Trainer(model, train, dev, config, seed=0).run()
+    Trainer(model, label_objective(train, dev, config), seed=0).run()
     return Point(system, rows, classes, length, (perf_counter() - start) * rows / some)
 
 

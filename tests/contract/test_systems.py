@@ -20,6 +20,7 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.train_system import FITTERS
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import (
@@ -62,7 +63,7 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
         epochs=epochs, batch_size=size, learning_rate=rate, patience=epochs, weight_decay=0.0,
         stop_on=recipe.train.get("stop_on", "sentence"),
     )  # fmt: skip
-    Trainer(model, texts, texts, config, seed=seed).run()
+    Trainer(model, label_objective(texts, texts, config), seed=seed).run()
     return model
 
 

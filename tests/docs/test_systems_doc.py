@@ -27,6 +27,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
 from epigram.training.config import configure
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.preflight import check_systems
 from epigram.training.trainer import Trainer
 from tests.support.evaluation_samples import cost, system
@@ -113,7 +114,7 @@ def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -
     model: Any = recipe.build(DataSpec(vocabulary=60, classes=3, max_length=16))
     config = configure(example, recipe)
     assert config.epochs == 10
-    Trainer(model, texts, texts, config, seed=0, rate=0.01).run()
+    Trainer(model, label_objective(texts, texts, config), seed=0, rate=0.01).run()
     assert predict(model, texts).score(labels) > 0.9
 
     frame = TextTemplate(

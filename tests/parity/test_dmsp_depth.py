@@ -266,8 +266,8 @@ def test_algorithm_1_acts_once_an_epoch_however_often_dev_is_judged(tmp_path: Pa
     assert [line["step"] for line in record.history] == [2, 4, 6, 8]
     assert acted == [(1, 4), (2, 4)]  # epoch and batch
     assert record.depth == whole.model.depth == len(whole.model.head.beta)
-    labels = whole.dev.targets(np.arange(len(whole.dev))).numpy()
-    assert predict(whole.model, whole.dev, precision="fp32").score(labels) == record.accuracy
+    labels = whole.objective.dev.targets(np.arange(len(whole.objective.dev))).numpy()
+    assert predict(whole.model, whole.objective.dev, precision="fp32").score(labels) == record.accuracy
     with pytest.raises(KilledError):
         trainer("dmsp", tmp_path, train=5).run()
     again, acted = watched(trainer("dmsp", tmp_path))

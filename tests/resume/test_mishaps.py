@@ -36,10 +36,9 @@ def broken(name: str, at: int, **settings: Any) -> tuple[Trainer, list[str]]:
 
 def test_a_loss_that_is_no_number_names_step_and_rows() -> None:
     made, _ = broken("textcnn", BAD)
-    batches = trainer("textcnn").train
-    order = trainer("textcnn").order
-    first = batches.epoch(order, 32 // BATCHES, 16_384)
-    rows = batches.epoch(order, 32 // BATCHES, 16_384)[BAD - 1 - len(first)]
+    objective, order = trainer("textcnn").objective, trainer("textcnn").order
+    first, second = (list(objective.epoch(order)) for _ in range(2))
+    rows = second[BAD - 1 - len(first)].rows
     with pytest.raises(ParameterError) as caught:
         made.run()
     line, details = str(caught.value).split("\n")

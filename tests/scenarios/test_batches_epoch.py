@@ -11,6 +11,8 @@ import pytest
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
+from epigram.training.objectives.token_labels import label_objective
+from epigram.training.trainer import Trainer
 from tests.support.scripted import Dev, prepared, texts
 
 
@@ -52,7 +54,7 @@ def test_a_batch_has_at_most_batch_size_texts_and_max_tokens_tokens(
 @pytest.mark.parametrize(("max_tokens", "steps"), [(12, 3), (1000, 2), (3, 7)])
 def test_training_keeps_to_max_tokens(max_tokens: int, steps: int) -> None:
     run = prepared([Dev(5)], batch_size=4, max_tokens=max_tokens)
-    trainer = type(run.trainer)(run.model, of_lengths(LENGTHS), texts(10), run.trainer.config, seed=0)
+    trainer = Trainer(run.model, label_objective(of_lengths(LENGTHS), texts(10), run.trainer.config), seed=0)
     trainer.run()
     assert run.model.steps == trainer.per_epoch == steps
 
@@ -111,10 +113,11 @@ def test_each_text_comes_first_equally_often() -> None:
 def orders(seed: int) -> list[list[int]]:
     """Return the texts of each step of two epochs of training."""
     run = prepared([Dev(5)] * 2, batches=8, batch_size=2)
-    trainer = type(run.trainer)(run.model, run.trainer.train, run.trainer.dev, run.trainer.config, seed=seed)
+    objective: Any = run.trainer.objective
+    trainer = Trainer(run.model, objective, seed=seed)
     seen: list[list[int]] = []
-    gather = trainer.train.gather
-    trainer.train.gather = lambda rows: (seen.append(rows.tolist()), gather(rows))[1]  # type: ignore[method-assign]
+    gather = objective.train.gather
+    objective.train.gather = lambda rows: (seen.append(rows.tolist()), gather(rows))[1]
     trainer.run()
     return seen
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
@@ -38,7 +39,9 @@ class WithTokens(Scripted):
 def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores: list[float], best: int) -> None:
     dev, model = texts(DEV), WithTokens([Dev(right) for right, _ in BOTH])
     dev.token_labels = torch.tensor([1] * DEV + [-1])
-    trainer = Trainer(model, texts(4), dev, TrainingConfig(**CONFIG, epochs=4, stop_on=stop_on), seed=0)
+    trainer = Trainer(
+        model, label_objective(texts(4), dev, TrainingConfig(**CONFIG, epochs=4, stop_on=stop_on)), seed=0
+    )
     record = trainer.run()
     assert [line["dev"] for line in record.history] == pytest.approx(scores)
     assert (record.epoch, model.mark.item()) == (best, best)
@@ -71,7 +74,9 @@ def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:
     """The second evaluation has score 0.9, then a layer is dropped and dev is evaluated again: 0.6 at the new depth."""
     script = [Dev(8), Dev(9), Dev(6), Dev(5), Dev(7), Dev(4), Dev(4), Dev(4), Dev(4)]
     model = Shrinking(script)
-    trainer = Trainer(model, texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 2}, epochs=9), seed=0)
+    trainer = Trainer(
+        model, label_objective(texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 2}, epochs=9)), seed=0
+    )
     record = trainer.run()
     assert [line["dev"] for line in record.history] == [0.8, 0.6, 0.5, 0.7, 0.4, 0.4]
     assert (record.epoch, record.accuracy, record.depth, model.mark.item()) == (4, 0.7, 2, 4)
@@ -83,7 +88,9 @@ def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience() -> Non
     script = [Dev(9), Dev(8), Dev(8), Dev(8), Dev(5), Dev(4), Dev(4), Dev(4)]
     model = Shrinking(script)
     model.losses = (4,)
-    trainer = Trainer(model, texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 4}, epochs=7), seed=0)
+    trainer = Trainer(
+        model, label_objective(texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 4}, epochs=7)), seed=0
+    )
     record = trainer.run()
     assert [line["dev"] for line in record.history] == [0.9, 0.8, 0.8, 0.5, 0.4, 0.4, 0.4]
     assert (record.epoch, record.accuracy, record.stale) == (4, 0.5, 3)
@@ -91,7 +98,9 @@ def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience() -> Non
 
 def test_the_controller_acts_at_the_end_of_an_epoch_only() -> None:
     model = Shrinking([Dev(n) for n in (1, 2, 3, 4, 5)])
-    trainer = Trainer(model, texts(8), texts(DEV), TrainingConfig(**CONFIG, epochs=2, evaluations=2), seed=0)
+    trainer = Trainer(
+        model, label_objective(texts(8), texts(DEV), TrainingConfig(**CONFIG, epochs=2, evaluations=2)), seed=0
+    )
     record = trainer.run()
     assert [line["step"] for line in record.history] == [1, 2, 3, 4]
     assert [scores[0] for scores in model.asked] == [0.2, 0.4]

@@ -10,12 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from epigram.core.errors import TryAgainError
 from epigram.core.ragged import Ragged
 from epigram.models.serialization import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import PretrainSettings
-from epigram.training.masked_language import Pretrainer
+from epigram.training.objectives.masked_language import MaskedLanguage, Quality
+from epigram.training.pretrain_encoder import training_config
 from epigram.training.shards import Shards, Texts
+from epigram.training.trainer import DivergedError, Trainer
 from epigram.training.word_masking import Masking
 
 VOCABULARY, MASK = 12, 4
@@ -36,6 +39,7 @@ class Guess(nn.Module):
 
     def __init__(self, bias: float) -> None:
         super().__init__()
+        self.depth, self.dropped = 0, []  # type: ignore[var-annotated]
         self.bias = nn.Parameter(torch.tensor(bias))
         self.seen: list[tuple[bool, Tokens, Tensor]] = []
 
@@ -44,24 +48,30 @@ class Guess(nn.Module):
         return torch.nn.functional.one_hot(torch.full((int(chosen.sum()),), 5), VOCABULARY) * self.bias
 
 
-def pretrainer(model: nn.Module, train: Shards, held: Shards, share: float = 0.5, **settings: Any) -> Pretrainer:
-    """Return a Pretrainer; random replacements are the tokens from 5 on."""
+def measured(trainer: Trainer) -> Quality:
+    """Return the quality of the trainer's model on the held-out texts."""
+    assert isinstance(trainer.objective, MaskedLanguage)
+    return trainer.objective.measure(trainer.model)
+
+
+def pretrainer(model: nn.Module, train: Shards, held: Shards, share: float = 0.5, **settings: Any) -> Trainer:
+    """Return a Trainer of masked language modelling; random replacements are the tokens from 5 on."""
     given = PretrainSettings(**{"epochs": 2, "batch_size": 2, "mask_share": share, "max_length": 8, **settings})
     masking = Masking(share=share, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
-    made: Any = model
-    return Pretrainer(made, train, held, masking, given)
+    objective = MaskedLanguage(train, held, masking, training_config(given), seed=given.seed)
+    return Trainer(model, objective, seed=given.seed)
 
 
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 def test_quality_is_of_the_hidden_tokens_of_the_texts_held_out(bias: float) -> None:
     """The guess is right for two of three one-word texts. Train has only other words."""
     trainer = pretrainer(Guess(bias), texts([[7, 8], [9]]), texts([[5], [5], [6]]))
-    quality = trainer.measure()
+    quality = measured(trainer)
     total = exp(bias) + VOCABULARY - 1
     wanted = (total / exp(bias)) ** (2 / 3) * total ** (1 / 3)  # exp of the mean of -log p
     assert quality.perplexity == pytest.approx(wanted, rel=1e-2)  # the logits may be in bfloat16
     assert quality.accuracy == (pytest.approx(2 / 3) if bias else 0.0)  # of equal logits the first one is chosen
-    assert trainer.measure() == quality, "the same words are hidden every time"
+    assert measured(trainer) == quality, "the same words are hidden every time"
 
 
 def test_half_of_the_words_are_hidden_and_no_special_token() -> None:
@@ -94,8 +104,9 @@ def test_it_learns_from_train_and_never_from_what_is_held_out() -> None:
     """The masked words of train are 6, so the logit of 5 falls; those of the held-out texts are 5."""
     model = Guess(0.0)
     trainer = pretrainer(model, texts([[6]] * 4), texts([[5]] * 4), epochs=3, learning_rate=0.1)
-    before = trainer.measure()
-    after = trainer.run()
+    before = measured(trainer)
+    record, after = trainer.run(), measured(trainer)
+    assert (record.accuracy, -record.score[1]) == (after.accuracy, after.loss), "the record is of the last weights"
     assert model.bias.item() < -0.3
     assert after.perplexity > before.perplexity == pytest.approx(VOCABULARY, rel=1e-3)
 
@@ -109,3 +120,36 @@ def test_the_gradient_is_clipped_to_one() -> None:
     trainer = pretrainer(model, texts([[6]] * 2), texts([[5]]), epochs=1)
     trainer.run()
     assert model.bias.grad is not None and model.bias.grad.item() == pytest.approx(1.0, rel=1e-3)
+
+
+class Narrow(Guess):
+    """Guess that has memory for `room` texts at a time."""
+
+    room = 1
+
+    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+        if len(tokens.ids) > self.room:
+            raise MemoryError
+        return super().forward(tokens, chosen)
+
+
+def test_a_batch_that_needs_too_much_memory_is_trained_in_halves() -> None:
+    whole, halved = Guess(0.0), Narrow(0.0)
+    held = texts([[5]])  # one text, which fits
+    for model in (whole, halved):
+        trainer = pretrainer(model, texts([[6]] * 4), held, epochs=2, learning_rate=0.1)
+        trainer.run()
+        assert trainer.position.step == 4
+    assert halved.bias.item() == pytest.approx(whole.bias.item(), rel=1e-2)  # the logits may be in bfloat16
+
+
+def test_without_memory_for_one_text_the_message_names_the_settings_of_pretraining() -> None:
+    model = Narrow(0.0)
+    model.room = 0
+    with pytest.raises(TryAgainError, match="lower batch_size or max_length of the view's pretrain"):
+        pretrainer(model, texts([[6]] * 4), texts([[5]])).run()
+
+
+def test_an_infinite_loss_ends_pretraining_with_the_setting_to_lower() -> None:
+    with pytest.raises(DivergedError, match=r"at step 1 \(epoch 1\); lower the view's pretrain\.learning_rate$"):
+        pretrainer(Guess(float("inf")), texts([[6]] * 4), texts([[5]])).run()

@@ -18,6 +18,7 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.registry import RECIPES
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 
@@ -73,7 +74,9 @@ def trainer(name: str, folder: Path | None = None, *, rollbacks: int = 0, device
         texts[part].__class__ = Fatal
         texts[part].last = batch  # type: ignore[attr-defined]
     checkpoints = Always(folder) if folder else None
-    return Trainer(build(recipe).to(device), texts["train"], texts["dev"], config, seed=3, checkpoints=checkpoints)
+    return Trainer(
+        build(recipe).to(device), label_objective(texts["train"], texts["dev"], config), seed=3, checkpoints=checkpoints
+    )
 
 
 def ended(made: Trainer) -> dict[str, Any]:

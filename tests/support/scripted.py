@@ -21,6 +21,7 @@ from epigram.models.batches import TextBatches
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Record
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 DEV, FIRST = 10, 2  # number of dev texts; token id of the first one, followed by those of the others
@@ -111,7 +112,7 @@ def prepared(script: list[Dev], *, batches: int = 1, faults: tuple[int, ...] = (
     """Return a training of `batches` steps per epoch at a constant rate of 0.5, unless `settings` change it."""
     config = TrainingConfig(**{"epochs": len(script), **CONFIG, **settings})
     model = Scripted(script, faults)
-    run = Run(Trainer(model, texts(batches * config.batch_size), texts(DEV), config, seed=0), model)
+    run = Run(Trainer(model, label_objective(texts(batches * config.batch_size), texts(DEV), config), seed=0), model)
     run.trainer.report = lambda progress: run.notes.append(progress.note)
     run.trainer.optimizer.register_step_post_hook(lambda *_: run.values.append(model.rise.item()))
     return run

@@ -20,6 +20,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 
@@ -95,7 +96,9 @@ def prune(
         reason = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
         return PruningResult(model=model, reason=reason, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
-    record = Trainer(smaller, train, dev, tuned, seed=seed, rate=rate, report=report, checkpoints=checkpoints).run()
+    record = Trainer(
+        smaller, label_objective(train, dev, tuned), seed=seed, rate=rate, report=report, checkpoints=checkpoints
+    ).run()
     after, _ = record.score
     if clearly_above(before - after, settings.tolerance):
         cost = f"{100 * (before - after):.1f} points on dev"

@@ -28,7 +28,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     from epigram.text.local_files import local_file
     from epigram.text.unlabelled import write_texts
     from epigram.training.checkpoint import Checkpoints, resume_folder
-    from epigram.training.masked_language import pretrain
+    from epigram.training.pretrain_encoder import pretrain_encoder
     from epigram.training.progress import Printer
     from epigram.training.shards import Texts
 
@@ -42,7 +42,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
         scratch.mkdir()
         write_texts(scratch, view, further)
         train, held = (Texts.load(scratch, part) for part in ("train", "held"))
-        done = pretrain(view, settings, train, held, printer, Checkpoints(state))
+        done = pretrain_encoder(view, settings, train, held, printer, Checkpoints(state))
         shutil.rmtree(scratch)
         about = {
             "steps": done.steps,

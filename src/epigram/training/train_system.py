@@ -20,6 +20,7 @@ from epigram.training import fit_linear_svm, fit_random_baseline
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
 FITTERS: dict[str, Callable[..., None]] = {"solver": fit_linear_svm.fit, "counting": fit_random_baseline.fit}
@@ -71,7 +72,9 @@ def train_system(
     if not by_gradient:
         return _fit(recipe, model, train, dev, seed=seed, path=path)
     depth, size, rate = model.depth, count_parameters(model), learning_rate_of(config, view)
-    trainer = Trainer(model, train, dev, config, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
+    trainer = Trainer(
+        model, label_objective(train, dev, config), seed=seed, rate=rate, report=report, checkpoints=checkpoints
+    )
     record = trainer.run()
     return Trained(
         model=model,

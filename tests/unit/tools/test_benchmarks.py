@@ -23,6 +23,7 @@ from epigram.core.ragged import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
 
@@ -361,9 +362,12 @@ def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> N
     assert 0.9 < seconds < sum(walls) + 0.05
 
 
-@pytest.mark.parametrize(("kind", "steps"), [(Trainer, 1), (LastWeights, 3)])
-def test_a_comparison_of_accuracy_keeps_the_last_weights_as_the_peers_do(kind: type[Trainer], steps: int) -> None:
+@pytest.mark.parametrize(("kind", "steps"), [(Classification, 1), (LastWeights, 3)])
+def test_a_comparison_of_accuracy_keeps_the_last_weights_as_the_peers_do(
+    kind: type[Classification], steps: int
+) -> None:
     falling = [Dev(9), Dev(5), Dev(1)]
     model = Scripted(falling)
-    kind(model, texts(4), texts(10), TrainingConfig(**CONFIG, epochs=len(falling)), seed=0).run()
+    config = TrainingConfig(**CONFIG, epochs=len(falling))
+    Trainer(model, kind(texts(4), texts(10), config), seed=0).run()
     assert int(model.mark) == steps

@@ -18,6 +18,8 @@ from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
+from epigram.training.objectives.base import Batch
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 
@@ -64,12 +66,12 @@ def model_of(name: str, **changes: Any) -> Classifier:
 )
 def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> None:
     one, other, data = model_of(name, **changes), model_of(name, **changes), texts()
-    trainer = Trainer(one, data, data, CONFIG, seed=3)
+    trainer = Trainer(one, label_objective(data, data, CONFIG), seed=3)
     used = build_optimizer(other, CONFIG, CONFIG.learning_rate)
     rates = build_schedule(used, CONFIG, trainer.steps)
     steps = GraphSteps(other, data, used, CONFIG)
     for rows in data.epoch(np.random.default_rng(3), CONFIG.batch_size, CONFIG.max_tokens):
-        trainer._step(rows)
+        trainer._step(Batch(data, rows))
         loss = steps(rows)
         rates.step()
     assert loss.shape == ()

@@ -28,6 +28,7 @@ from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.training import parallel
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.text_samples import EN
 
@@ -71,7 +72,7 @@ def train(out: Path) -> None:
         torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
         encoder = encoder_config.build(CONTEXT)
         model = Classifier(encoder, head_config.build(CONTEXT, encoder))
-        record = Trainer(model, texts(33, 0), texts(21, 1), CONFIG, seed=5).run()
+        record = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5).run()
         where = out / f"{name}.{parallel.rank()}"
         save_file(dict(model.state_dict()), f"{where}.safetensors")
         write_json(Path(f"{where}.json"), {"depth": model.depth, "history": record.history})

@@ -42,8 +42,10 @@ from epigram.text.unlabelled import write_texts
 from epigram.text.word_starts import WordStarts
 from epigram.training import shards
 from epigram.training.checkpoint import Checkpoints
-from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
+from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel
+from epigram.training.pretrain_encoder import training_config
 from epigram.training.shards import Shards, Texts, split_rows, word_indices
+from epigram.training.trainer import Trainer
 from epigram.training.word_masking import Masking
 from tests.support.text_samples import validated
 
@@ -211,14 +213,13 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
 
 @pytest.mark.filterwarnings("ignore:.*no-op:UserWarning")
 def test_the_loss_is_followed_on_the_device_of_the_texts(
-    encoded: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoded: Callable[[ViewSettings], Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Pretrainer, "_report", lambda *_: None)  # it would read the loss
     view, settings = View.load(encoded(ViewSettings())), PretrainSettings(**SMALL)
     write_texts(tmp_path, view, None)
     texts = Texts.load(tmp_path, "train")
 
-    def pretrainer(name: str) -> Pretrainer:
+    def pretrainer(name: str) -> Trainer:
         device = torch.device(name)
         encoder: Any = RECIPES["transformer"].build(data_spec_of(view, 32)).encoder  # type: ignore[union-attr]
         part, masking = (
@@ -226,7 +227,8 @@ def test_the_loss_is_followed_on_the_device_of_the_texts(
             Masking(share=0.2, mask_id=4, ordinary=torch.ones(1)),
         )
         model = MaskedLanguageModel(encoder).to(device)
-        return Pretrainer(model, part, part, masking, settings, checkpoints=Checkpoints(tmp_path / "steps"))
+        objective = MaskedLanguage(part, part, masking, training_config(settings), seed=settings.seed)
+        return Trainer(model, objective, seed=settings.seed, checkpoints=Checkpoints(tmp_path / "steps"))
 
     state = pretrainer("cpu").state()
     assert state is not None

@@ -14,8 +14,10 @@ from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints
-from epigram.training.masked_language import MaskedLanguageModel, Pretrainer
+from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel
+from epigram.training.pretrain_encoder import training_config
 from epigram.training.shards import Shards, Texts
+from epigram.training.trainer import Trainer
 from epigram.training.word_masking import Masking
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
@@ -47,8 +49,8 @@ def test_an_unknown_token_is_no_word_that_can_be_hidden() -> None:
     assert tokens.labels.tolist() == [[-1, -1, 0, -1, 2, -1]]
 
 
-def pretrainer(checkpoints: Checkpoints | None = None) -> Pretrainer:
-    """Return a Pretrainer for a tiny encoder on 24 random texts: two epochs of six steps."""
+def pretrainer(checkpoints: Checkpoints | None = None) -> Trainer:
+    """Return a Trainer for a tiny encoder on 24 random texts: two epochs of six steps."""
     torch.manual_seed(0)
     sizes = {"width": 8, "depth": 1, "heads": 1, "hidden": 8}
     draw = np.random.default_rng(0)
@@ -56,24 +58,26 @@ def pretrainer(checkpoints: Checkpoints | None = None) -> Pretrainer:
     encoder = PretrainedConfig(small=sizes).build(DataSpec(vocabulary=VOCABULARY, classes=2, max_length=6))
     masking = Masking(share=0.3, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
     settings = PretrainSettings(epochs=2, batch_size=4, learning_rate=0.01, seed=3)
-    return Pretrainer(MaskedLanguageModel(encoder), texts, texts, masking, settings, checkpoints=checkpoints)
+    objective = MaskedLanguage(texts, texts, masking, training_config(settings), seed=settings.seed)
+    return Trainer(MaskedLanguageModel(encoder), objective, seed=settings.seed, checkpoints=checkpoints)
 
 
 def test_every_measurement_hides_the_same_words() -> None:
     trainer = pretrainer()
-    assert trainer.measure() == trainer.measure()
+    assert isinstance(trainer.objective, MaskedLanguage)
+    assert trainer.objective.measure(trainer.model) == trainer.objective.measure(trainer.model)
 
 
 def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = pretrainer()
-    quality = whole.run()
+    record = whole.run()
     stopped = pretrainer()
     assert len(list(islice(stopped._epoch(), 4))) == 4
     state, checkpoints = stopped.state(), Checkpoints(tmp_path)
     assert state is not None
     checkpoints.save(4, state)
     resumed = pretrainer(Checkpoints(tmp_path))
-    assert resumed.run() == quality
+    assert resumed.run() == record
     assert resumed.position.step == whole.position.step == 12
     for name, weights in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], weights), name

@@ -1,0 +1,1 @@
+"""Objectives: what a Trainer minimizes and how it scores a model. Each module defines one."""

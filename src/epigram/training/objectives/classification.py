@@ -1,0 +1,62 @@
+"""Objective of classification: the loss of the model's head, and the score of the texts' labels on dev."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from epigram.models.batches import TextBatches
+from epigram.models.precision import matmul_precision
+from epigram.models.predict import Predicted, dev_score
+from epigram.training import parallel
+from epigram.training.config import TrainingConfig
+from epigram.training.objectives.base import Batch, Batches, Evaluation, Objective
+
+ROWS_SHOWN = 8  # rows in the first line of an error
+
+
+class Classification(Objective):
+    """Labels of the texts of `train`; the accuracy, or micro-F1, of the texts of `dev` selects the weights."""
+
+    size_settings = "train.batch_size, train.max_tokens or train.max_length"
+
+    def __init__(self, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
+        self.train, self.dev, self.config = train, dev, config
+        self.device, self.size = train.device, len(train)
+
+    def epoch(self, order: np.random.Generator) -> Batches:
+        """Return batches of texts of similar length."""
+        batches = self.train.epoch(order, self.config.batch_size, self.config.max_tokens)
+        return [Batch(self.train, rows) for rows in batches]
+
+    def loss(self, model: Any, batch: Batch) -> Tensor:
+        """Return the loss that the model's head computes."""
+        texts, rows = batch
+        with matmul_precision(self.config.precision, self.device):
+            loss: Tensor = model(texts.gather(rows), texts.targets(rows)).loss
+        return loss
+
+    def evaluate(self, model: Any, *, adapt: bool) -> Evaluation | None:
+        """Return the scores on dev; None if a logit is not finite."""
+        labels = self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
+        predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
+        if not np.isfinite(predicted.logits).all():
+            return None
+        if adapt and predicted.parts is not None and model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
+            predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
+        return Evaluation(self.score(predicted), predicted.loss(labels), predicted.score(labels))
+
+    def score(self, predicted: Predicted) -> float:
+        """Return the score that selects the weights."""
+        return dev_score(predicted, self.dev, "sentence")
+
+    def explain_divergence(self, batch: Batch) -> str:
+        """Return the rows of the batch, and the settings to change."""
+        rows = batch.rows
+        shown = ", ".join(map(str, rows[:ROWS_SHOWN])) + (" …" if len(rows) > ROWS_SHOWN else "")
+        return (
+            f", on training rows {shown}; lower train.learning_rate, or set train.rollbacks to roll back and halve the "
+            f"rate that many times\nrow numbers, from 0: {', '.join(map(str, rows))}"
+        )

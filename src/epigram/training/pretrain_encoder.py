@@ -1,0 +1,91 @@
+"""Pretraining of a small encoder on the texts of a view, by masked language modelling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from epigram.core.errors import ParameterError
+from epigram.inference.dataset_batches import data_spec_of, default_device, template_of
+from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.pretrained.families import SMALL_KEY
+from epigram.text.encoded_dataset import View
+from epigram.text.settings import PretrainSettings
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.config import TrainingConfig
+from epigram.training.history import Report
+from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel, Quality
+from epigram.training.shards import Shards, Texts
+from epigram.training.trainer import Trainer
+from epigram.training.word_masking import Masking
+
+WARMUP = 0.1  # share of all steps
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Pretrained encoder, with its quality on the held-out texts before and after training."""
+
+    encoder: Any
+    steps: int
+    before: Quality
+    after: Quality
+
+
+def pretrain_encoder(
+    view: View,
+    settings: PretrainSettings,
+    train: Texts,
+    heldout: Texts,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Pretrained:
+    """Pretrain the small encoder, which `bert` uses without a checkpoint, on the texts of a view.
+
+    Raises ParameterError for settings that do not fit together.
+    """
+    torch.manual_seed(settings.seed)
+    device, encoder = default_device(), _build_encoder(view, settings)
+    model = MaskedLanguageModel(encoder).to(device)
+    frame, masking = template_of(view, settings.max_length), _masking(view, settings, device)
+    config, shards = training_config(settings), [Shards(texts, frame, device) for texts in (train, heldout)]
+    objective = MaskedLanguage(shards[0], shards[1], masking, config, seed=settings.seed)
+    trainer = Trainer(model, objective, seed=settings.seed, report=report, checkpoints=checkpoints)
+    before = objective.measure(model)
+    record = trainer.run()
+    return Pretrained(encoder, trainer.steps, before, Quality(-record.score[1], record.accuracy))
+
+
+def training_config(settings: PretrainSettings) -> TrainingConfig:
+    """Return the settings of the training loop for pretraining: AdamW and a linear schedule, as in Devlin et al."""
+    return TrainingConfig(
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        warmup=WARMUP,
+    )
+
+
+def _build_encoder(view: View, settings: PretrainSettings) -> Any:
+    path = f"params.yaml: views.{view.view}.pretrain"
+    special = len(view.prefix_ids) + len(view.suffix_ids)
+    if settings.max_length <= special:
+        raise ParameterError(
+            f"{path}.max_length is {settings.max_length}, but prompt and special tokens take {special}; increase it"
+        )
+    sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
+    try:
+        return PretrainedConfig(small=sizes).build(data_spec_of(view, settings.max_length))
+    except ValueError as error:
+        message = str(error).replace(f"{SMALL_KEY}.", "")  # in params.yaml the sizes are keys of `pretrain`
+        raise ParameterError(f"{path}: {message}") from None
+
+
+def _masking(view: View, settings: PretrainSettings, device: torch.device) -> Masking:
+    assert view.mask_id is not None  # all tokenizers of the package have one
+    special = [view.pad_id, view.unk_id, view.mask_id, view.cls_id, view.sep_id]
+    ordinary = np.setdiff1d(np.arange(view.vocabulary), [index for index in special if index is not None])
+    return Masking(share=settings.mask_share, mask_id=view.mask_id, ordinary=torch.from_numpy(ordinary).to(device))
