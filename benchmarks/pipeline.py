@@ -20,7 +20,7 @@ from benchmarks.corpora import change
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import ROOT, Plan, environment, process
 
-FLOW = ("-m", "flows.pipeline")
+FLOW = ("-m", "epigram.cli", "run")
 WAIT = 120.0  # maximum seconds for a server to start
 SETTINGS = {"systems": "those of params.yaml", "stages_at_a_time": 1}
 # Runs in every Python process of the run: a stage's command appends its start and end, in seconds, to a file.
@@ -72,7 +72,7 @@ def worked(spans: Path) -> tuple[int, float]:
 @contextmanager
 def served(folder: Path) -> Iterator[None]:
     """Run a Prefect server for the flows of `folder` while the context is open."""
-    command = [sys.executable, "-m", "flows.serve", "--port", "0"]
+    command = [sys.executable, "-m", "epigram.cli", "dashboard", "--port", "0"]
     log, end = folder / "serve.log", time.monotonic() + WAIT
     with log.open("w") as output:
         child = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=output, stderr=output)

@@ -13,12 +13,9 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from epigram.core.config_types import nearest
-from epigram.core.errors import ParameterError
-from epigram.runner.dvc import force_rerun, graph
+from epigram.runner.prefect.refresh import rerun_stage
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.workspace import open_workspace
-from flows.dag import pipeline
+from flows.pipeline import pipeline
 
 
 @flow(name="refresh_pos")
@@ -28,12 +25,7 @@ def refresh_pos(root: Path, stage: str, revision: str = "HEAD") -> State[Any]:
     Raises ParameterError for an unknown stage, EpigramError if the stage fails.
     """
     request = Request(root=root, revision=revision)
-    with open_workspace(request) as workspace:
-        stages = graph.read(workspace.path).stages
-        if stage not in stages:
-            raise ParameterError(f"unknown stage {stage!r}: {nearest(stage, list(stages))}")
-        changed = force_rerun.rerun(workspace.path, stage, get_run_logger())
-    if not changed:
+    if not rerun_stage(request, stage):
         return Completed(message=f"the output of {stage} has not changed; nothing to do")
     get_run_logger().info("the output of %s has changed; running the stages that depend on it", stage)
     state: State[Any] = pipeline(request, return_state=True)

@@ -1,1 +1,1 @@
-"""Prefect tasks of the flows."""
+"""Prefect tasks of the flows. Prefect caches none of them: DVC decides what is up to date."""

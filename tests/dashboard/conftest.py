@@ -182,5 +182,5 @@ def promoted(server: Server, bare: Path, tmp_path_factory: pytest.TempPathFactor
         if arrived:
             shop.arrive("monday.csv", reviews(300, "slang", seed=1))
         env = command_env() | server.env | {"PREFECT_HOME": str(folder)}
-        subprocess.run([sys.executable, "-m", "flows.retrain"], cwd=shop.root, env=env, check=True)
+        subprocess.run([sys.executable, "-m", "epigram.cli", "retrain"], cwd=shop.root, env=env, check=True)
     return str(server.ask("flow_runs", flows={"name": {"any_": ["retrain"]}}, sort="START_TIME_DESC")[0]["id"])

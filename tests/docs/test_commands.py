@@ -13,15 +13,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from typer.main import get_command
 
 from epigram import cli
-from epigram.cli.flow_commands import COMMANDS
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
@@ -34,10 +34,8 @@ PAGES = [
     path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```sh" in path.read_text("utf-8")
 ]
 PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
-PARSED_MODULES = {
-    "flows.serve",
-    "epigram.runner.workspace.revision_diff",
-}  # these start a service or compare commits of the user
+PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
+PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
 OTHERS = {"git", "export", ".venv/bin/pip"}  # not part of epigram; they change only the user's files
 REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
 
@@ -55,7 +53,7 @@ def commands(page: Path) -> list[str]:
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the project's settings and sources, a model, and the files that the pages name."""
-    for name in ("Makefile", "params.yaml", "dvc.yaml", "data/sources"):
+    for name in ("Makefile", "params.yaml", "dvc.yaml", "data/sources", "flows", "tasks"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tmp_path / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tmp_path / name)
@@ -103,8 +101,8 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             line = made(target, variables, settings)
             if target not in PARSED_TARGETS:
                 carry_out(line, monkeypatch)
-        case [".venv/bin/epigram" | "epigram", name, *arguments] if name in COMMANDS:
-            start(COMMANDS[name].module, [*COMMANDS[name].arguments, *arguments], monkeypatch)
+        case [".venv/bin/epigram" | "epigram", name, *arguments] if name in cli.FLOW_COMMANDS:
+            start_flow(name, arguments, monkeypatch)
         case [".venv/bin/epigram", *arguments]:
             monkeypatch.setattr("sys.argv", ["epigram", *arguments])
             cli.app()
@@ -133,16 +131,23 @@ def start(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) ->
     if module.startswith("tests."):
         assert importlib.util.find_spec(module) is not None
         return
-    app = importlib.import_module(module).app
-    if module in PARSED_MODULES or "--rollback" in arguments:
-        get_command(app).make_context(module, arguments)
+    assert module in PARSED_MODULES
+    get_command(importlib.import_module(module).app).make_context(module, arguments)
+
+
+def start_flow(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the command of a flow until it would start Prefect's server."""
+    commands: Any = get_command(cli.cli)
+    if name in PARSED_COMMANDS or "--rollback" in arguments:
+        commands.commands[name].make_context(name, arguments)
         return
     monkeypatch.setenv("EPIGRAM_DEBUG", "1")  # errors are raised, not printed
+    monkeypatch.setattr("sys.path", [*sys.path])  # the command adds the folder
     if "--show" in arguments:
-        app(arguments, standalone_mode=False)
+        cli.app([name, *arguments])
         return
     with pytest.raises(StartedError):
-        app(arguments, standalone_mode=False)
+        cli.app([name, *arguments])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

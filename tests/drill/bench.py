@@ -73,7 +73,7 @@ class Bench(Place):
     def flow(self, *arguments: str, own_server: bool = False, **env: str) -> Running:
         """Start the flow, with the shared Prefect server or one of its own."""
         there = {} if own_server else {"PREFECT_API_URL": self.server}
-        return self.start(sys.executable, "-m", "flows.pipeline", *arguments, **there, **env)
+        return self.start(sys.executable, "-m", "epigram.cli", "run", *arguments, **there, **env)
 
     def repair(self) -> Running:
         """Start the command behind `make repair`."""

@@ -104,7 +104,7 @@ def prepare(folder: Path, server: str = "", systems: tuple[str, ...] = (SIMPLE, 
     env = environment(repo, EPIGRAM_MIRROR=str(mirror), PREFECT_API_URL=server, TMPDIR=str(folder / "tmp"))
     seconds = _repro(repo, env)
     if server:
-        _call(repo, env, sys.executable, "-m", "flows.pipeline", "--name", EARLIER)
+        _call(repo, env, sys.executable, "-m", "epigram.cli", "run", "--name", EARLIER)
     _commit(repo, env, "run")
     lock = lock_of(repo)
     outs = {out["path"]: stage for stage, entry in lock.items() for out in entry["outs"]}

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epigram.cli.options import parse_change
 from epigram.core.config_types import has_type, nearest, parse_json, parse_yaml, shown, validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import check_names
@@ -21,7 +22,6 @@ from epigram.data.sources.source import Source, read_source
 from epigram.runner.workspace.overrides import apply
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
-from flows.pipeline import parse_change
 from tests.support.budget import cases, texts
 
 ROOT = Path(__file__).parents[2]

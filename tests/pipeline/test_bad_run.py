@@ -169,16 +169,16 @@ def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "said", "see"),
     [
-        (["predict"], "Missing argument 'model'"),
-        (["predict", MODEL, "--josn", "很好"], "No such option: --josn"),
-        (["forecast"], "No such command 'forecast'"),
-        (["add", "mine.csv", "--language", "fr"], "'--language'"),
+        (["predict"], "Missing argument 'model'", "see epigram predict --help"),
+        (["predict", MODEL, "--josn", "很好"], "No such option: --josn", "see epigram predict --help"),
+        (["forecast"], "No such command 'forecast'", "see epigram --help"),
+        (["add", "mine.csv", "--language", "fr"], "'--language'", "see epigram add --help"),
     ],
 )
-def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str], said: str) -> None:
-    shop.epigram(*arguments).refused(64, said, "see epigram --help")
+def test_a_command_line_that_cannot_be_read(shop: Workshop, arguments: list[str], said: str, see: str) -> None:
+    shop.epigram(*arguments).refused(64, said, see)
 
 
 @contextlib.contextmanager

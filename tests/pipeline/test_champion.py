@@ -15,12 +15,12 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.prefect import publish
+from epigram.runner.prefect.execution import execute
 from epigram.runner.retraining import challenge, champion
 from epigram.runner.retraining.champion import Champion, Hashes
 from epigram.runner.service import server
 from epigram.runner.workspace.git import FIXED_AUTHOR, git
 from epigram.runner.workspace.request import Request
-from flows.pipeline import execute
 from tests.support.steps import ENTRY, disturbed
 from tests.support.toy import Toy, copied
 
@@ -314,14 +314,14 @@ def test_a_champion_that_cannot_be_read_is_said(reign: Toy, content: str) -> Non
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.parametrize("name", ["toy-3", "toy-1"])
 def test_no_run_takes_the_name_of_a_champions_run(reign: Toy, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.dag import pipeline
+    from flows.pipeline import pipeline
 
     before = {path: path.read_bytes() for path in (reign.root / "runs").rglob("*") if path.is_file()}
     reign.tell({"judge": {"codes": [65]}})
     request = Request(root=reign.root, name=name)
     monkeypatch.setattr(server, "start", lambda: pytest.fail("the name was not checked first"))
     with pytest.raises(ParameterError, match=f"--name '{name}': .*champion.* refers to the run"):
-        execute(request)
+        execute(request, lambda: pipeline)
     with pytest.raises(ParameterError, match=f"--name '{name}'"):
         pipeline(request, retry_delays=(), return_state=True)
     assert {path: path.read_bytes() for path in (reign.root / "runs").rglob("*") if path.is_file()} == before

@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-import flows.retrain
+from epigram.cli.retrain import report
 from epigram.core.errors import DataError
 from epigram.core.files import write_text
 from epigram.data import incoming_rows
 from epigram.runner.retraining import inbox
 from epigram.runner.retraining.ingest import Ingestion
-from flows.retrain import Retraining
+from epigram.runner.retraining.retraining import Retraining
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop
 from tests.support.steps import APPENDED, disturbed
@@ -171,14 +171,10 @@ def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
     assert [file.name for file in inbox.waiting_files(shop.incoming)] == ["a.csv", "b.csv"]
 
 
-def test_a_retraining_with_files_left_ends_with_65_after_its_work(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_retraining_with_files_left_ends_with_65_after_its_work(capsys: pytest.CaptureFixture[str]) -> None:
     ingestion = Ingestion(dataset="shop_live", rows=3, skipped=("x.csv has no rows; add rows or remove the file",))
     result = Retraining(promoted=True, reason="better", run="r", ingestion=ingestion, champion="champion 2")  # type: ignore[arg-type]
-    monkeypatch.setattr(flows.retrain, "call_flow", lambda *_: result)
-    with pytest.raises(SystemExit) as end:
-        flows.retrain.main(dataset="", rollback=False, show=False)
-    out, err = capsys.readouterr()
-    assert (end.value.code, err) == (65, "error: x.csv has no rows; add rows or remove the file\n")
+    with pytest.raises(DataError, match=r"^x\.csv has no rows; add rows or remove the file$"):
+        report(result)
+    out = capsys.readouterr().out
     assert "promoted: better" in out and "champion 2" in out

@@ -58,7 +58,7 @@ def changed_param(folder: Path, section: str, **values: Any) -> None:
 
 def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Path) -> None:
     other = tree(tmp_path / "by_prefect")
-    said = run(other, sys.executable, "-m", "flows.pipeline")
+    said = run(other, sys.executable, "-m", "epigram.cli", "run")
     assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
     assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
     assert "Speed on this machine" in (other / "runs/latest/report.html").read_text()

@@ -62,7 +62,7 @@ def colleague(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
 
 
 def flow(toy: Toy) -> Run:
-    from flows.dag import pipeline
+    from flows.pipeline import pipeline
 
     run = pipeline(Request(root=toy.root), return_state=True).result()
     assert isinstance(run, Run)

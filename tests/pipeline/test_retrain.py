@@ -227,13 +227,11 @@ def test_drift_of_a_few_texts_is_chance(shop: Shop, tmp_path: Path) -> None:
 def test_labels_that_the_champion_does_not_know_leave_a_file_that_any_reader_of_json_takes(
     shop: Shop, tmp_path: Path
 ) -> None:
-    from flows.drift import table
-
     file = tmp_path / "neutral.csv"
     reviews(12, "plain", seed=7).with_columns(stars=pl.lit("neutral")).write_csv(file)
     found = shop.drift(file)
     assert found.measures[-1].name == "label" and not found.measures[-1].drifted
-    assert "| label | 0.000 | any |" in table(found)
+    assert "| label | 0.000 | any |" in drift.markdown_table(found)
     (written,) = (shop.root / "runs" / "drift").glob("*.json")
     kept = json.loads(written.read_text(), parse_constant=pytest.fail)
     assert kept["measures"][-1]["chance"] is None and kept["measures"][0]["chance"] == found.measures[0].chance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 
 import flows.drift
-import flows.retrain
+from epigram.core.errors import ParameterError
 from epigram.monitoring.drift import Measure
 from epigram.runner.dvc import force_rerun
 from epigram.runner.retraining import champion, drift, ingest
 from epigram.runner.retraining.drift import Drift, NewTexts
-from flows.retrain import Retraining
+from epigram.runner.retraining.retraining import Retraining, open_session
+from epigram.runner.workspace import overrides
 from tests.support.toy import Toy
 
 LOG = logging.getLogger(__name__)
@@ -32,9 +34,7 @@ retrain: {systems: [tfidf_svm]}
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a params.yaml; nothing is sent to Prefect."""
     (tmp_path / "params.yaml").write_text(PARAMS)
-    for module in (flows.retrain, flows.drift):
-        monkeypatch.setattr(module, "get_run_logger", lambda: LOG)
-        monkeypatch.setattr(module, "create_markdown_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(flows.drift, "get_run_logger", lambda: LOG)
     return tmp_path
 
 
@@ -46,16 +46,23 @@ def retraining(ingestion: ingest.Ingestion) -> Retraining:
 def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests, asked = [], []
+    asked: list[Path] = []
     monkeypatch.setattr(champion, "check_can_promote", asked.append)
-    monkeypatch.setattr(flows.retrain, "_as_task", lambda name: lambda function: function)
     monkeypatch.setattr(champion, "current", lambda _: None)
     monkeypatch.setattr(ingest, "ingest_rows", lambda root, name, settings: ingest.Ingestion(dataset=name))
-    monkeypatch.setattr(flows.retrain, "_run_pipeline", requests.append)
-    monkeypatch.setattr(flows.retrain, "_challenge", lambda request, run, ingestion: retraining(ingestion))
-    flows.retrain.retrain.fn(root)
-    assert [(request.dataset, request.systems) for request in requests] == [("shop_live", ("tfidf_svm",))]
-    assert asked == [root]  # before any training
+    monkeypatch.setattr(overrides, "check", lambda _: None)
+    with open_session(root, None) as session:
+        assert asked == [root]  # before any training
+        request = session.request(session.ingest())
+    assert (request.dataset, request.systems) == ("shop_live", ("tfidf_svm",))
+
+
+def test_the_retraining_of_another_data_set_than_the_champion_s_is_refused_first(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(dataset="other_live"))
+    with pytest.raises(ParameterError, match="trained on other_live"), open_session(root, "shop"):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -64,21 +71,18 @@ def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
 def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
     root: Path, monkeypatch: pytest.MonkeyPatch, file: str | None, labelled: int, retrained: bool
 ) -> None:
-    began: list[str] = []
+    began: list[Path] = []
 
-    def retrain(root: Path, dataset: str, **_: Any) -> Any:
-        began.append(dataset)
-        return SimpleNamespace(result=lambda: retraining(ingest.Ingestion(dataset=dataset)))
+    def retrain(root: Path, **_: Any) -> Any:
+        began.append(root)
+        return SimpleNamespace(result=lambda: retraining(ingest.Ingestion(dataset="shop_live")))
 
     moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
     found = Drift(champion=1, texts=9, labelled=labelled, threshold=0.25, measures=(moved,))
-    monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=1, dataset="shop_live"))
-    monkeypatch.setattr(champion, "restore", lambda *_: root)
-    monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], []))
-    monkeypatch.setattr(drift, "measure", lambda *_: found)
+    monkeypatch.setattr(flows.drift, "drift", lambda *_: found)
     monkeypatch.setattr(flows.drift, "retrain", retrain)
     state = flows.drift.drift_check.fn(root, file)
-    assert began == ["shop_live"] * retrained
+    assert began == [root] * retrained
     assert state.data.outcome.startswith("promoted: better" if retrained else "to retrain on such texts")
 
 
@@ -86,3 +90,14 @@ def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     done.tell({"gather": {"files": {"new.txt": "other"}}})
     assert force_rerun.rerun(done.root, "gather", LOG)
     assert done.journal() == ["gather"]
+
+
+def test_a_drift_check_writes_its_measures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Drift(champion=4, texts=9, labelled=0, threshold=0.25)
+    monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=4, dataset="shop_live"))
+    monkeypatch.setattr(champion, "restore", lambda *_: root)
+    monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], []))
+    monkeypatch.setattr(drift, "measure", lambda folder, number, new, threshold: found)
+    assert drift.check(root, None) == found
+    (written,) = (root / "runs" / "drift").glob("*.json")
+    assert json.loads(written.read_text()) == found.as_json() | {"measures": []}

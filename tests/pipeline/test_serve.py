@@ -165,7 +165,7 @@ def test_stopping_what_is_not_served_ends_nobody(toy: Toy) -> None:
         (toy.told / "prefect").mkdir()
         note = {"process": other.pid, "url": "http://127.0.0.1:9"}
         (toy.told / "prefect" / "served.json").write_text(json.dumps(note))
-        command = toy.command("--stop", module="flows.serve")
+        command = toy.command(name="stop")
         output, errors = command.communicate(timeout=60)
         assert (command.returncode, output, errors) == (0, "no service is running for this repository\n", "")
         assert other.poll() is None

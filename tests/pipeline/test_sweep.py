@@ -52,7 +52,7 @@ def test_the_best_is_best_on_dev_of_its_data_set() -> None:
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, said: str) -> None:
-    command = toy.command("--over", over, module="flows.sweep")
+    command = toy.command("--over", over, name="sweep")
     _, errors = command.communicate(timeout=120)
     assert command.returncode == 64
     assert said in errors and errors.startswith("error: ")
@@ -61,7 +61,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, sa
 
 def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
     toy.tell({"fit@mlp": {"codes": [65] * 9, "say": ["error: no good"]}})
-    command = toy.command("--over", "dataset=toy,other", "--name", "s", module="flows.sweep")
+    command = toy.command("--over", "dataset=toy,other", "--name", "s", name="sweep")
     _, errors = command.communicate(timeout=300)
     assert command.returncode == 65
     for run in ("s-1", "s-2"):
@@ -72,7 +72,7 @@ def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
 
 def test_ctrl_c_ends_every_run(toy: Toy) -> None:
     toy.tell({"gather": {"sleep": 600, "child": True}})
-    command = toy.command("--over", "dataset=toy,other", "--max-parallel", "1", module="flows.sweep")
+    command = toy.command("--over", "dataset=toy,other", "--max-parallel", "1", name="sweep")
     until((toy.told / "child").exists)
     family = psutil.Process(command.pid).children(recursive=True)
     command.send_signal(signal.SIGINT)
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_every_run(toy: Toy) -> None:
 @pytest.mark.slow
 def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
     folder = tree(tmp_path)
-    command = [sys.executable, "-m", "flows.sweep", "--systems", "tfidf_svm", "--name", "s"]
+    command = [sys.executable, "-m", "epigram.cli", "sweep", "--systems", "tfidf_svm", "--name", "s"]
     done = subprocess.run(
         [*command, "--over", "dataset=pocket_zh,pocket_en"],
         cwd=folder,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.shop import lay_out
-from tests.support.toy import DVC_YAML, PARAMS, STEP, command_env, copied
+from tests.support.toy import DVC_YAML, PARAMS, STEP, add_flows, command_env, copied
 
 SOURCE = """\
 name: {name}
@@ -38,6 +38,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, text in files.items():
         (root / name).write_text(text)
+    add_flows(root)
     commands = [
         "git init --quiet",
         "dvc init --quiet",

@@ -34,7 +34,7 @@ definitions:
   alone: &alone {limit: 1, collision_strategy: CANCEL_NEW}
 deployments:
   - name: pipeline
-    entrypoint: flows.dag.pipeline
+    entrypoint: flows.pipeline.pipeline
     parameters: {request: {root: "{{ $PWD }}", revision: HEAD}}
     schedules: [{interval: 10}]
     concurrency_limit: *alone
@@ -48,12 +48,12 @@ deployments:
 
 
 class Serving:
-    """`flows.serve` running in a toy repository."""
+    """`epigram dashboard` running in a toy repository."""
 
     def __init__(self, toy: Toy, **environment: str) -> None:
         self.toy = toy
         self.env = toy.env | QUICK | environment
-        self.command = toy.command("--port", "0", module="flows.serve", env=self.env)
+        self.command = toy.command("--port", "0", name="dashboard", env=self.env)
         assert self.command.stdout is not None
         line = self.command.stdout.readline()
         assert line.startswith("dashboard: http://127.0.0.1:"), self.command.communicate(timeout=60)[1]
@@ -113,7 +113,7 @@ class Serving:
 
     def stop(self) -> subprocess.CompletedProcess[str]:
         """Stop the service from another process, as `make stop` does."""
-        other = self.toy.command("--stop", module="flows.serve", env=self.env)
+        other = self.toy.command(name="stop", env=self.env)
         output, errors = other.communicate(timeout=120)
         return subprocess.CompletedProcess(other.args, other.returncode, output, errors)
 
@@ -129,7 +129,7 @@ class Serving:
 
 def refused(toy: Toy, **environment: str) -> tuple[int, str]:
     """Return the exit code and the error of a service that fails to start."""
-    command = toy.command(module="flows.serve", env=toy.env | environment)
+    command = toy.command(name="dashboard", env=toy.env | environment)
     errors = command.communicate(timeout=120)[1]
     return command.returncode, errors
 

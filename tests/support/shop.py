@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tests.support.toy import add_flows
+
 # All stages of the project in one process: the tests cover what happens around the stages.
 EVERYTHING = """
 import importlib, sys
@@ -78,7 +80,7 @@ FILES = {
     "data/sources/shop.yaml": SOURCE,
     "data/local/.gitkeep": "",
     ".dvcignore": "/data/local/incoming\n",
-    ".gitignore": "/runs/\n.epigram\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
+    ".gitignore": "runs\n.epigram\n__pycache__\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
 }
 WORDS = {
     "plain": {"bad": ["awful", "dull", "rotten", "nasty"], "good": ["lovely", "bright", "tasty", "superb"]},
@@ -103,6 +105,7 @@ def lay_out(root: Path, env: Mapping[str, str], **more: str) -> None:
     for name, text in {**FILES, **more}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
+    add_flows(root)
     reviews(160, "plain", seed=0).write_csv(root / "data" / "local" / "shop.csv")
     for command in (
         "git init --quiet",

@@ -123,6 +123,12 @@ def command_env() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PREFECT_API_URL"} | own
 
 
+def add_flows(root: Path) -> None:
+    """Copy flows and tasks into the repository `root`, as they are in a user's project."""
+    for name in ("flows", "tasks"):
+        shutil.copytree(HERE / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
 class Toy:
     """The repository `root`, with the instructions and the journal of its stages in `told`."""
 
@@ -160,11 +166,11 @@ class Toy:
         """Run a command in the repository."""
         return subprocess.run(command, cwd=self.root, env=self.env, check=True, capture_output=True, text=True).stdout
 
-    def command(self, *arguments: str, module: str = "flows.pipeline", **options: Any) -> subprocess.Popen[str]:
-        """Start a flow's command in the repository."""
+    def command(self, *arguments: str, name: str = "run", **options: Any) -> subprocess.Popen[str]:
+        """Start `epigram NAME` in the repository."""
         # As in a terminal: processes that a shell starts in the background ignore Ctrl-C, and their children inherit
         # that.
-        command = ["env", "--default-signal=INT", sys.executable, "-m", module, *arguments]
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "epigram.cli", name, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env} | options
         return subprocess.Popen(command, cwd=self.root, text=True, **options)
 

@@ -1,4 +1,4 @@
-"""The command `epigram doctor`."""
+"""epigram doctor: checks of the installation, the machine and the project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
-def doctor(
+def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of all checks.")] = False,
 ) -> None:
     """Check the installation, the machine and the project in this folder, and say how to fix each problem.

@@ -1,4 +1,4 @@
-"""The command `epigram init`."""
+"""epigram init: a project of the user's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from epigram.runner.project.update import Update
 
 
-def init(
+def main(
     folder: Annotated[Path | None, typer.Argument(help="Folder to create; with --update, default: this one.")] = None,
     update_: Annotated[
         bool, typer.Option("--update", help="Update the files of a project that you have not changed.")

@@ -23,7 +23,7 @@ from epigram.models.serialization import model_card
 from epigram.report.markdown import comparison_markdown
 from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect import markdown
-from flows import retrain
+from epigram.runner.retraining.retraining import Retraining
 
 ROOT = Path(__file__).parents[3]
 CODE = sorted(path for folder in ("src", "flows", "tasks") for path in (ROOT / folder).rglob("*.py"))
@@ -185,7 +185,7 @@ def summary(text: str) -> Summary:
 def pages(text: str) -> dict[str, str]:
     """Return every Markdown page that epigram writes, with `text` as each name, label and note."""
     about = {"name": text, "labels": [text, text], "rows": {text: 3}, "notes": [text]}
-    result = SimpleNamespace(promoted=True, reason=text, ingestion=text, run=text, champion=text)
+    result = Retraining(promoted=True, reason=text, ingestion=text, run=text, champion=text)  # type: ignore[arg-type]
     recipe = SimpleNamespace(name=text, about="about", paper="paper")
     frame, model = SimpleNamespace(language="en", max_length=9), nn.Linear(1, 1)
     return {
@@ -193,7 +193,7 @@ def pages(text: str) -> dict[str, str]:
         "data": markdown.corpus(about),
         "sweep": markdown.sweep([text, "dev"], [[text, text]], [text]),
         "report": markdown.report(text, text, Path("runs/x")),
-        "champion": retrain._page(result),  # type: ignore[arg-type]
+        "champion": result.as_markdown(),
         "comparison.md": comparison_markdown(summary(text)),
         "card.md": model_card(recipe, model, frame, [text, text], {"dataset": text}),  # type: ignore[arg-type]
     }

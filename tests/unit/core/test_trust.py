@@ -180,8 +180,8 @@ def test_a_file_without_its_checksum_is_refused(tmp_path: Path, name: str) -> No
 
 
 def test_yaml_runs_nothing(tmp_path: Path, canary: Path) -> None:
+    from epigram.cli.options import parse_change
     from epigram.data.sources.source import read_source
-    from flows.pipeline import parse_change
 
     tag = f'!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ["{canary}"]]'
     for name, read in (("params.yaml", load), ("mr.yaml", read_source)):

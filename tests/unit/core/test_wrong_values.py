@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from tokenizers import Tokenizer
-from typer.testing import CliRunner
 
+from epigram.cli import app, options
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
 from epigram.data.sources.add import _find_labels
@@ -26,7 +26,6 @@ from epigram.runner.workspace.settings import load
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, word_tokenizer
 from epigram.text.tokenizers import load as load_tokenizer
-from flows import pipeline, serve
 
 ROOT = Path(__file__).parents[3]
 LARGEST = 2**32 - 1
@@ -51,9 +50,9 @@ def one_line(raised: pytest.ExceptionInfo[Exception]) -> str:
 @pytest.mark.parametrize("text", ["٣", "９", "²", "9" * 5_000, "9" * 11, "-1", "1.5", "0x1", "1_000", "1 2"])
 def test_what_is_no_seed_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match=r"invalid --seeds .*: expected comma-separated integers") as raised:
-        pipeline.parse_number("--seeds", text)
+        options.parse_number("--seeds", text)
     one_line(raised)
-    assert pipeline.parse_number("--seeds", "007") == 7
+    assert options.parse_number("--seeds", "007") == 7
 
 
 @pytest.mark.parametrize("key", ["seeds", "validate.split_seed", "views.token.pretrain.seed"])
@@ -112,12 +111,11 @@ def test_a_ray_address_where_nobody_answers_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
-def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve.process_manager, "serve", lambda *_: pytest.fail("it was served"))
-    monkeypatch.setattr(serve.service_lock, "acquire", lambda: pytest.fail("it was acquired"))
-    done = CliRunner().invoke(serve.app, ["--port", port])
-    assert done.exit_code == 2  # `run_typer` changes it to 64
-    assert "Invalid value for '--port'" in done.output
+def test_a_port_of_the_dashboard_that_there_is_not_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        app(["dashboard", "--port", port])
+    assert end.value.code == 64
+    assert capsys.readouterr().err.startswith("error: Invalid value for '--port'")
 
 
 @pytest.mark.parametrize("text", NOT_WEB)
@@ -145,7 +143,7 @@ def test_web_addresses_are_taken(text: str) -> None:
 @pytest.mark.parametrize("value", ['"a\\0b"', '{a: "\\0"}', '["x\\x00"]', '{"k\\0": 1}'])
 def test_a_nul_character_in_a_setting_is_refused(value: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="is not a YAML value"):
-        pipeline.parse_change(f"retrain.incoming={value}")
+        options.parse_change(f"retrain.incoming={value}")
     (tmp_path / "params.yaml").write_text(f"dataset: {value}\n")
     with pytest.raises(ParameterError, match=r"params\.yaml is not valid YAML: .* contains a NUL character"):
         load(tmp_path / "params.yaml")

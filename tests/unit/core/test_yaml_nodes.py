@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from epigram.cli.options import parse_change, to_unique_dict
+from epigram.cli.sweep import parse_dimension
 from epigram.core import yaml_nodes
 from epigram.core.config_types import parse_yaml
 from epigram.core.errors import ParameterError
 from epigram.data.sources.source import read_source
 from epigram.runner.workspace.settings import load
-from flows.pipeline import parse_change, to_unique_dict
-from flows.sweep import _parse_dimension
 
 
 def doubled(levels: int) -> str:
@@ -77,7 +77,7 @@ def test_a_repeated_key_is_named_wherever_yaml_is_read(tmp_path: Path) -> None:
         parse_change("train={epochs: 1, epochs: 2}")
 
 
-@pytest.mark.parametrize(("option", "read"), [("--set", parse_change), ("--over", _parse_dimension)])
+@pytest.mark.parametrize(("option", "read"), [("--set", parse_change), ("--over", parse_dimension)])
 def test_an_option_names_a_key_once(option: str, read: Callable[[str], tuple[str, object]]) -> None:
     given = ["train.epochs=1", "seeds=0", "train.epochs=2"]
     with pytest.raises(ParameterError, match=rf"{option} train\.epochs is given twice"):

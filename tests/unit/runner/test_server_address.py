@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from epigram.core.errors import ParameterError, TryAgainError
+from epigram.runner.prefect.execution import run_flow
 from epigram.runner.service import server
-from flows.pipeline import run_flow
 
 URL = "http://127.0.0.1:9"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,13 @@ from rich.console import Console
 from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
 from epigram.core.outcome import Outcome
-from epigram.runner.dvc.graph import Graph
+from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Log, Runner
 from epigram.runner.prefect.status_table import StatusTable
 
 if TYPE_CHECKING:
-    from prefect import Task
-    from prefect.client.schemas.objects import State
     from prefect.futures import PrefectFuture
     from prefect.task_runners import TaskRunner
 
@@ -98,18 +96,19 @@ def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
     return options
 
 
-def run_stages(stages: Graph, tasks: dict[str, Task[[], State[Any]]], runner: Runner) -> None:
-    """Submit each stage once its dependencies have finished: a waiting task would occupy a worker process."""
-    futures: dict[str, Any] = {}
+def ready_stages(stages: Graph, futures: Mapping[str, PrefectFuture[Any]], runner: Runner) -> Iterator[Stage]:
+    """Yield each stage once its dependencies have finished: a waiting task would occupy a worker process.
+
+    The caller submits the task of each stage and adds its future to `futures`.
+    """
     running: dict[Any, str] = {}
     finished: set[str] = set()
     while len(finished) < len(stages):
         for stage in stages:
             if stage.name not in futures and stage.needs <= finished:
                 runner.table.start(stage.name)
-                dependencies = [futures[need] for need in sorted(stage.needs)]
-                future: Any = tasks[stage.name].submit(return_state=False, wait_for=dependencies)
-                futures[stage.name], running[future] = future, stage.name
+                yield stage
+                running[futures[stage.name]] = stage.name
         name = running.pop(first_finished(running))
         futures[name].wait()
         runner.record_state(name, futures[name].state)

@@ -1,4 +1,4 @@
-"""Stage as a Prefect task: `dvc repro --single-item` in a child process, with its outcome as the task's state."""
+"""Stage of a run: `dvc repro --single-item` in a child process, with its outcome as the task's state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from prefect import Task, get_run_logger, task
-from prefect.cache_policies import NO_CACHE
+from prefect import Task, get_run_logger
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
@@ -125,24 +124,15 @@ def _cancelled(name: str) -> Outcome:
     return Outcome(stage=name, code=TryAgainError.code, summary="the run was stopped", state="Cancelled")
 
 
-def stage_task(
+def stage_attempt(
     runner: StageRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
-) -> Task[[], State[Any]]:
-    """Return the Prefect task of one stage. A `current` stage ends as Cached without a process.
+) -> Callable[[], State[Any]]:
+    """Return the function that a stage's task calls for each attempt. A `current` stage ends as Cached.
 
-    A stage with a retryable exit code is retried after each of `delays`, in seconds.
+    It announces a retry for each of `delays`, in seconds, after an attempt with a retryable exit code.
     """
     attempts = 0
 
-    @task(
-        name=name,
-        task_run_name=name,
-        retries=len(delays),
-        retry_delay_seconds=list(delays),
-        retry_condition_fn=_is_retryable,
-        cache_policy=NO_CACHE,  # DVC decides what is cached
-        persist_result=False,
-    )
     def stage() -> State[Any]:
         nonlocal attempts
         outcome = Outcome(stage=name, state="Cached") if current else _run_with_progress(runner, name)
@@ -165,7 +155,8 @@ def _run_with_progress(runner: StageRunner, name: str) -> Outcome:
     return outcome
 
 
-def _is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+def is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Return whether a stage's task that ended with `state` is retried."""
     return isinstance(state.data, Outcome) and state.data.code in RETRIED_CODES
 
 

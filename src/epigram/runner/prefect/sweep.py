@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from prefect import get_run_logger, task
-from prefect.cache_policies import NO_CACHE
+from prefect import get_run_logger
+from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
@@ -19,6 +20,7 @@ from epigram.core.display import printable
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import read_json
 from epigram.runner import child_process
+from epigram.runner.prefect import markdown
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class Result:
 
 
 def make_trials(base: Request, grid: Mapping[str, Sequence[Any]], name: str) -> list[Trial]:
-    """Return a trial for every combination. Raises ParameterError if there are more than LARGEST."""
+    """Return a trial for every combination. Raises ParameterError if there are more than MAX_RUNS."""
     combinations = list(product(*grid.values()))
     if len(combinations) > MAX_RUNS:
         raise ParameterError(f"--over requests {len(combinations):,} runs; at most {MAX_RUNS:,} are allowed")
@@ -76,8 +78,7 @@ def _make_trial(base: Request, values: dict[str, Any], name: str) -> Trial:
     return Trial(replace(base, dataset=dataset, changes=changes, name=name), values)
 
 
-@task(name="run", task_run_name="{trial.request.name}", cache_policy=NO_CACHE, persist_result=False)
-def run(trial: Trial) -> State[Any]:
+def run_trial(trial: Trial) -> State[Any]:
     """Run the pipeline in a child process, one stage at a time; the state's data is the Result."""
     result = _read_result(trial, *_execute(trial.request))
     if result.code:
@@ -85,10 +86,19 @@ def run(trial: Trial) -> State[Any]:
     return Completed(message=f"{result.system}: {100 * (result.dev or 0.0):.1f} on dev", data=result)
 
 
+@contextmanager
+def stop_on_exit() -> Iterator[None]:
+    """Terminate the runs of this process at the end of the context: they end with the sweep, however it ends."""
+    try:
+        yield
+    finally:
+        CHILD_RUNS.stop()
+
+
 def _execute(request: Request) -> tuple[int, str]:
     """Run the request; return its exit code and the first error line that it printed."""
     log, error = get_run_logger(), ""
-    command = [sys.executable, "-m", "flows.pipeline", *_arguments(request)]
+    command = [sys.executable, "-m", "epigram.cli", "run", *_arguments(request)]
     options = {"cwd": request.root, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     child = CHILD_RUNS.start(lambda: child_process.start(command, **options))
     if child is None:
@@ -102,7 +112,7 @@ def _execute(request: Request) -> tuple[int, str]:
 
 
 def _arguments(request: Request) -> list[str]:
-    """Return the request as command-line options of `flows.pipeline`."""
+    """Return the request as options of `epigram run`."""
     options = {
         "name": request.name,
         "dataset": request.dataset,
@@ -168,6 +178,12 @@ def table_cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
         for result in sort_results(results)
     ]
     return ["run", *keys, "system", "dev"], rows
+
+
+def create_artifact(results: Sequence[Result]) -> None:
+    """Create the table of runs as an artifact of the dashboard."""
+    verdicts = [each.describe() for each in best_per_dataset(results)]
+    create_markdown_artifact(markdown.sweep(*table_cells(results), verdicts), key="sweep")
 
 
 def results_table(results: Sequence[Result]) -> Table:

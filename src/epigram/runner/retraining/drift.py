@@ -6,19 +6,20 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
-from epigram.core.files import read_json
+from epigram.core.files import read_json, write_json
 from epigram.core.ragged import lengths_of
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.retraining import inbox, ingest
+from epigram.runner.retraining import champion, inbox, ingest
 from epigram.runner.retraining.champion import REFERENCE
 from epigram.runner.retraining.settings import RetrainSettings
-from epigram.runner.workspace.settings import Settings
+from epigram.runner.workspace.settings import Settings, load
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from epigram.data.sources.source import Source
     from epigram.monitoring.drift import Measure
 
+LABELS_NEEDED = "to retrain on such texts, put labelled ones into the folder retrain.incoming of params.yaml"
+NO_CHAMPION = "there is no champion yet, so drift cannot be measured; run epigram retrain first"
 MAX_TRAINING_TEXTS = 20_000  # maximum number of training texts in the reference
 
 
@@ -97,6 +100,17 @@ def reference(model: Path, stages: Graph) -> str:
     return json.dumps(asdict(stored), ensure_ascii=False) + "\n"
 
 
+def check(root: Path, file: Path | None) -> Drift | None:
+    """Measure the waiting texts, or those of `file`, and write runs/drift/TIME.json; return None without a champion."""
+    settings, latest = load(root / "params.yaml"), champion.current(root)
+    if latest is None:
+        return None
+    new = new_texts(root, latest.dataset, settings, file)
+    result = measure(champion.restore(root, latest), latest.number, new, settings.drift.threshold)
+    write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", result.as_json())
+    return result
+
+
 def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift:
     """Measure the drift of new texts from the reference of the champion in `folder`.
 
@@ -119,6 +133,19 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
     return Drift(
         champion=number, texts=len(new.texts), labelled=len(new.labels), threshold=threshold, measures=measures
     )
+
+
+def markdown_table(result: Drift) -> str:
+    """Return the measures as a Markdown table."""
+    from epigram.monitoring.drift import MEASURES
+
+    head = ["| measure | index | expected by chance | drifted | description |", "| --- | ---: | ---: | --- | --- |"]
+    rows = [
+        f"| {each.name} | {each.index:.3f} | {f'{each.chance:.3f}' if math.isfinite(each.chance) else 'any'} "
+        f"| {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
+        for each in result.measures
+    ]
+    return "\n".join([*head, *rows]) + f"\n\nthreshold: {result.threshold:g}\n"
 
 
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:

@@ -1,0 +1,33 @@
+"""epigram add: a file of the user as a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from epigram.core.display import echo
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="Labelled texts as csv, tsv, jsonl or parquet.")],
+    text: Annotated[str, typer.Option(help="Text column.")] = "text",
+    label: Annotated[str, typer.Option(help="Label column.")] = "label",
+    split: Annotated[str | None, typer.Option(help="Column with train, dev or test. Default: none.")] = None,
+    language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
+) -> None:
+    """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
+
+    Example: epigram add reviews.csv --text review --label stars
+    """
+    from epigram.data.sources.add import add_source
+    from epigram.data.sources.source import read_source
+
+    path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
+    source = read_source(path)
+    summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
+    encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
+    quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
+    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: make run DATASET={source.name}")

@@ -1,0 +1,50 @@
+"""epigram dashboard: server, dashboard, worker and schedules of the project in the current folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from epigram.cli import stop as stop_command
+from epigram.cli.project import enter_project
+from epigram.core.display import echo
+
+
+def main(
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65_535, help="Port of the dashboard, which listens on this machine only; 0 for any free port."
+        ),
+    ] = 4200,
+    stop: Annotated[bool, typer.Option("--stop", help="Do the same as epigram stop.")] = False,
+) -> None:
+    """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C.
+
+    A scheduled run uses the last commit, in its own workspace, whatever the state of the working tree.
+
+    Example: epigram dashboard --port 4200
+    """
+    if stop:
+        stop_command.main()
+        return
+    root = enter_project("dashboard", "serve")
+    from epigram.runner.service import process_manager, service_lock
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # one handler for both; background jobs of a shell ignore SIGINT
+        signal.signal(number, signal.default_int_handler)
+    code = [str(root), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
+    record_url = service_lock.acquire()
+    with contextlib.suppress(KeyboardInterrupt):
+        process_manager.serve(root, port, lambda url: _announce(url, record_url))
+
+
+def _announce(url: str, record_url: Callable[[str], None]) -> None:
+    record_url(url)
+    echo(f"dashboard: {url} (stop it with Ctrl-C or make stop)", flush=True)

@@ -1,0 +1,93 @@
+"""Options that several commands share, and the request that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epigram.core.config_types import parse_yaml, shown
+from epigram.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from epigram.runner.workspace.request import Request
+
+MAX_DIGITS = 10  # maximum digits of an integer option
+
+Dataset = Annotated[
+    str,
+    typer.Option(help="Data set: the name of a file in data/sources, for example mr. Default: dataset in params.yaml."),
+]
+Systems = Annotated[
+    str, typer.Option(help='Comma-separated system names, or "all". Default: the systems in params.yaml.')
+]
+Seeds = Annotated[str, typer.Option(help="Comma-separated seeds, for example 0,1,2. Default: seeds in params.yaml.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override a key of params.yaml: KEY=VALUE, for example seeds=[0,1]. May be repeated."),
+]
+Ray = Annotated[str, typer.Option(help="Ray cluster to run on: local, auto, HOST:PORT or ray://HOST:PORT.")]
+
+
+def make_request(
+    *,
+    dataset: str,
+    systems: str,
+    seeds: str,
+    changes: list[str] | None,
+    max_parallel: int | None,
+    name: str = "",
+    ray: str = "",
+) -> Request:
+    """Return the request for a run of the project in the current folder.
+
+    Raises ParameterError for an option that is invalid.
+    """
+    from epigram.runner.workspace.request import Request
+
+    return Request(
+        root=Path.cwd(),
+        dataset=dataset or None,
+        systems=tuple(split_list(systems)),
+        seeds=tuple(parse_number("--seeds", seed) for seed in split_list(seeds)),
+        changes=to_unique_dict("--set", map(parse_change, changes or [])),
+        max_parallel=max_parallel,
+        name=name or None,
+        ray=ray or None,
+    )
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a comma-separated option."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def parse_number(option: str, text: str) -> int:
+    """Parse a whole number of an option. Raises ParameterError if it is invalid."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+        value = shown(repr(text))
+        raise ParameterError(f"invalid {option} {value}: expected comma-separated integers, for example 0,1,2")
+    return int(text)
+
+
+def to_unique_dict(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the keys and values of an option as a dictionary. Raises ParameterError for a repeated key."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ParameterError(f"{option} {shown(key)} is given twice; remove one of them")
+        values[key] = value
+    return values
+
+
+def parse_change(text: str) -> tuple[str, Any]:
+    """Parse KEY=VALUE, with a key of params.yaml. Raises ParameterError if it is invalid."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ParameterError(f"invalid --set {text!r}: expected KEY=VALUE, for example --set seeds=[0,1]")
+    try:
+        return key, parse_yaml(value)
+    except ValueError as error:
+        raise ParameterError(f"invalid --set {key}: {shown(repr(value))} is not a YAML value ({error})") from None

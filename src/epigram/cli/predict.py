@@ -1,0 +1,110 @@
+"""epigram predict: labels and probabilities of texts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epigram.core.display import echo, json_text
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.inference import signing
+from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
+
+BATCH_SIZE = 1024  # texts per prediction call and write
+
+
+def main(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts, or one table. Default: one text per line from --file or stdin.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="File with one text per line, or a table.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object per text, with all probabilities.")
+    ] = False,
+    text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
+    out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+    require_signature: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Public key (PEM file); reject a model that it does not verify."),
+    ] = None,
+) -> None:
+    """Predict a label and its probability for each text; labelled words are printed as [word|label].
+
+    With --out, a table (csv, tsv, jsonl, parquet) is read and written with additional columns for the predictions.
+
+    Example: epigram predict runs/latest/model in.csv --text review --out out.csv
+    """
+    if texts and file is not None:
+        raise ParameterError(f"--file is {str(file)!r}, and texts are given as arguments: use one of the two")
+    if require_signature is not None:
+        signing.require_signature(model, require_signature)
+    table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
+    if out is not None:
+        if table is None or as_json:
+            raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
+        _predict_table(model, table, out, text, force)
+        return
+    if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
+        raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
+    _predict_texts(model, decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file), as_json)
+
+
+def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) -> None:
+    from epigram.inference.predictor import Predictor
+    from epigram.inference.tables import predict_table
+
+    predictor = Predictor(model)
+    counts = predict_table(predictor, table, out, text=text, force=force)
+    echo(f"{out}: {counts.rows:,} rows")
+    _report_counts(counts.empty, counts.truncated, predictor.room)
+
+
+def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
+    from epigram.inference.predictor import Predictor
+    from epigram.inference.words import bracket_labels
+
+    predictor = Predictor(model)
+    default = next(iter(predictor.saved.frame.token_labels), "")
+    empty = truncated = 0
+    while batch := list(islice(lines, BATCH_SIZE)):
+        for text, answer in zip(batch, predictor.predict(batch), strict=True):
+            if as_json:
+                record = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
+                words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
+                echo(json_text(record | words))
+            else:
+                echo(f"{answer.label}\t{answer.probability:.3f}\t{bracket_labels(text, answer.words, default)}")
+            empty += not text.strip()
+            truncated += answer.truncated
+    _report_counts(empty, truncated, predictor.room)
+
+
+def _read_lines(file: Path | None) -> Iterator[str]:
+    """Yield the texts of `file` or stdin, one per line."""
+    if file is not None and not file.is_file():
+        raise InputMissingError(f"{file} is missing; --file expects a file with one text per line")
+    source = file.open("rb") if file is not None else sys.stdin.buffer
+    with source:
+        name = "stdin line" if file is None else f"{file} line"
+        yield from decode_lines(read_lines(source, name), name)
+
+
+def _report_counts(empty: int, truncated: int, room: int) -> None:
+    """Report empty and truncated texts on stderr."""
+    if empty:
+        echo(f"note: {_count_texts(empty)} empty", file=sys.stderr)
+    if truncated:
+        echo(f"note: {_count_texts(truncated)} truncated to {room} tokens", file=sys.stderr)
+
+
+def _count_texts(texts: int) -> str:
+    return f"{texts:,} text{'s are' if texts > 1 else ' is'}"

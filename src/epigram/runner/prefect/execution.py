@@ -1,0 +1,129 @@
+"""Runs of flows for the command line: the checks before a run, the Prefect server, and the result of the flow."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.display import echo
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
+from epigram.core.settings import read_params
+from epigram.data.sources.access import redact_address
+from epigram.runner.prefect import prefect_adapter, ray_address
+from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.service import server
+from epigram.runner.service.server import Server
+from epigram.runner.workspace import overrides, reservations
+from epigram.runner.workspace.request import Request
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
+    from epigram.runner.prefect.sweep import Result, Trial
+
+LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
+
+Load = Callable[[], Any]  # imports a flow, and with it Prefect, while the server starts
+
+
+def execute(request: Request, load: Load) -> Run:
+    """Check the request, run the flow `pipeline`, and return the run. Raises the error that ended the flow."""
+    overrides.check(request)
+    _note_unsuitable_systems(request)
+    reservations.check_not_referenced(request.root, [request.name] if request.name else [])
+    ray_address.ping(request.ray)
+    api = server.start()
+    flow = load()
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from epigram.runner.prefect import ray_cluster
+
+    for module in LATE_IMPORTS:
+        importlib.import_module(module)
+    api.wait()
+    own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
+    with own, ray_cluster.connect(request.ray, request.root, request.max_parallel) as workers:
+        result = run_flow(api, lambda: flow.with_options(task_runner=workers)(request, return_state=True))
+    if isinstance(result, RunFailedError):
+        return result.run
+    if not isinstance(result, Run):
+        raise EpigramError(f"the flow ended with {result!r:.200} instead of a run")
+    return result
+
+
+def execute_sweep(trials: list[Trial], load: Load, name: str, at_once: int, ray: str | None = None) -> list[Result]:
+    """Check every trial, then run all of them in the flow `sweep`.
+
+    Raises ParameterError if a trial is invalid, TryAgainError if the Prefect server or the Ray cluster does not
+    respond.
+    """
+    root = trials[0].request.root
+    reservations.check_not_referenced(root, [str(trial.request.name) for trial in trials])
+    for trial in trials:
+        overrides.check(trial.request)
+    ray_address.ping(ray)
+    api = server.start()
+    flow = load()
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    from epigram.runner.prefect import ray_cluster
+
+    api.wait()
+    with ray_cluster.connect(ray, root, at_once) as workers:
+        runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
+        configured = flow.with_options(task_runner=runner, flow_run_name=name)
+        results: list[Result] = run_flow(api, lambda: configured(trials, return_state=True))
+    return results
+
+
+def call_flow(load: Load, *arguments: Any) -> Any:
+    """Run a flow on the existing Prefect server, or on one for this run alone, and return the data of its state.
+
+    The data is a RunFailedError if a run of the pipeline failed. Raises the flow's own error.
+    """
+    api = server.start()
+    flow = load()
+    api.wait()
+    return run_flow(api, lambda: flow(*arguments, return_state=True))
+
+
+def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
+    """Run `flow` and return the data of its final state, which is a RunFailedError if a stage failed.
+
+    Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
+    flow's own error.
+    """
+    try:
+        result = flow().result(raise_on_failure=False)
+    except Exception as error:
+        result = error
+    if not isinstance(result, BaseException) or isinstance(result, RunFailedError):
+        return result
+    where = redact_address(api.url)
+    if _is_unauthorized(result):
+        raise ParameterError(
+            f"the Prefect server at {where} requires authentication; set "
+            "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
+        )
+    if prefect_adapter.is_unreachable(result):
+        raise TryAgainError(
+            f"the Prefect server at {where} stopped responding; rerun the command, finished stages are not repeated"
+        )
+    raise result
+
+
+def _note_unsuitable_systems(request: Request) -> None:
+    """Print to stderr which systems of params.yaml are left out for the chosen data set."""
+    if request.dataset and not request.systems and not request.revision:
+        params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
+        for name in overrides.unsuitable_systems(params, request.root):
+            echo(f"note: skipping {name}: {request.dataset} does not have the labels that it requires", file=sys.stderr)
+
+
+def _is_unauthorized(error: BaseException) -> bool:
+    """Return whether Prefect's server rejected the credentials."""
+    import httpx
+
+    return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED

@@ -1,0 +1,122 @@
+"""Body of the flow `pipeline`: the workspace of a run, its graph, the processes of its stages, and its result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from prefect import runtime
+from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture, wait
+from prefect.states import Completed, Failed
+from rich.console import Console
+
+from epigram.core.settings import dataset_of
+from epigram.runner.dvc import graph, lock_order
+from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.prefect import heartbeat, publish, ray_cluster
+from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
+from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.prefect.stage import Runner, stage_attempt
+from epigram.runner.prefect.status_table import StatusTable
+from epigram.runner.workspace import overrides, reservations
+from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import Workspace, open_workspace
+
+Futures = Mapping[str, PrefectFuture[Any]]  # by stage name
+
+
+class PipelineRun:
+    """A run in progress: its name, request, workspace and graph."""
+
+    def __init__(self, request: Request, workspace: Workspace, name: str, started_at: float) -> None:
+        self.request, self.workspace, self.name = request, workspace, name
+        self.graph = graph.read(workspace.path)
+        self._started_at = started_at
+        params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
+        if not request.revision and not up_to_date:
+            overrides.check_systems(params)
+        self._table = StatusTable(self.graph.stages, Console(stderr=True))
+        total = request.max_parallel or os.cpu_count() or 1
+        self._runner = Runner(workspace.path, self._table, Slots(total, {} if up_to_date else slots_by_system(params)))
+
+    def stages(self, futures: Futures) -> Iterator[Stage]:
+        """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.
+
+        The caller adds the future of each task to `futures`.
+        """
+        submit = ray_cluster.ready_stages if self.request.ray else all_stages
+        with lock_order.sort_on_exit(self.workspace.path, self.graph), self._table.live():
+            yield from submit(self.graph, futures, self._runner)
+
+    def attempt(self, stage: Stage, delays: Sequence[float]) -> Callable[[], State[Any]]:
+        """Return the function that a stage's task calls for each of its attempts."""
+        runner = ray_cluster.RemoteRunner(self._runner.root) if self.request.ray else self._runner
+        return stage_attempt(runner, stage.name, current=stage.name in self.graph.current, delays=delays)
+
+    def stop(self) -> None:
+        """Terminate all running stages and start no new ones."""
+        self._runner.stop()
+
+    def publish(self) -> Run:
+        """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run."""
+        run = self._result()
+        publish.create_artifacts(run, self.graph, publish.write_run(run, self.graph, self.workspace))
+        return run
+
+    def _result(self) -> Run:
+        failure = next((outcome for outcome in self._runner.outcomes.values() if outcome.code), None)
+        return Run(
+            name=self.name,
+            dataset=self.workspace.dataset,
+            revision=self.workspace.revision,
+            wall_seconds=time.monotonic() - self._started_at,
+            stages={
+                name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
+                for name, row in self._table.rows.items()
+            },
+            failure=failure,
+            comparison={} if failure else publish.comparison(self.graph, self.workspace),
+        )
+
+
+def reserve_name() -> str:
+    """Reserve the name of the flow run: the requested one, or one made of the data set and the time."""
+    request: Request = runtime.flow_run.parameters["request"]
+    dataset = request.dataset or dataset_of(request.root / "params.yaml")
+    return reservations.reserve(request.root, request.name, dataset)
+
+
+@contextmanager
+def open_run(request: Request) -> Iterator[PipelineRun]:
+    """Prepare and lock the workspace of a run, send heartbeats, and terminate all stages at the end."""
+    started_at, name = time.monotonic(), str(runtime.flow_run.name)
+    with (
+        reservations.release_on_exit(request.root, name),
+        heartbeat.send_heartbeats(),
+        open_workspace(request) as workspace,
+    ):
+        run = PipelineRun(request, workspace, name, started_at)
+        try:
+            yield run
+        finally:  # stages end with the flow, however it ends
+            run.stop()
+
+
+def all_stages(stages: Graph, futures: Futures, runner: Runner) -> Iterator[Stage]:
+    """Yield all stages at once, because each task waits for its dependencies in a thread; then wait for all tasks."""
+    yield from stages
+    wait(list(futures.values()))
+    for name, future in futures.items():
+        if name not in runner.outcomes:
+            runner.record_state(name, future.state)
+
+
+def final_state(run: Run) -> State[Any]:
+    """Return the state of the flow; its data is the run, or a RunFailedError if a stage failed."""
+    if failure := run.failure:
+        return Failed(message=f"{failure.stage}: {failure.summary}", data=RunFailedError(run))
+    return Completed(message=f"{run.executed} of {len(run.stages)} stages executed", data=run)

@@ -1,0 +1,126 @@
+"""Body of the flow `retrain`: the checks before it, the tree in which the new model was trained, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from epigram.core.display import escape_markdown
+from epigram.core.errors import EpigramError, TryAgainError
+from epigram.runner.dvc import graph
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect.publish import Run
+from epigram.runner.retraining import challenge, champion, drift, ingest
+from epigram.runner.retraining.challenge import Challenge
+from epigram.runner.retraining.champion import Champion
+from epigram.runner.retraining.ingest import Ingestion
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.settings import Settings, load
+from epigram.runner.workspace.workspace import open_workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retraining:
+    """Result of a retraining: the champion, which is the new or still the old one, and the reason."""
+
+    promoted: bool
+    reason: str
+    run: str
+    ingestion: Ingestion
+    champion: Champion
+
+    @property
+    def outcome(self) -> str:
+        """Whether the new model was promoted, and why."""
+        return f"{'promoted' if self.promoted else 'refused'}: {self.reason}"
+
+    def as_markdown(self) -> str:
+        """Return the result as a page for the dashboard."""
+        texts = (self.reason, str(self.ingestion), f"run: {self.run}", str(self.champion))
+        reason, *details = map(escape_markdown, texts)
+        outcome = "Promoted" if self.promoted else "Refused"
+        return "\n".join([f"**{outcome}**: {reason}", "", *(f"* {detail}" for detail in details), ""])
+
+
+@dataclass(frozen=True)
+class Session:
+    """A retraining in progress: the repository, its settings, and the name of the growing data set."""
+
+    root: Path
+    settings: Settings
+    dataset: str
+
+    def ingest(self) -> Ingestion:
+        """Add the waiting rows to the growing data set."""
+        return ingest.ingest_rows(self.root, self.dataset, self.settings)
+
+    def request(self, ingestion: Ingestion) -> Request:
+        """Return the request for the run on all rows. Raises ParameterError if it cannot run."""
+        request = Request(root=self.root, dataset=ingestion.dataset, systems=tuple(self.settings.retrain.systems))
+        overrides.check(request)
+        return request
+
+    @contextmanager
+    def open_tree(self, request: Request) -> Iterator[TrainedTree]:
+        """Lock the tree in which the request ran. Raises TryAgainError if its files have changed since."""
+        with open_workspace(request) as workspace:
+            stages = graph.read(workspace.path)
+            if len(stages.current) < len(stages):
+                raise TryAgainError(f"the files of {self.root} changed during the retraining; start it again")
+            yield TrainedTree(self.root, workspace.path, stages)
+
+    def result(self, run: Run, ingestion: Ingestion, challenged: Challenge) -> Retraining:
+        """Return the result, with the champion that is now in use."""
+        latest = champion.current(self.root)
+        assert latest is not None
+        decision = challenged.decision
+        return Retraining(
+            promoted=decision.promoted, reason=decision.reason, run=run.name, ingestion=ingestion, champion=latest
+        )
+
+
+@dataclass(frozen=True)
+class TrainedTree:
+    """Tree in which the new model was trained, with its graph; `root` is the repository."""
+
+    root: Path
+    path: Path
+    graph: Graph
+
+    def challenge(self, run: Run) -> Challenge:
+        """Compare the model that the run chose with the champion."""
+        return challenge.challenge(self.root, self.path, self.graph, run, load(self.root / "params.yaml"))
+
+    def promote(self, challenged: Challenge) -> Champion:
+        """Make the challenger the champion."""
+        entry = replace(challenged.challenger, verdict=challenged.decision.reason)
+        reference = drift.reference(self.path / entry.model, self.graph)
+        return champion.promote(self.root, self.path, entry, reference)
+
+
+@contextmanager
+def open_session(root: Path, dataset: str | None) -> Iterator[Session]:
+    """Hold the champion's lock, and check first that a new champion could be recorded.
+
+    `dataset` is the base data set; if None, that of the champion or of params.yaml.
+    """
+    settings = load(root / "params.yaml")
+    with champion.lock(root):
+        latest = champion.current(root)
+        name = ingest.grown_name(dataset or (latest.dataset if latest else settings.dataset))
+        challenge.check_dataset(latest, name)
+        champion.check_can_promote(root)
+        yield Session(root, settings, name)
+
+
+def finished_run(result: Any) -> Run:
+    """Return the run of the flow `pipeline` from the data of its state. Raises the error that ended it."""
+    if isinstance(result, BaseException):
+        raise result
+    if not isinstance(result, Run):
+        raise EpigramError("the pipeline ended without a result")
+    return result
