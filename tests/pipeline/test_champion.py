@@ -335,9 +335,8 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     publish.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_predict", lambda *_: None)
-    monkeypatch.setattr(challenge, "dev_texts", lambda _: None)
+    monkeypatch.setattr(challenge, "read_corpus", lambda _: None)
     monkeypatch.setattr(challenge, "_new_entry", lambda *_: now)
-    (reign.root / challenge.CORPUS).write_text("{}")
     found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
     assert found.decision.reason.startswith("the model is the same as the champion")
     assert weights(reign) == "weights 3"

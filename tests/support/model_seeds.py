@@ -95,7 +95,7 @@ def of_stages(folder: Path) -> list[Format]:
     from epigram.text import pos_table
     from epigram.text.encoded_dataset import View
     from epigram.text.prompts import read_prompt
-    from epigram.text.validated_corpus import SPLITS, Corpus
+    from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
     pos, encoded = table_and_view(folder)
 
@@ -111,7 +111,7 @@ def of_stages(folder: Path) -> list[Format]:
         assert ((weights >= 0) & (weights <= 1)).all()
 
     def corpus(at: Path) -> None:
-        read = Corpus.read(at)
+        read = ValidatedCorpus.read(at)
         for split in SPLITS:
             for batch in read.batches(split, "row", "text", "label", "tokens", "token_labels"):
                 read.label_ids(batch["label"], read.labels)

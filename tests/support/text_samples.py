@@ -15,7 +15,7 @@ from epigram.stages import augment, encode
 from epigram.text.encoded_dataset import View
 from epigram.text.settings import AugmentSettings, EncodeSettings
 from epigram.text.settings import View as ViewSettings
-from epigram.text.validated_corpus import SPLITS, Corpus
+from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
 settings.register_profile("unhurried", deadline=None)  # no deadline, so that a busy machine causes no failure
 settings.load_profile("unhurried")
@@ -79,7 +79,7 @@ def validated(
     labels: Sequence[str] = ("neg", "pos"),
     task: str = "single",
     token_labels: Sequence[str] = (),
-) -> Corpus:
+) -> ValidatedCorpus:
     """Write a validated corpus as the validate stage does, and read it.
 
     A row is a text and its label or labels; with `token_labels`, also its words and their labels.
@@ -97,10 +97,11 @@ def validated(
         if split != "train":
             frame = frame.with_columns(in_train=pl.col("text").is_in([row[0] for row in rows["train"]]))
         frame.write_parquet(folder / f"{split}.parquet")
-    about = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
-    about |= {"token_labels": list(token_labels), "tokens_only": False}
+    about: dict[str, Any] = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
+    about |= {"token_labels": list(token_labels), "tokens_only": False, "rows": {}, "notes": []}
+    about |= {"dev_in_train": 0, "test_in_train": 0}
     (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
-    return Corpus.read(folder)
+    return ValidatedCorpus.read(folder)
 
 
 def encoded_in(

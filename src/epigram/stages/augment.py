@@ -22,9 +22,9 @@ PREVIEW_TEXTS = 5
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     """Write prompt.json and preview.txt, the first training texts with the prompt."""
     from epigram.text.prompts import build_prompt
-    from epigram.text.validated_corpus import Corpus
+    from epigram.text.validated_corpus import ValidatedCorpus
 
-    corpus = Corpus.read(validated)
+    corpus = ValidatedCorpus.read(validated)
     prompt = build_prompt(settings.template, corpus.language, corpus.labels)
     first = next(iter(corpus.batches("train", "text", size=PREVIEW_TEXTS)))["text"]
     with atomic_folder(out) as folder:

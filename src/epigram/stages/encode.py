@@ -24,13 +24,13 @@ def run(
     from epigram.text.pos_table import load
     from epigram.text.prompts import read_prompt
     from epigram.text.tokenizers import vocabulary_of
-    from epigram.text.validated_corpus import Corpus
+    from epigram.text.validated_corpus import ValidatedCorpus
     from epigram.text.vectors import read_vectors, vectors_file
     from epigram.text.vocabulary import build_view_tokenizer
     from epigram.text.write_dataset import write_view
 
     file = None if view.vectors is None else vectors_file(view.vectors, name)
-    corpus, table = Corpus.read(validated), load(pos)
+    corpus, table = ValidatedCorpus.read(validated), load(pos)
     prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
     tokenizer = build_view_tokenizer(view, settings, corpus, prefix)
     vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))

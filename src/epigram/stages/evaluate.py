@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epigram.core.display import echo
-from epigram.core.errors import DataError, InputMissingError, arguments, handle_errors
+from epigram.core.errors import DataError, arguments, handle_errors
 from epigram.core.files import sha256, write_json
-from epigram.core.ragged import Ragged
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import EvaluateSettings
@@ -25,40 +24,28 @@ if TYPE_CHECKING:
     from epigram.evaluation.splits import Split
     from epigram.evaluation.word_predictions import Words
     from epigram.text.encoded_dataset import View
+    from epigram.text.validated_corpus import ValidatedCorpus
 
 PARAMS = ("seeds", "evaluate")
 
 
-def read_texts(path: Path, columns: list[str]) -> pl.DataFrame:
-    """Return columns of a validated split. Raises InputMissingError or DataError."""
-    import polars as pl
-
-    if not path.is_file():
-        raise InputMissingError(f"{path} is missing: run dvc repro validate")
-    try:
-        return pl.read_parquet(path, columns=columns)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path} cannot be read ({error}): run dvc repro validate") from None
-
-
-def load_split(view: View, validated: Path, name: str) -> Split:
+def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
     """Return the labels and texts of one split, in the order of the view's rows."""
     import numpy as np
     import polars as pl
 
     from epigram.evaluation.splits import Split
 
-    part, path = view.split(name), validated / f"{name}.parquet"
+    part, columns = view.split(name), ["tokens", "token_labels"] if view.token_labels else []
     assert part.in_train is not None
-    columns = ["tokens", "token_labels"] if view.token_labels else []
-    frame = read_texts(path, ["row", "text", *columns])
+    frame = corpus.frame(name, "row", "text", *columns)
     rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),
         texts=rows["text"].to_list(),
         in_train=np.array(part.in_train),
-        words=load_words(rows, view, path) if view.token_labels else None,
+        words=load_words(rows, view, corpus.folder / f"{name}.parquet") if view.token_labels else None,
     )
 
 
@@ -70,6 +57,7 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
     import numpy as np
     import polars as pl
 
+    from epigram.core.ragged import Ragged
     from epigram.evaluation.word_predictions import Words
 
     labels = rows["token_labels"].fill_null([])
@@ -98,12 +86,13 @@ def main() -> None:
     from epigram.evaluation.splits import Target
     from epigram.inference.measure import combine_seeds, measure
     from epigram.text.encoded_dataset import View
+    from epigram.text.validated_corpus import ValidatedCorpus
 
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
-    view = View.load(Path(encoded))
-    dev, test = (load_split(view, Path(validated), split) for split in ("dev", "test"))
+    view, corpus = View.load(Path(encoded)), ValidatedCorpus.read(Path(validated))
+    dev, test = (load_split(view, corpus, split) for split in ("dev", "test"))
     models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
     measured = [measure(model, view, settings.timing_texts) for model in models]
     evaluation = evaluate_system(

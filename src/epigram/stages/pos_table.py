@@ -25,9 +25,9 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     from epigram.text.coverage import coverage
     from epigram.text.pos_table import add_entries, build, save
     from epigram.text.taggers import count_tags, tagger_for
-    from epigram.text.validated_corpus import SPLITS, Corpus
+    from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
-    corpus = Corpus.read(validated)
+    corpus = ValidatedCorpus.read(validated)
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
     base = build(settings)
     tagger = tagger_for(corpus.language, base)

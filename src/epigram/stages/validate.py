@@ -36,10 +36,10 @@ def main() -> None:
         for name, part in result.parts.items():
             part.write(folder / f"{name}.parquet")
         shutil.rmtree(spool)
-        for name, value in (("corpus", result.corpus), ("report", result.report)):
-            write_json(folder / f"{name}.json", value)
+        result.corpus.write(folder)
+        write_json(folder / "report.json", result.report)
         (folder / "report.html").write_text(render_page(result.report), encoding="utf-8")
-    for note in result.corpus["notes"]:
+    for note in result.corpus.notes:
         echo(note)
 
 

@@ -13,7 +13,7 @@ from epigram.core.ragged import Ragged, lengths_of
 from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
 from epigram.text.encoding import TextEncoder
 from epigram.text.token_characters import CharacterEncoder
-from epigram.text.validated_corpus import Corpus
+from epigram.text.validated_corpus import ValidatedCorpus
 
 OFFSETS = {"ids": "offsets", "characters": "spelling"}  # name of the file of offsets for each ragged array
 
@@ -29,7 +29,7 @@ class EncodedBatch(NamedTuple):
 class RowEncoder:
     """Encoder of corpus rows for one view; `characters` is empty if the view has none."""
 
-    def __init__(self, encoder: TextEncoder, corpus: Corpus, characters: str, max_length: int) -> None:
+    def __init__(self, encoder: TextEncoder, corpus: ValidatedCorpus, characters: str, max_length: int) -> None:
         self.unk_id = encoder.unk_id
         self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
         self._character_encoder = CharacterEncoder(characters) if characters else None

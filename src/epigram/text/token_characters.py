@@ -13,14 +13,14 @@ from epigram.text.characters import CODE_POINTS, by_frequency, characters_of, co
 
 if TYPE_CHECKING:
     from epigram.text.validated_corpus import (
-        Corpus,  # imports polars, which prediction with a saved model does not need
+        ValidatedCorpus,  # imports polars, which prediction with a saved model does not need
     )
 
 UNKNOWN, FIRST = 1, 2  # character ids; 0 is padding
 MAX_CHARACTERS = 20  # maximum number of characters per token
 
 
-def alphabet(corpus: Corpus, min_count: int) -> str:
+def alphabet(corpus: ValidatedCorpus, min_count: int) -> str:
     """Return the non-whitespace characters that occur `min_count` times in the training texts, most frequent first."""
     counts = count_characters(corpus.texts("train"))
     return "".join(character for character in by_frequency(counts, min_count) if not character.isspace())

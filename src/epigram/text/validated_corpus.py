@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import polars as pl
@@ -13,42 +13,66 @@ from numpy.typing import NDArray
 
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError, InputMissingError
-from epigram.core.files import read_json
+from epigram.core.files import read_json, write_json
 from epigram.text.tagsets import Language, as_language
 
+CORPUS = "corpus.json"
 SPLITS = ("train", "dev", "test")
 BATCH = 50_000
 READ_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a damaged file raises either
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Content of corpus.json, and the folder of the rows."""
+@dataclass(frozen=True, kw_only=True)
+class ValidatedCorpus:
+    """Content of corpus.json, and the folder that it was read from, which also has the rows."""
 
-    folder: Path
+    folder: Path = Path()
     name: str
     language: Language
     task: str  # single or multi
     labels: list[str]
     token_labels: list[str]  # default label first; empty if tokens are not labelled
     tokens_only: bool  # text labels are inferred from token labels
+    rows: dict[str, int] = field(default_factory=dict)  # number of rows of each split
+    notes: list[str] = field(default_factory=list)  # what validation changed, as sentences
+    dev_in_train: int = 0  # dev rows whose text is also in train
+    test_in_train: int = 0
 
     @classmethod
-    def read(cls, folder: Path) -> Corpus:
+    def read(cls, folder: Path) -> ValidatedCorpus:
         """Read corpus.json. Raises InputMissingError or DataError."""
-        content = read_json(folder / "corpus.json")
+        content = read_json(folder / CORPUS)
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
         for name, hint in hints.items():
             if not isinstance(content, dict) or not has_type(content.get(name), str if name == "language" else hint):
-                raise DataError(f"{folder / 'corpus.json'} has no valid {name}: delete {folder} and run dvc repro")
+                raise DataError(f"{folder / CORPUS} has no valid {name}: delete {folder} and run dvc repro")
         values = {name: content[name] for name in hints}
         return cls(folder=folder, **values | {"language": as_language(content["language"])})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Content of corpus.json."""
+        return {name: value for name, value in asdict(self).items() if name != "folder"}
+
+    def write(self, folder: Path) -> None:
+        """Write corpus.json into `folder`, atomically."""
+        write_json(folder / CORPUS, self.content)
+
+    @property
+    def label_column(self) -> str:
+        """Name of the column with the labels of the texts."""
+        return "labels" if self.task == "multi" else "label"
 
     def batches(self, split: str, *columns: str, size: int = BATCH) -> Iterator[pl.DataFrame]:
         """Yield frames of at most `size` rows of a split, in order. Raises InputMissingError or DataError."""
         rows = self._scan(split).select(columns)
         for start in range(0, self.count(split), size):
             yield self._collect(rows.slice(start, size), split)
+
+    def frame(self, split: str, *columns: str, most: int | None = None) -> pl.DataFrame:
+        """Return `columns` of a split, of all rows or of at most `most` evenly spaced ones."""
+        step = 1 if most is None else max(1, -(-self.count(split) // most))
+        return self._collect(self._scan(split).select(columns).gather_every(step), split)
 
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """Return an iterator over the texts of a split, in batches."""
@@ -63,8 +87,17 @@ class Corpus:
         ids = labels.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
         if ids.null_count():
             unknown = labels.filter(ids.is_null())[0]
-            raise DataError(f"{self.folder}: label {unknown!r} is not in corpus.json: run dvc repro validate")
+            raise DataError(f"{self.folder}: label {unknown!r} is not in {CORPUS}: run dvc repro validate")
         return ids.to_numpy()
+
+    def label_array(self, batch: pl.DataFrame) -> NDArray[Any]:
+        """Return the labels of the rows `batch`: (N,) int64, or (N, C) uint8 if a text may have several labels."""
+        if self.task != "multi":
+            return self.label_ids(batch["label"], self.labels)
+        lines = batch.select(pl.int_range(pl.len()).alias("line"), "labels").explode("labels").drop_nulls("labels")
+        matrix = np.zeros((batch.height, len(self.labels)), dtype=np.uint8)
+        matrix[lines["line"].to_numpy(), self.label_ids(lines["labels"], self.labels)] = 1
+        return matrix
 
     def sample(self, split: str, texts: int, characters: int) -> list[str]:
         """Return at most `texts` texts of a split, evenly spaced, with at most `characters` characters in total.

@@ -25,7 +25,7 @@ from epigram.text.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.validated_corpus import Corpus
+from epigram.text.validated_corpus import ValidatedCorpus
 from epigram.text.wordpiece import train_wordpiece
 
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
@@ -44,7 +44,9 @@ class ViewTokenizer:
     characters: str  # alphabet of token characters; empty without characters
 
 
-def build_view_tokenizer(view: View, settings: EncodeSettings, corpus: Corpus, prefix: str = "") -> ViewTokenizer:
+def build_view_tokenizer(
+    view: View, settings: EncodeSettings, corpus: ValidatedCorpus, prefix: str = ""
+) -> ViewTokenizer:
     """Return the tokenizer and the framing of `view` for a corpus.
 
     WordPiece inputs are [CLS] prompt text [SEP], as in BERT. Raises ParameterError if a checkpoint has no room for the
@@ -69,7 +71,7 @@ def build_view_tokenizer(view: View, settings: EncodeSettings, corpus: Corpus, p
     return ViewTokenizer(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
 
 
-def build_token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+def build_token_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
     """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order."""
     size = settings.max_vocabulary
     if corpus.language == "zh":
@@ -80,7 +82,7 @@ def build_token_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str 
     return word_tokenizer(_add_prompt_words(word_tokenizer(vocabulary), vocabulary, prefix))
 
 
-def build_wordpiece_tokenizer(corpus: Corpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
+def build_wordpiece_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
     """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus."""
     texts = corpus.sample("train", SAMPLE_TEXTS, SAMPLE_CHARACTERS)
     vocabulary = train_wordpiece(texts, settings.wordpiece_vocabulary, settings.min_count)

@@ -19,7 +19,7 @@ from epigram.text.pos_table import PosTable, weights_for
 from epigram.text.settings import View
 from epigram.text.token_arrays import OFFSETS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
-from epigram.text.validated_corpus import SPLITS, Corpus
+from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.text.vectors import Vectors, coverage
 from epigram.text.vocabulary import ViewTokenizer
 
@@ -45,10 +45,10 @@ class ViewSummary(NamedTuple):
     vectors: dict[str, Any] | None
 
 
-def write_split(encoder: RowEncoder, corpus: Corpus, split: str, folder: Path) -> SplitCounts:
+def write_split(encoder: RowEncoder, corpus: ValidatedCorpus, split: str, folder: Path) -> SplitCounts:
     """Encode one split into `folder`, batch by batch. Raises DataError for a label that corpus.json does not list."""
     counts, types = SplitCounts(), _array_types(corpus, split, encoder)
-    columns = [*encoder.columns, _label_column(corpus), *([] if split == "train" else ["in_train"])]
+    columns = [*encoder.columns, corpus.label_column, *([] if split == "train" else ["in_train"])]
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(NpyWriter(folder / f"{split}.{name}.npy", dtype, row))
@@ -69,11 +69,7 @@ def write_split(encoder: RowEncoder, corpus: Corpus, split: str, folder: Path) -
     return counts
 
 
-def _label_column(corpus: Corpus) -> str:
-    return "labels" if corpus.task == "multi" else "label"
-
-
-def _array_types(corpus: Corpus, split: str, encoder: RowEncoder) -> dict[str, tuple[type, tuple[int, ...]]]:
+def _array_types(corpus: ValidatedCorpus, split: str, encoder: RowEncoder) -> dict[str, tuple[type, tuple[int, ...]]]:
     """Return the data type and row shape of every array of a split."""
     labels: tuple[type, tuple[int, ...]] = (np.int64, ())
     if corpus.task == "multi":
@@ -83,28 +79,17 @@ def _array_types(corpus: Corpus, split: str, encoder: RowEncoder) -> dict[str, t
     return types if split == "train" else types | {"in_train": (np.bool_, ())}
 
 
-def _label_arrays(batch: pl.DataFrame, corpus: Corpus) -> dict[str, NDArray[Any]]:
+def _label_arrays(batch: pl.DataFrame, corpus: ValidatedCorpus) -> dict[str, NDArray[Any]]:
     """Return the arrays other than tokens: labels, row numbers and, if the split has it, `in_train`."""
-    labels = (
-        _binary_labels(batch, corpus) if corpus.task == "multi" else corpus.label_ids(batch["label"], corpus.labels)
-    )
     leaks = {name: batch[name].to_numpy() for name in batch.columns if name == "in_train"}
-    return {"labels": labels, "rows": batch["row"].to_numpy(), **leaks}
-
-
-def _binary_labels(batch: pl.DataFrame, corpus: Corpus) -> NDArray[np.uint8]:
-    """Return the labels as a binary matrix, (N, C)."""
-    lines = batch.select(pl.int_range(pl.len()).alias("line"), "labels").explode("labels").drop_nulls("labels")
-    matrix = np.zeros((batch.height, len(corpus.labels)), dtype=np.uint8)
-    matrix[lines["line"].to_numpy(), corpus.label_ids(lines["labels"], corpus.labels)] = 1
-    return matrix
+    return {"labels": corpus.label_array(batch), "rows": batch["row"].to_numpy(), **leaks}
 
 
 def write_view(
     folder: Path,
     name: str,
     view: View,
-    corpus: Corpus,
+    corpus: ValidatedCorpus,
     tokenizer: ViewTokenizer,
     table: PosTable,
     vectors: Vectors | None,
@@ -149,7 +134,7 @@ def _checkpoint_digest(checkpoint: str | None) -> str | None:
     return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
 
 
-def _corpus_fields(corpus: Corpus) -> dict[str, Any]:
+def _corpus_fields(corpus: ValidatedCorpus) -> dict[str, Any]:
     return {
         "corpus": corpus.name,
         "language": corpus.language,

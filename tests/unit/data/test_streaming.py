@@ -78,7 +78,7 @@ def test_the_parquet_files_hold_the_rows_in_order(tmp_path: Path, monkeypatch: p
         written = pl.read_parquet(tmp_path / name)
         assert written.equals(part.collect())
         assert written["row"].is_sorted()
-        assert written.height == result.corpus["rows"][name]
+        assert written.height == result.corpus.rows[name]
 
 
 def test_labels_are_counted_over_many_steps() -> None:

@@ -18,6 +18,7 @@ from epigram.evaluation.settings import EvaluateSettings
 from epigram.runner.retraining import challenge
 from epigram.runner.retraining.champion import Hashes
 from epigram.runner.retraining.settings import RetrainSettings
+from epigram.text.validated_corpus import ValidatedCorpus
 
 LABELS = ["bad", "good"]
 
@@ -37,7 +38,8 @@ class Model:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder whose dev texts have the label that they name, and whose test texts have the other label."""
-    write_json(tmp_path / "corpus.json", {"task": "single", "labels": LABELS})
+    corpus = ValidatedCorpus(name="x", language="en", task="single", labels=LABELS, token_labels=[], tokens_only=False)
+    corpus.write(tmp_path)
     write_json(tmp_path / "summary.json", {})
     for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
         rows = [(f"{label} {n}", named[LABELS.index(label)]) for label in LABELS for n in range(20)]
@@ -73,7 +75,7 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
     (place / "params.yaml").write_text("dataset: x\n")
     monkeypatch.setattr(challenge.champion, "output_hash", lambda *_: "md5")
-    new = challenge._predict(chosen, {"task": "single", "labels": LABELS}, challenge.dev_texts(place))
+    new = challenge._predict(chosen, challenge.read_corpus(place))
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
     settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))

@@ -13,6 +13,7 @@ from epigram.evaluation import evaluate_system, results
 from epigram.inference import measure
 from epigram.stages import evaluate as stage
 from epigram.text.encoded_dataset import View
+from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.text_samples import encoded_in
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
@@ -26,7 +27,8 @@ def tagged(root: Path, pos: Path, language: str) -> View:
 
 @pytest.mark.parametrize(("language", "between"), [("en", " "), ("zh", "")])
 def test_words_are_joined_as_the_language_writes_them(language: str, between: str, tmp_path: Path, pos: Path) -> None:
-    words = stage.load_split(tagged(tmp_path, pos, language), tmp_path / "validated", "dev").words
+    view = tagged(tmp_path, pos, language)
+    words = stage.load_split(view, ValidatedCorpus.read(tmp_path / "validated"), "dev").words
     assert words is not None
     assert [words.separator.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
     assert words.separator == between

@@ -128,22 +128,20 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
     result = validate(corpus(*SPLIT), source(), ValidateSettings(min_per_class=1))
     assert result.parts["dev"].collect()["in_train"].to_list() == [True]
     assert result.parts["test"].collect()["in_train"].to_list() == [False, True]
-    assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (1, 1)
-    assert (
-        "1 of 2 test rows have a text that is also in train; 0 of them with the same label." in result.corpus["notes"]
-    )
-    assert "dev has no row of 1 label: a." in result.corpus["notes"]
+    assert (result.corpus.dev_in_train, result.corpus.test_in_train) == (1, 1)
+    assert "1 of 2 test rows have a text that is also in train; 0 of them with the same label." in result.corpus.notes
+    assert "dev has no row of 1 label: a." in result.corpus.notes
 
 
 def test_dropping_leaks_takes_them_out_of_train() -> None:
     rows = [*SPLIT, ("v", "b", "train")]
     result = validate(corpus(*rows), source(), ValidateSettings(min_per_class=1, on_leak="drop"))
     assert result.parts["train"].collect()["text"].to_list() == ["w", "v"]
-    assert result.corpus["test_in_train"] == 0
+    assert result.corpus.test_in_train == 0
     assert [pair["exact"] for pair in result.report["leaks"]["found"]] == [1, 1, 0]
     assert [pair["exact"] for pair in result.report["leaks"]["left"]] == [0, 0, 0]
-    assert any("2 dropped (validate.on_leak: drop)" in note for note in result.corpus["notes"])
-    assert "No test row has a text that is also in train (in the source: 1 of 2)." in result.corpus["notes"]
+    assert any("2 dropped (validate.on_leak: drop)" in note for note in result.corpus.notes)
+    assert "No test row has a text that is also in train (in the source: 1 of 2)." in result.corpus.notes
 
 
 def test_failing_on_leaks_names_them() -> None:
@@ -156,20 +154,20 @@ def test_a_missing_text_is_an_empty_text() -> None:
     with pytest.raises(DataError, match=r'a\.tsv:21 text="" empty text'):
         validate(corpus(*rows), source(), ValidateSettings())
     result = validate(corpus(*rows), source(), ValidateSettings(on_empty="drop"))
-    assert sum(result.corpus["rows"].values()) == 20
+    assert sum(result.corpus.rows.values()) == 20
 
 
 def test_train_can_be_capped() -> None:
     rows = [(f"t{place}", "ab"[place % 2], None) for place in range(100)]
     result = validate(corpus(*rows), source(), ValidateSettings(max_train_rows=20))
-    assert result.corpus["rows"] == {"train": 20, "dev": 10, "test": 10}
-    assert "Train is a stratified sample of 20 of 80 rows (validate.max_train_rows, seed 0)." in result.corpus["notes"]
+    assert result.corpus.rows == {"train": 20, "dev": 10, "test": 10}
+    assert "Train is a stratified sample of 20 of 80 rows (validate.max_train_rows, seed 0)." in result.corpus.notes
 
 
 def test_labels_that_are_numbers_are_ordered_as_numbers() -> None:
     rows = [(f"t{place}", str(place % 12), None) for place in range(60)]
     result = validate(corpus(*rows), source(labels=[]), ValidateSettings())
-    assert result.corpus["labels"] == [str(label) for label in range(12)]
+    assert result.corpus.labels == [str(label) for label in range(12)]
 
 
 def test_many_labels_a_row_and_further_columns_go_along() -> None:
@@ -213,7 +211,7 @@ def mirrored(tmp_path: Path) -> Callable[[str], Validated]:
 @pytest.mark.mirror
 def test_chnsenticorp_shows_what_the_audit_found(mirrored: Callable[[str], Validated]) -> None:
     result = mirrored("chnsenticorp")
-    assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (338, 331)
+    assert (result.corpus.dev_in_train, result.corpus.test_in_train) == (338, 331)
     assert result.report["leaks"]["found"][0]["same_label"] == 325
     assert result.report["conflicts"]["texts"]["train"] == 24
     assert result.report["rows"]["train"] - result.report["repeats"]["train"] == 8249
@@ -222,14 +220,14 @@ def test_chnsenticorp_shows_what_the_audit_found(mirrored: Callable[[str], Valid
 @pytest.mark.mirror
 def test_cold_shows_what_the_audit_found(mirrored: Callable[[str], Validated]) -> None:
     result = mirrored("cold")
-    assert (result.corpus["dev_in_train"], result.corpus["test_in_train"]) == (30, 39)
+    assert (result.corpus.dev_in_train, result.corpus.test_in_train) == (30, 39)
     assert list(result.report["classes"]["test"].values()) == [3216, 2107]
 
 
 @pytest.mark.mirror
 def test_ced_is_cut_without_a_leak(mirrored: Callable[[str], Validated]) -> None:
     result = mirrored("ced")
-    assert result.corpus["rows"] == {"train": 2709, "dev": 339, "test": 339}
+    assert result.corpus.rows == {"train": 2709, "dev": 339, "test": 339}
     assert sum(result.report["repeats"].values()) == 70  # 58 if leading and trailing whitespace counted
     assert all(pair["normalised"] == 0 for pair in result.report["leaks"]["left"])
 
@@ -250,5 +248,5 @@ def test_nasty_texts_end_in_sound_splits_or_in_one_clear_error(texts: list[str],
         return
     numbers = pl.concat(part.collect()["row"] for part in result.parts.values())
     assert numbers.is_unique().all()
-    assert result.corpus["dev_in_train"] == result.corpus["test_in_train"] == 0
+    assert result.corpus.dev_in_train == result.corpus.test_in_train == 0
     assert json.loads(json.dumps(result.report)) == result.report

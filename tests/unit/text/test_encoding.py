@@ -110,7 +110,7 @@ def test_batches_leave_no_trace_and_a_second_run_gives_the_same_bytes(
         digests = {path.name: sha256(path) for path in whole.folder.iterdir()}
         fingerprint = whole.fingerprint
         with monkeypatch.context() as patch:
-            patch.setattr(rows_module.Corpus.batches, "__kwdefaults__", {"size": 1})
+            patch.setattr(rows_module.ValidatedCorpus.batches, "__kwdefaults__", {"size": 1})
             again = encoded(ZH, view=view)
         assert {path.name: sha256(path) for path in again.folder.iterdir()} == digests
         assert again.fingerprint == fingerprint

@@ -33,7 +33,7 @@ from epigram.text.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.validated_corpus import Corpus
+from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.text_samples import EN, encoded_in, nasty
 
 ROOT = Path(__file__).parents[3]
@@ -76,10 +76,10 @@ SPLITS = [
 def test_texts_are_labelled_by_their_tokens_where_only_those_are_labelled() -> None:
     result = judged(*SPLITS)
     about = result.corpus
-    assert (about["task"], about["tokens_only"], about["labels"]) == ("single", True, ["plain", "marked"])
-    assert about["token_labels"] == ["B", "A", "C"], "the most frequent of train first, though C leads in all splits"
+    assert (about.task, about.tokens_only, about.labels) == ("single", True, ["plain", "marked"])
+    assert about.token_labels == ["B", "A", "C"], "the most frequent of train first, though C leads in all splits"
     assert result.parts["train"].collect()["label"].to_list() == ["marked", "plain", "marked"]
-    assert any("plain if all its tokens have the label B" in note for note in about["notes"])
+    assert any("plain if all its tokens have the label B" in note for note in about.notes)
 
 
 def test_the_default_label_is_o_wherever_it_stands() -> None:
@@ -87,14 +87,14 @@ def test_the_default_label_is_o_wherever_it_stands() -> None:
     with pytest.raises(DataError, match="1 × token label missing from train"):
         judged(*rows)
     rows[1] = (["x"], ["O"], "dev")
-    assert judged(*rows).corpus["token_labels"] == ["O", "Z"]
+    assert judged(*rows).corpus.token_labels == ["O", "Z"]
 
 
 def test_texts_with_labels_of_their_own_keep_them() -> None:
     rows = [(*row, label) for row, label in zip(SPLITS, "xyxyxy", strict=True)]
     result = judged(*rows, task="single", labels=("y", "x"))
-    assert (result.corpus["labels"], result.corpus["tokens_only"]) == (["y", "x"], False)
-    assert result.corpus["token_labels"] == ["B", "A", "C"]
+    assert (result.corpus.labels, result.corpus.tokens_only) == (["y", "x"], False)
+    assert result.corpus.token_labels == ["B", "A", "C"]
     assert result.report["token_classes"]["train"] == {"B": 3, "A": 1, "C": 1}
     assert result.report["token_classes"]["test"] == {"B": 0, "A": 1, "C": 0}
     assert "<h3>Token labels</h3>" in render_page(result.report)
@@ -161,7 +161,7 @@ def test_joint_corpora_become_views(name: str, content: str, tmp_path: Path, pos
         (tmp_path / file.path).write_text(content)
     source = replace(load_source(name, ROOT / "data/sources"), files=files, splits=splits, rows={})
     result = validate(read_corpus(source, tmp_path).lazy(), source, ValidateSettings(min_per_class=1))
-    names = result.corpus["token_labels"]
+    names = result.corpus.token_labels
     rows = {name: part.collect().select(COLUMNS).rows() for name, part in result.parts.items()}
     part = encoded_in(tmp_path, pos, rows, "en", token_labels=names).split("test")
     assert names[0] == "O"
@@ -226,7 +226,7 @@ def test_a_corpus_without_token_labels_has_none_in_its_views(encoded: Any) -> No
 def test_batches_leave_no_trace(encoded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ViewSettings(tokenizer="wordpiece", characters=True)
     whole = encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint
-    monkeypatch.setattr(Corpus.batches, "__kwdefaults__", {"size": 1})
+    monkeypatch.setattr(ValidatedCorpus.batches, "__kwdefaults__", {"size": 1})
     assert encoded(LABELLED, "en", settings, token_labels=NAMES).fingerprint == whole
 
 

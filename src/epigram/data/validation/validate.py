@@ -29,6 +29,7 @@ from epigram.data.validation.token_labels import (
     token_label_counts,
     token_label_names,
 )
+from epigram.text.validated_corpus import ValidatedCorpus
 
 if TYPE_CHECKING:
     from epigram.data.sources.source import Source
@@ -41,7 +42,7 @@ class Validated:
     """Three splits, their description for later stages, and the report."""
 
     parts: dict[str, Part]
-    corpus: dict[str, Any]
+    corpus: ValidatedCorpus
     report: dict[str, Any]
 
 
@@ -91,7 +92,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         "rules": _describe_rules(results, actions),
         "conflicts": _describe_conflicts(scan, results.violations),
     }
-    return Validated(parts, corpus, corpus | measured | found)
+    return Validated(parts, corpus, corpus.content | measured | found)
 
 
 def _prepare_rows(frame: pl.LazyFrame, source: Source) -> Rows:
@@ -182,19 +183,19 @@ def _describe_corpus(
     parts: Mapping[str, Part],
     flagged: Mapping[str, int],
     notes: list[str],
-) -> dict[str, Any]:
-    return {
-        "name": source.name,
-        "language": source.language,
-        "task": "multi" if source.task == "multi" else "single",
-        "labels": labels,
-        "token_labels": token_labels,
-        "tokens_only": source.task == "tokens",
-        "rows": {name: part.height for name, part in parts.items()},
-        "notes": notes,
-        "dev_in_train": flagged["dev"],
-        "test_in_train": flagged["test"],
-    }
+) -> ValidatedCorpus:
+    return ValidatedCorpus(
+        name=source.name,
+        language=source.language,
+        task="multi" if source.task == "multi" else "single",
+        labels=labels,
+        token_labels=token_labels,
+        tokens_only=source.task == "tokens",
+        rows={name: part.height for name, part in parts.items()},
+        notes=notes,
+        dev_in_train=flagged["dev"],
+        test_in_train=flagged["test"],
+    )
 
 
 def _describe_rules(results: RuleResults, actions: Mapping[str, Action]) -> list[dict[str, Any]]:

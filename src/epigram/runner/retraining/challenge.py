@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.core.files import read_json, sha256
+from epigram.core.files import sha256
 from epigram.models import provenance
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.publish import Run
@@ -16,10 +16,9 @@ from epigram.runner.retraining.champion import Champion, Hashes, Score
 from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from epigram.evaluation.scoring import SplitPredictions
     from epigram.monitoring.challenge import Decision
+    from epigram.text.validated_corpus import ValidatedCorpus
 
 CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
 
@@ -40,17 +39,17 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
     from epigram.monitoring.challenge import Decision, decide
 
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
-    corpus, texts = read_json(validated / CORPUS), dev_texts(validated)
-    new, latest = _predict(chosen, corpus, texts), champion.current(root)
+    corpus = read_corpus(validated)
+    new, latest = _predict(chosen, corpus), champion.current(root)
     entry = _new_entry(workspace, run, chosen, validated, new, settings)
     if latest is None:
         return Challenge(Decision(promoted=True, reason="first champion"), entry)
     folder = champion.restore(root, latest)  # also if the model is not new: a promotion may have been killed halfway
     if reason := _reason_to_skip(root, latest, entry.hashes.model):
         return Challenge(Decision(promoted=False, reason=reason), entry)
-    old = _predict(folder / "model", corpus, texts)
+    old = _predict(folder / "model", corpus)
     criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
-    return Challenge(decide(new, old, corpus["labels"], names=(entry.system, latest.system), **criteria), entry)
+    return Challenge(decide(new, old, corpus.labels, names=(entry.system, latest.system), **criteria), entry)
 
 
 def check_dataset(latest: Champion | None, dataset: str) -> None:
@@ -103,41 +102,29 @@ def _new_entry(
     )
 
 
-def dev_texts(validated: Path) -> pl.DataFrame:
-    """Return the development texts of a validated data set, with their labels."""
-    import polars as pl
+def read_corpus(validated: Path) -> ValidatedCorpus:
+    """Return the validated data set in the folder `validated`."""
+    from epigram.text.validated_corpus import ValidatedCorpus
 
-    return pl.read_parquet(validated / "dev.parquet")
+    return ValidatedCorpus.read(validated)
 
 
-def _predict(model: Path, corpus: dict[str, Any], texts: pl.DataFrame) -> SplitPredictions:
-    """Predict `texts`, with classes in the order of the corpus; labels unknown to the model get probability 0."""
+def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
+    """Predict the dev texts, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
     from epigram.evaluation.scoring import predict_labels
     from epigram.inference.predictor import Predictor
 
-    predictor, labels = Predictor(model), corpus["labels"]
+    predictor, labels, texts = Predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)
     predicted = predictor.probabilities(texts["text"].to_list())
     probabilities, thresholds = np.zeros((1, len(predicted), len(labels))), np.ones((1, len(labels)))
     for column, label in enumerate(predictor.saved.labels):
         if label in labels:
             probabilities[0, :, labels.index(label)] = predicted[:, column]
             thresholds[0, labels.index(label)] = predictor.saved.thresholds[column]
-    return predict_labels(corpus["task"], gold(texts, labels), probabilities, thresholds)
-
-
-def gold(texts: pl.DataFrame, labels: list[str]) -> Any:
-    """Return the gold labels: class indices (N,), or indicators (N, C) if a text can have several labels."""
-    import numpy as np
-
-    codes = dict(zip(labels, range(len(labels)), strict=True))
-    if "labels" not in texts.columns:
-        return texts["label"].replace_strict(codes).to_numpy()
-    flat = texts.with_row_index().explode("labels").drop_nulls("labels")
-    indicators = np.zeros((texts.height, len(labels)), np.int64)
-    indicators[flat["index"].to_numpy(), flat["labels"].replace_strict(codes).to_numpy()] = 1
-    return indicators
+    gold = corpus.label_array(texts).astype(np.int64)
+    return predict_labels("multi" if corpus.task == "multi" else "single", gold, probabilities, thresholds)
 
 
 def _find_output(stages: Graph, name: str) -> Path:

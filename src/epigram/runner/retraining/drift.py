@@ -78,11 +78,14 @@ def reference(model: Path, stages: Graph) -> str:
     """
     from epigram.inference.predictor import Predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
-    from epigram.runner.retraining.challenge import CORPUS, dev_texts
+    from epigram.runner.retraining.challenge import CORPUS, read_corpus
+    from epigram.text.validated_corpus import SPLITS
 
-    corpus = stages.find(CORPUS)
-    assert corpus is not None
-    known, dev, predictor = _training_texts(corpus.parent), dev_texts(corpus.parent), Predictor(model)
+    file = stages.find(CORPUS)
+    assert file is not None
+    corpus, predictor = read_corpus(file.parent), Predictor(model)
+    known = corpus.frame(SPLITS[0], "text", corpus.label_column, most=MAX_TRAINING_TEXTS)
+    dev = corpus.frame("dev", "text")
     labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())
     predicted = _predictions(predictor, texts)
     stored = Reference(
@@ -195,16 +198,6 @@ def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
         "predicted": predicted.argmax(1),
         "confidence": predicted.max(1),
     }
-
-
-def _training_texts(validated: Path) -> pl.DataFrame:
-    """Return the training texts with their labels, or an evenly spaced sample of at most MOST."""
-    import polars as pl
-
-    from epigram.data.validation.text_matching import SPLITS
-
-    frame = pl.read_parquet(validated / f"{SPLITS[0]}.parquet")
-    return frame.gather_every(max(1, -(-frame.height // MAX_TRAINING_TEXTS)))
 
 
 def _label_lists(frame: pl.DataFrame) -> list[list[str]]:

@@ -1,0 +1,62 @@
+"""The record of a validated corpus is read as it was written; rows and labels are those of the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from epigram.core.errors import DataError, InputMissingError
+from epigram.text.validated_corpus import ValidatedCorpus
+
+WRITTEN = ValidatedCorpus(
+    name="toy", language="en", task="multi", labels=["a", "b", "c"], token_labels=["O", "X"], tokens_only=False,
+    rows={"train": 7}, notes=["One row was dropped."], dev_in_train=2, test_in_train=3,
+)  # fmt: skip
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> ValidatedCorpus:
+    WRITTEN.write(tmp_path)
+    labels = [["c", "a"], [], ["b"], None, ["a"], ["a"], ["b"]]
+    frame = pl.DataFrame({"row": range(7), "text": list("tuvwxyz"), "labels": labels})
+    frame.write_parquet(tmp_path / "train.parquet")
+    return ValidatedCorpus.read(tmp_path)
+
+
+def test_a_corpus_is_read_as_it_was_written(corpus: ValidatedCorpus) -> None:
+    assert corpus.content == WRITTEN.content
+    assert json.loads((corpus.folder / "corpus.json").read_text()) == WRITTEN.content
+    assert list(WRITTEN.content)[:3] == ["name", "language", "task"]
+
+
+@pytest.mark.parametrize("key", ["name", "labels", "rows", "test_in_train"])
+def test_a_missing_or_wrong_entry_is_named(corpus: ValidatedCorpus, key: str) -> None:
+    path, content = corpus.folder / "corpus.json", WRITTEN.content
+    for wrong in ({name: value for name, value in content.items() if name != key}, content | {key: 1.5}):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(DataError, match=rf"corpus\.json has no valid {key}: delete .* and run dvc repro"):
+            ValidatedCorpus.read(corpus.folder)
+
+
+def test_a_frame_has_all_rows_or_evenly_spaced_ones(corpus: ValidatedCorpus) -> None:
+    assert corpus.frame("train", "text")["text"].to_list() == list("tuvwxyz")
+    assert corpus.frame("train", "row", most=7)["row"].to_list() == [0, 1, 2, 3, 4, 5, 6]
+    assert corpus.frame("train", "row", most=6)["row"].to_list() == [0, 2, 4, 6]
+    assert corpus.frame("train", "row", most=2)["row"].to_list() == [0, 4]
+    with pytest.raises(InputMissingError, match=r"dev\.parquet is missing: run dvc repro validate"):
+        corpus.frame("dev", "text")
+    (corpus.folder / "test.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
+        corpus.frame("test", "text")
+
+
+def test_labels_are_numbers_or_indicators_in_the_order_of_the_corpus(corpus: ValidatedCorpus) -> None:
+    rows = corpus.frame("train", "labels")
+    indicators = [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0]]
+    assert corpus.label_column == "labels"
+    assert corpus.label_array(rows).tolist() == indicators
+    with pytest.raises(DataError, match=r"'d' is not in corpus\.json"):
+        corpus.label_array(pl.DataFrame({"labels": [["d"]]}))
