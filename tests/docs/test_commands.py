@@ -36,7 +36,7 @@ PAGES = [
 PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
 PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
-OTHERS = {"git", "export", ".venv/bin/pip"}  # not part of epigram; they change only the user's files
+OTHERS = {"git", "export", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
 REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
 
 
@@ -44,10 +44,17 @@ class StartedError(Exception):
     """Raised when a flow has passed all its checks."""
 
 
+def blocks(page: Path) -> list[list[str]]:
+    """Return the commands of each block of a page."""
+    found = []
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        lines = [re.split(r"\s+#\s", line)[0].strip() for line in block.splitlines()]
+        found.append([part for line in lines for part in re.split(r" && | \|\| true", line) if part])
+    return found
+
+
 def commands(page: Path) -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    lines = [re.split(r"\s+#\s", line)[0].strip() for block in blocks for line in block.splitlines()]
-    return [part for line in lines for part in re.split(r" && | \|\| true", line) if part]
+    return [command for block in blocks(page) for command in block]
 
 
 @pytest.fixture
@@ -103,9 +110,15 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 carry_out(line, monkeypatch)
         case [".venv/bin/epigram" | "epigram", name, *arguments] if name in cli.FLOW_COMMANDS:
             start_flow(name, arguments, monkeypatch)
-        case [".venv/bin/epigram", *arguments]:
+        case [".venv/bin/epigram" | "epigram", *arguments]:
             monkeypatch.setattr("sys.argv", ["epigram", *arguments])
-            cli.app()
+            try:
+                cli.app()
+            except SystemExit as end:
+                if end.code:
+                    raise
+        case ["cd", folder]:
+            os.chdir(folder)
         case [".venv/bin/dvc", *arguments]:
             from dvc.cli import parse_args
 
@@ -155,12 +168,14 @@ def test_every_command_of_a_page_is_carried_out(
     page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert commands(page)
-    for command in commands(page):
-        with pytest.MonkeyPatch.context() as patch:
-            try:
-                carry_out(command, patch)
-            except (Exception, SystemExit) as error:
-                raise AssertionError(f"{page.name}: {command}\n{error!r}\n{capsys.readouterr().err}") from error
+    for block in blocks(page):
+        os.chdir(clone)
+        for command in block:
+            with pytest.MonkeyPatch.context() as patch:
+                try:
+                    carry_out(command, patch)
+                except (Exception, SystemExit) as error:
+                    raise AssertionError(f"{page.name}: {command}\n{error!r}\n{capsys.readouterr().err}") from error
 
 
 def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
