@@ -119,7 +119,7 @@ def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest
     said, wanted = (Predictor(tmp_path / name).probabilities(TEXTS) for name in ("int8", "fp32"))
     np.testing.assert_allclose(said, wanted, atol=0.05)
     assert not np.array_equal(said, wanted)
-    assert "graph (ONNX, int8)" in (tmp_path / "int8/card.md").read_text(encoding="utf-8")
+    assert "graph (ONNX, int8)" in (tmp_path / "int8/README.md").read_text(encoding="utf-8")
 
 
 def test_int8_is_refused_where_it_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_a_graph_whose_output_is_no_table_of_logits_is_refused(
 def test_the_manifest_of_an_export_lists_every_file(exported: tuple[Path, Path]) -> None:
     out = exported[1]
     files = {path.name for path in out.iterdir()}
-    assert files == {"card.md", "config.json", "labels.json", "manifest.json", "model.onnx", "tokenizer.json"}
+    assert files == {"README.md", "config.json", "labels.json", "manifest.json", "model.onnx", "tokenizer.json"}
     assert set(json.loads((out / "manifest.json").read_text())["sha256"]) == files - {"manifest.json"}
 
 

@@ -194,7 +194,7 @@ def test_parameters_before_and_after_pruning_are_the_same_everywhere(shop: Works
     depths = read(shop, "pruned/transformer/pruning.json")["seeds"][0]["tradeoff"]
     assert [depths[-1]["parameters"], depths[0]["parameters"]] == [row.parameters, row.parameters_pruned]
     assert read(shop, "report/metrics.json")["systems"]["transformer"]["parameters_pruned"] == row.parameters_pruned
-    card = read(shop, "pruned/transformer/seed-0/card.md")
+    card = read(shop, "pruned/transformer/seed-0/README.md")
     assert f"* parameters: {row.parameters_pruned:,}\n" in card
     assert f"* parameters_full: {row.parameters}\n" in card
     table = cells(section(shop, "<h3>Depth</h3>"))
@@ -232,7 +232,7 @@ def test_the_development_score_is_the_same_everywhere(shop: Workshop) -> None:
     )
     assert [line[1] for line in cells(section(shop, "<h3>Seeds</h3>"))[1:]] == [percent(seed) for seed in seeds]
     for seed, score in enumerate(seeds):
-        card = read(shop, f"pruned/transformer/seed-{seed}/card.md")
+        card = read(shop, f"pruned/transformer/seed-{seed}/README.md")
         assert f"* dev accuracy of this seed in training: {score}\n" in card
         assert f"→ {percent(score)} after fine-tuning." in section(shop, "<h3>Depth</h3>")
 

@@ -21,6 +21,7 @@ from epigram.inference.quantize import quantize
 from epigram.models import manifest
 from epigram.models.classifier import count_parameters
 from epigram.models.linear_svm import LinearSvm
+from epigram.models.model_card import CARD
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -79,6 +80,6 @@ def _write_other_files(new: Path, folder: Path, precision: str) -> None:
     copied = [name for name in MODEL_FILES if name != "model.safetensors"]
     for name in copied:
         shutil.copyfile(folder / name, new / name)
-    card = (folder / "card.md").read_text(encoding="utf-8")
-    write_text(new / "card.md", card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
+    card = (folder / CARD).read_text(encoding="utf-8")
+    write_text(new / CARD, card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
     manifest.write(new, {**manifest.read_facts(folder), "graph": precision})

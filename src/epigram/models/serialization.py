@@ -1,6 +1,6 @@
 """Saved model: a folder with config, weights, tokenizer, labels, card and manifest, without pickle.
 
-config.json  model.safetensors  tokenizer.json  labels.json  card.md  history.json  manifest.json
+config.json  model.safetensors  tokenizer.json  labels.json  README.md  history.json  manifest.json
 
 The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx instead
 of model.safetensors, and no history. An exported linear SVM also has ngrams.json.
@@ -18,12 +18,12 @@ import torch
 from torch import nn
 
 from epigram.core.config_types import has_type, shown
-from epigram.core.display import escape_markdown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from epigram.core.memory_limit import is_near_limit
 from epigram.models import manifest, provenance
-from epigram.models.classifier import Classifier, count_parameters
+from epigram.models.classifier import Classifier
+from epigram.models.model_card import CARD, model_card
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.nn.layers.types import DataSpec
@@ -33,7 +33,7 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.jso
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
-DOCUMENTS = {"card.md", HISTORY}  # for readers; not needed to load a model
+DOCUMENTS = {CARD, HISTORY}  # for readers; not needed to load a model
 EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
 # files of a model, an exported model, an exported SVM
 FILE_SETS = (set(MODEL_FILES), EXPORTED_FILES, {NGRAMS, *EXPORTED_FILES})
@@ -110,13 +110,14 @@ def save(
         "frame": asdict(frame),
         **({} if thresholds is None else {"thresholds": thresholds}),
     }
+    card = model_card(recipe, model, labels, facts, language=frame.language, max_length=frame.max_length)
     with atomic_folder(folder) as new:
         write_json(new / "config.json", config)
         write_json(new / "labels.json", labels)
         shutil.copyfile(tokenizer, new / "tokenizer.json")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         write_tensors(new / "model.safetensors", state)
-        write_text(new / "card.md", model_card(recipe, model, frame, labels, facts))
+        write_text(new / CARD, card)
         if history is not None:
             write_json(new / HISTORY, history)
         manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
@@ -261,28 +262,3 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
             f"{path} has weights of the unsupported type {shown(str(other.pop()))}; restore the model's folder"
         )
     return weights
-
-
-def model_card(recipe: Recipe, model: nn.Module, frame: TextTemplate, labels: list[str], facts: dict[str, Any]) -> str:
-    """Return the model card: what the model is, what it was trained on and how to use it."""
-    score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
-    named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
-    shown = "\n".join(
-        f"* {name}: {escape_markdown(str(value))}" for name, value in named.items() if not isinstance(value, dict)
-    )
-    return f"""# {escape_markdown(recipe.name)}
-
-{recipe.about} ({recipe.paper}).
-
-* language: {frame.language}
-* labels: {escape_markdown(", ".join(labels))}
-* parameters: {count_parameters(model):,}
-* maximum length: {frame.max_length} tokens; longer texts are truncated
-{shown}
-
-## Use
-
-    epigram predict . "a text"
-
-The folder is self-contained: weights (safetensors), tokenizer, labels and settings.
-"""

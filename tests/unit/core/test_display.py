@@ -19,7 +19,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.display import echo, escape_markdown, json_text, printable
 from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
-from epigram.models.serialization import model_card
+from epigram.models.model_card import model_card
 from epigram.report.markdown import comparison_markdown
 from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect import markdown
@@ -186,8 +186,8 @@ def pages(text: str) -> dict[str, str]:
     """Return every Markdown page that epigram writes, with `text` as each name, label and note."""
     about = {"name": text, "labels": [text, text], "rows": {text: 3}, "notes": [text]}
     result = Retraining(promoted=True, reason=text, ingestion=text, run=text, champion=text)  # type: ignore[arg-type]
-    recipe = SimpleNamespace(name=text, about="about", paper="paper")
-    frame, model = SimpleNamespace(language="en", max_length=9), nn.Linear(1, 1)
+    recipe: Any = SimpleNamespace(name=text, about="about", paper="paper")
+    card = model_card(recipe, nn.Linear(1, 1), [text, text], {"dataset": text}, language="en", max_length=9)
     return {
         "comparison": markdown.comparison(summary(text), [markdown.image(text, "<svg />")]),
         "data": markdown.corpus(about),
@@ -195,7 +195,7 @@ def pages(text: str) -> dict[str, str]:
         "report": markdown.report(text, text, Path("runs/x")),
         "champion": result.as_markdown(),
         "comparison.md": comparison_markdown(summary(text)),
-        "card.md": model_card(recipe, model, frame, [text, text], {"dataset": text}),  # type: ignore[arg-type]
+        "README.md": card,
     }
 
 

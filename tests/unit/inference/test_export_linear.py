@@ -119,4 +119,4 @@ def test_the_n_grams_are_checked_like_any_file_and_eight_bits_are_refused(tmp_pa
     (out / "ngrams.json").write_text((whole / "ngrams.json").read_text().replace("[5]", "[4]"))
     with pytest.raises(DataError, match=r"ngrams\.json was changed after the model was saved"):
         Predictor(out)
-    assert "graph (ONNX, fp32)" in (whole / "card.md").read_text(encoding="utf-8")
+    assert "graph (ONNX, fp32)" in (whole / "README.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from epigram.models import manifest
 from epigram.models.serialization import load, save_changed
 from tests.support.model_seeds import saved_model, sealed
 
-FILES = ["card.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]
+FILES = ["README.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]
 HISTORY = [{"epoch": 1.0, "dev": 0.5}, {"epoch": 2.0, "dev": 0.75}]
 
 

@@ -156,7 +156,7 @@ def test_verify_takes_an_exported_model(model: Path, tmp_path: Path, run: Run) -
             lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x"),
             "was changed after the model was saved",
         ),
-        ("card.md", lambda file: file.write_text("another"), "was changed after the model was saved"),
+        ("README.md", lambda file: file.write_text("another"), "was changed after the model was saved"),
         ("evil.py", lambda file: file.write_text("1"), "is not listed"),
         ("labels.json", lambda file: file.unlink(), "is missing"),
     ],
@@ -239,7 +239,7 @@ def resealed(folder: Path, name: str, content: bytes) -> None:
     (folder / "manifest.json").write_text(json.dumps(changed))
 
 
-@pytest.mark.parametrize("name", ["labels.json", "card.md"])
+@pytest.mark.parametrize("name", ["labels.json", "README.md"])
 def test_a_changed_model_is_refused_although_its_manifest_fits(
     name: str, signed: Path, owner: tuple[Path, Path], run: Run
 ) -> None:

@@ -1,0 +1,50 @@
+"""Model card of a saved model: a README.md with metadata in the format of the Hugging Face hub."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from epigram.core.display import escape_markdown
+from epigram.models.classifier import count_parameters
+from epigram.models.recipe import Recipe
+
+CARD = "README.md"
+
+
+def model_card(
+    recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], *, language: str, max_length: int
+) -> str:
+    """Return the model card: what the model is, what it was trained on and how to use it."""
+    from huggingface_hub import ModelCard, ModelCardData
+
+    data = ModelCardData(language=language, library_name="epigram", pipeline_tag="text-classification")
+    text = _text(recipe, model, labels, facts, language, max_length)
+    return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}"))
+
+
+def _text(
+    recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], language: str, max_length: int
+) -> str:
+    score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
+    named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
+    shown = "\n".join(
+        f"* {name}: {escape_markdown(str(value))}" for name, value in named.items() if not isinstance(value, dict)
+    )
+    return f"""# {escape_markdown(recipe.name)}
+
+{recipe.about} ({recipe.paper}).
+
+* language: {language}
+* labels: {escape_markdown(", ".join(labels))}
+* parameters: {count_parameters(model):,}
+* maximum length: {max_length} tokens; longer texts are truncated
+{shown}
+
+## Use
+
+    epigram predict . "a text"
+
+The folder is self-contained: weights (safetensors), tokenizer, labels and settings.
+"""
