@@ -27,7 +27,7 @@ from tests.support.saved_systems import saved
 from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, recipe_of, texts_of
 
 for package in PACKAGES:
-    pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
+    pytest.importorskip(package, reason="requires the extra onnx")
 
 REFUSED = {
     "cnle": "it decodes its labels",
@@ -156,7 +156,7 @@ def test_the_command_writes_a_folder_that_predict_reads(
 def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[Path, Path], tmp_path: Path) -> None:
     model, out = exported[0], tmp_path / "out"
     shutil.copytree(exported[1], out)
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx", reason="requires the extra onnx")
     standard = [each.version for each in onnx.load(out / "model.onnx").opset_import if not each.domain]
     assert standard == [20], "the opset that sorting is written in"
     with pytest.raises(ParameterError, match="out already exists"):
@@ -170,7 +170,7 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
 
 
 def test_weights_next_to_a_graph_are_refused(exported: tuple[Path, Path], tmp_path: Path) -> None:
-    onnx: Any = pytest.importorskip("onnx")
+    onnx: Any = pytest.importorskip("onnx", reason="requires the extra onnx")
     out = Path(shutil.copytree(exported[1], tmp_path / "out"))
     graph = onnx.load(out / "model.onnx")
     onnx.save_model(

@@ -76,9 +76,9 @@ class Server:
 @pytest.fixture(scope="module")  # while it is active, nothing else in the process can use asyncio
 def browser() -> Iterator[Any]:
     """Yield headless Chromium; skip the test if Chromium or playwright is missing."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the dashboard is not tested")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="requires playwright")
     if not shutil.which(CHROMIUM):
-        pytest.skip("no chromium on the PATH: the dashboard is not tested")
+        pytest.skip("requires chromium on the PATH")
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield chromium

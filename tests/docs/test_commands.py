@@ -27,7 +27,7 @@ from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm
 
-pytest.importorskip("onnxruntime", reason="an export needs pip install 'epigram[onnx]'")
+pytest.importorskip("onnxruntime", reason="requires the extra onnx")
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

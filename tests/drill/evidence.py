@@ -17,7 +17,7 @@ KILLED = (
     "exited with 137",
 )
 INTERRUPTED = ("error: interrupted", "stopped by SIGTERM", "interrupted by the user")
-OUT_OF_MEMORY = ("memory ran out", "out of memory")
+OUT_OF_MEMORY = ("out of memory",)
 BUSY = ("is busy", "Unable to acquire lock", "another run", "another process")
 NEVER = 1  # ns since 1970: an access time that no read sets
 

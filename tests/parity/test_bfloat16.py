@@ -29,7 +29,7 @@ from tests.support.whole_models import METHODS, Whole, mixed, spread
 WIDTH, ROUNDINGS, CPU = 72, 6, torch.device("cpu")
 LARGE = 4096  # weights: larger layers are packed
 WITHOUT_LARGE = {"fast_text", "att_blstm"}  # no linear layer between the vectors and the classes
-lowers = pytest.mark.skipif(not has_fast_bf16("cpu"), reason="this processor answers in float32")
+lowers = pytest.mark.skipif(not has_fast_bf16("cpu"), reason="requires a CPU with fast bfloat16")
 
 
 def tolerance(whole: Whole) -> float:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.processes import gone, until
 from tests.support.toy import Toy
 
-pytest.importorskip("prefect_ray", reason="Ray is not installed")
+pytest.importorskip("prefect_ray", reason="requires the extra ray")
 pytestmark = pytest.mark.slow
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}

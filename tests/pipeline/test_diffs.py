@@ -75,7 +75,7 @@ def test_the_page_says_what_differs_and_is_drawn_offline(compared: Toy, tmp_path
     assert not re.search(r"<script|<link|src=|@import", html)
     assert not re.search(r"https?://", re.sub(r'xmlns(:\w+)?="[^"]*"', "", html))
     if not CHROMIUM:
-        pytest.skip("chromium is not installed: the page is not looked at")
+        pytest.skip("requires chromium")
     look_at(compared.root / "runs" / "diff.html")
 
 
@@ -89,7 +89,7 @@ def test_a_revision_without_results_is_said(compared: Toy) -> None:
 
 def look_at(page: Path) -> None:
     """Open the page in offline Chromium: it makes no other request and shows three charts with marks."""
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is not looked at")
+    driver = pytest.importorskip("playwright.sync_api", reason="requires playwright")
     with driver.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_context(offline=True).new_page()

@@ -35,7 +35,7 @@ HEAD = (
 )
 WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the parent stands on Linux alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor requires Linux")
 
 
 def begin(*lines: str) -> subprocess.Popen[str]:

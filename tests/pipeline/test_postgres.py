@@ -26,7 +26,7 @@ def programs() -> Path:
     """Return the folder of PostgreSQL's programs: from the PATH, or Debian's newest version."""
     found = shutil.which("initdb") or max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=None)
     if found is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+        pytest.skip("requires PostgreSQL: apt-get install postgresql")
     return Path(found).parent
 
 

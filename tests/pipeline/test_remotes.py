@@ -20,8 +20,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "not-a-real-key", "AWS_SECRET_ACCESS_KEY": SECRET, 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """Yield the address of an S3 server in this process."""
-    pytest.importorskip("dvc_s3", reason="dvc-s3 is not installed: no DVC remote on S3 is tested")
-    server = pytest.importorskip("moto.server", reason="moto[server] is not installed: no S3 to test against")
+    pytest.importorskip("dvc_s3", reason="requires the extra s3")
+    server = pytest.importorskip("moto.server", reason="requires moto[server]")
     thread = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     thread.start()
     try:

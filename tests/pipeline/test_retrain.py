@@ -182,7 +182,7 @@ def killed(*_: Any) -> Any:
 
 
 def test_rows_come_from_a_database(fresh: Shop) -> None:
-    pytest.importorskip("adbc_driver_sqlite")
+    pytest.importorskip("adbc_driver_sqlite", reason="requires the extra sql")
     import sqlite3
 
     with sqlite3.connect(fresh.root / "data" / "local" / "x.db") as base:

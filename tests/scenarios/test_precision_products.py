@@ -16,7 +16,7 @@ from epigram.nn.layers.types import Tokens
 from tests.support.scripted import Dev, prepared
 
 CPU = torch.device("cpu")
-packs = pytest.mark.skipif(not precision.has_fast_bf16("cpu"), reason="this processor answers in float32")
+packs = pytest.mark.skipif(not precision.has_fast_bf16("cpu"), reason="requires a CPU with fast bfloat16")
 
 
 def rounded(x: Tensor) -> NDArray[np.float64]:

@@ -41,7 +41,6 @@ OUT_OF_MEMORY_MESSAGES = (
     "can't start new thread",
     "could not spawn threads",
     "out of memory",
-    "memory ran out",
 )
 SQLITE_ERRNOS = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
 REMEDIES = {

@@ -35,7 +35,7 @@ def contents(folder: Path) -> list[str]:
     return sorted(f"{path.parent.name}/{path.name}={path.read_text()}" for path in folder.parent.rglob("*/*"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="requires renameat2 of Linux")
 def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
     path, stop, missing = tmp_path / "model", threading.Event(), []
     write(path, "0")

@@ -13,7 +13,7 @@ from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
 
-pytest.importorskip("adbc_driver_sqlite", reason="needs epigram[sql]")
+pytest.importorskip("adbc_driver_sqlite", reason="requires the extra sql")
 
 ALL = "SELECT body, stars FROM reviews ORDER BY id"
 

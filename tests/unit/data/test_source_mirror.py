@@ -24,7 +24,7 @@ NOT_SERVED = {"thucnews", "agnews", "aapd", "conll2003", "fce", "local", "hub", 
 
 pytestmark = [
     pytest.mark.mirror,
-    pytest.mark.skipif(not Path(MIRROR or "/nowhere").is_dir(), reason="EPIGRAM_MIRROR names no folder of data sets"),
+    pytest.mark.skipif(not Path(MIRROR or "/nowhere").is_dir(), reason="requires the data sets: set EPIGRAM_MIRROR"),
 ]
 
 

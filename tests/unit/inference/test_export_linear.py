@@ -22,7 +22,7 @@ from tests.parity.reference.batches import padded_ids
 from tests.support.linear_models import SEVERAL, TRAIN, svm
 
 for package in PACKAGES:
-    pytest.importorskip(package, reason="an export needs pip install 'epigram[onnx]'")
+    pytest.importorskip(package, reason="requires the extra onnx")
 
 NEW = {
     "zh": [("饭菜好吃", "food"), ("床大", "room"), ("人好好", "staff"), ("", None), ("不在表", None)],

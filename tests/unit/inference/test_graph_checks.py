@@ -205,14 +205,14 @@ def test_the_session_uses_torch_s_threads_without_spinning_and_plans_no_memory(t
 def test_onnx_sorts_up_or_down_along_any_axis_and_the_last_one_by_default(
     given: dict[str, Any], wanted: list[list[int]], places: list[list[int]]
 ) -> None:
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxscript", reason="requires the extra onnx")
     values, order = _stable_sort(np.array([[3.0, 4.0], [4.0, 2.0]], dtype=np.float32), True, **given)
     assert values.value.tolist() == wanted
     assert order.value.tolist() == places
 
 
 def test_of_equal_values_the_first_stays_first() -> None:
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxscript", reason="requires the extra onnx")
     for descending in (False, True):
         _, order = _stable_sort(np.zeros((1, 5), dtype=np.float32), True, descending=descending)
         assert order.value.tolist() == [[0, 1, 2, 3, 4]]

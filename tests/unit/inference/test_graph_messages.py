@@ -8,7 +8,7 @@ import pytest
 
 from epigram.inference.runtime import OnnxModel
 
-onnx = pytest.importorskip("onnx", reason="an export needs pip install 'epigram[onnx]'")
+onnx = pytest.importorskip("onnx", reason="requires the extra onnx")
 
 
 def test_a_graph_that_the_runtime_warns_of_shows_no_escape_sequence(

@@ -141,7 +141,7 @@ def test_verify_prints_what_made_a_model(model: Path, run: Run) -> None:
 
 
 def test_verify_takes_an_exported_model(model: Path, tmp_path: Path, run: Run) -> None:
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxscript", reason="requires the extra onnx")
     export(model, tmp_path / "exported")
     code, out, _ = run("verify", tmp_path / "exported")
     assert (code, manifest(tmp_path / "exported")["provenance"]) == (0, manifest(model)["provenance"])

@@ -185,7 +185,7 @@ def logits_of(head: torch.nn.Linear, first: Tensor) -> np.ndarray:
 def test_lowered_weights_give_the_library_s_answers(tmp_path: Path) -> None:
     """Layers use packed weights and one product for queries, keys and values. A bfloat16 sum has an error of 2⁻⁹."""
     if not has_fast_bf16("cpu"):
-        pytest.skip("this processor answers in float32")
+        pytest.skip("requires a CPU with fast bfloat16")
     sizes = {**FAMILIES["bert"], "hidden_size": 96, "intermediate_size": 128, "initializer_range": 0.15}
     folder, tokens = checkpoint("bert", tmp_path, sizes), texts()
     model, encoder = built(folder)

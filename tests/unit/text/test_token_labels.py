@@ -315,7 +315,7 @@ def test_a_character_is_a_word_and_blanks_belong_to_the_word_before() -> None:
 @pytest.mark.mirror
 def test_the_words_of_sst(tmp_path: Path, pos: Path) -> None:
     if not os.environ.get("EPIGRAM_MIRROR"):
-        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
+        pytest.skip("requires the data sets: set EPIGRAM_MIRROR to their folder")
     source, fetcher = load_source("sst", ROOT / "data/sources"), Fetcher(tmp_path / "arrivals", DownloadSettings())
     for file in source.files:
         fetcher.fetch(file, tmp_path / "raw")

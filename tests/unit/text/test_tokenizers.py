@@ -214,7 +214,7 @@ def test_what_is_wrong_with_a_checkpoint_is_said(tmp_path: Path, monkeypatch: py
 @pytest.mark.mirror
 def test_the_characters_of_ced_are_as_many_as_published(tmp_path: Path) -> None:
     if "EPIGRAM_MIRROR" not in os.environ:
-        pytest.skip("EPIGRAM_MIRROR is not set: the data sets are not at hand")
+        pytest.skip("requires the data sets: set EPIGRAM_MIRROR to their folder")
     with tarfile.open(Path(os.environ["EPIGRAM_MIRROR"]) / "ced" / "original-microblog.tar.gz") as archive:
         files = [archive.extractfile(member) for member in archive if member.name.endswith(".json")]
         texts = [json.load(file)["text"] for file in files if file is not None]

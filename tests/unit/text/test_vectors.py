@@ -194,7 +194,7 @@ def test_a_view_carries_its_vectors(
 @pytest.mark.mirror
 def test_the_vectors_of_the_mirror_cover_the_characters_of_thucnews(tmp_path: Path) -> None:
     if not os.environ.get("EPIGRAM_MIRROR"):
-        pytest.skip("EPIGRAM_MIRROR is not set: it names the folder of the real data sets")
+        pytest.skip("requires the data sets: set EPIGRAM_MIRROR to their folder")
     fetcher = Fetcher(tmp_path / "arrivals", DownloadSettings())
     sources: list[Any] = [load_source(name, ROOT / "data/sources") for name in ("embeddings", "thucnews_116k")]
     for source in sources:
