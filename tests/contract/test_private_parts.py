@@ -21,7 +21,8 @@ ADAPTERS = {
 }
 PUBLIC = {"_exit", "_replace", "_asdict", "_fields"}  # of os and of named tuples
 STANDARD_LIBRARY = {"_is_text_encoding"}  # of codecs: the only mark of encodings between text and bytes
-INTERNAL = ("prefect.server", "prefect.context", "prefect._", "torch._", "transformers.masking_utils", "ray._")
+DVC = ("dvc.repo", "dvc.dvcfile", "dvc.stage", "dvc.lock", "dvc.schema", "dvc.utils", "dvc.exceptions")
+INTERNAL = ("prefect.server", "prefect.context", "prefect._", "torch._", "transformers.masking_utils", "ray._", *DVC)
 INTERNAL_TEXTS = ("PREFECT__", "Failed to reach API", "prefect.flow-run.heartbeat", "__dynamo")
 
 
@@ -79,6 +80,7 @@ def test_private_parts_are_used_only_in_adapters() -> None:
         "from torch.utils.flop_counter import _FlopCounterMode",
         "from prefect.server.api import server",
         "import prefect.context",
+        "from dvc.repo import Repo",
         "getattr(config, '_attn_implementation', None)",
         "setattr(function, '__dynamo_disable', function)",
         "layer.forward = run",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from epigram.runner.dvc import graph, repair
+from epigram.runner.dvc import adapter, graph, repair
 from tests.drill import damage, kills, sources  # noqa: F401  the imports register their faults
 from tests.drill.bench import Bench
 from tests.drill.faults import FAULTS
@@ -66,7 +66,7 @@ def test_a_table_of_locks_that_was_cut_off_stops_nobody(done: Toy) -> None:
 
 def test_a_damaged_file_of_the_cache_is_made_again(done: Toy) -> None:
     text = (done.root / "out/fit/mlp/result.txt").read_bytes()
-    copy = next(path for path in repair.cache_folder(done.root).glob("??/*") if path.read_bytes() == text)
+    copy = next(path for path in adapter.cache_folder(done.root).glob("??/*") if path.read_bytes() == text)
     copy.chmod(0o644)
     copy.write_bytes(text[:-1])
     copy.chmod(0o444)

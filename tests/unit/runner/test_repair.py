@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.runner.dvc import repair
+from epigram.runner.dvc import adapter, repair
 
 LOCK = "schema: '2.0'\nstages:\n  raw:\n    cmd: x\n    outs:\n    - {path: %s, hash: md5, md5: '%s'}\n"
 
@@ -22,7 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "diary.txt").write_text("dear")
     (tmp_path / "repo" / "linked").symlink_to(tmp_path / "beside")
-    monkeypatch.setattr(repair, "cache_folder", lambda _: cache)
+    monkeypatch.setattr(adapter, "cache_folder", lambda _: cache)
     return tmp_path / "repo"
 
 

@@ -28,9 +28,9 @@ def rerun(root: Path, name: str, log: Log) -> bool:
 
 
 def _outputs(root: Path, name: str) -> Any:
-    from dvc.utils.serialize import load_yaml
+    from epigram.runner.dvc.adapter import locked_stages
 
-    return load_yaml(root / "dvc.lock")["stages"][name]["outs"]
+    return locked_stages(root)[name]["outs"]
 
 
 def _reproduce(root: Path, arguments: list[str], log: Log) -> None:

@@ -48,25 +48,25 @@ def read(root: Path) -> Graph:
     """
     from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.lock import LockError
-    from dvc.repo import Repo
-    from dvc.repo.reproduce import get_active_graph, plan_repro
+
+    from epigram.runner.dvc.adapter import open_repo, stages_with_needs
 
     if not (root / "dvc.yaml").is_file():
         raise InputMissingError(f"{root} has no dvc.yaml; run from the root of the repository")
     try:
         repair_records(root)
-        with Repo(str(root), _wait_for_lock=True) as repo:
-            edges = get_active_graph(repo.index.graph)  # an edge points from a stage to a dependency
+        with open_repo(root) as repo:
+            found = list(stages_with_needs(repo))
             stages = {
                 _name(stage): Stage(
                     name=_name(stage),
-                    needs=frozenset(map(_name, edges.successors(stage))),
+                    needs=frozenset(map(_name, needs)),
                     outs=tuple(Path(out.fs_path) for out in stage.outs),
                 )
-                for stage in plan_repro(edges)
+                for stage, needs in found
             }
             differing = repo.status()
-            changed = {_name(stage) for stage in edges if stage.addressing in differing}
+            changed = {_name(stage) for stage, _ in found if stage.addressing in differing}
     except NotDvcRepoError:
         raise InputMissingError(f"{root} is not a DVC repository; run `dvc init`") from None
     except LockError as error:

@@ -12,36 +12,50 @@ from pathlib import Path
 from typing import Any
 
 from dvc import dvcfile
-from dvc.stage import serialize
 from dvc.utils.serialize import dumps_yaml
 
 HEAD = "schema: '2.0'\nstages:\n"
 BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
 
-dump_whole_file = dvcfile.Lockfile.dump_stages  # the original method
-
 
 def install() -> None:
-    """Replace DVC's method in this process."""
-    dvcfile.Lockfile.dump_stages = dump_stages
-
-
-def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
-    """Replace `Lockfile.dump_stages`; call the original if the file is not formatted as DVC writes it."""
-    file = Path(self.path)
-    old_text = file.read_text(encoding="utf-8") if self.exists() else HEAD
-    blocks = split_blocks(old_text)
-    new_blocks = [
-        dumps_yaml({"stages": serialize.to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages
-    ]
-    if blocks is None or not stages or not all(map(BLOCK.fullmatch, new_blocks)):
-        dump_whole_file(self, stages, **options)
+    """Replace `Lockfile.dump_stages` in this process; a version of DVC without the method keeps its own writer."""
+    lock_file: Any = getattr(dvcfile, "Lockfile", None)
+    if not hasattr(lock_file, "dump_stages"):
         return
+    dump_whole_file = lock_file.dump_stages
+
+    def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
+        if not dump_blocks(self, stages, **options):
+            dump_whole_file(self, stages, **options)
+
+    lock_file.dump_stages = dump_stages
+
+
+def dump_blocks(lock_file: Any, stages: list[Any], **options: Any) -> bool:
+    """Write the blocks of the stages. Return False, with nothing written, where DVC's own writer is needed.
+
+    This is the case if the file is not formatted as DVC writes it, or if this version of DVC lacks a part that is used.
+    """
+    try:
+        from dvc.stage.serialize import to_lockfile
+
+        file, new_file = Path(lock_file.path), not lock_file.exists()
+        entries = [to_lockfile(stage, **options) for stage in stages]
+        track = lock_file.repo.scm_context.track_file
+    except (ImportError, AttributeError, TypeError):
+        return False
+    old_text = HEAD if new_file else file.read_text(encoding="utf-8")
+    blocks = split_blocks(old_text)
+    new_blocks = [dumps_yaml({"stages": entry}).partition("\n")[2] for entry in entries]
+    if blocks is None or not stages or not all(map(BLOCK.fullmatch, new_blocks)):
+        return False
     blocks.update((block.partition("\n")[0], block) for block in new_blocks)
     new_text = HEAD + "".join(blocks.values())
     if new_text != old_text:
         file.write_text(new_text, encoding="utf-8")
-        self.repo.scm_context.track_file(self.relpath)
+        track(lock_file.relpath)
+    return True
 
 
 def split_blocks(text: str) -> dict[str, str] | None:

@@ -13,10 +13,10 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from epigram.core.config_types import is_inner_path
 from epigram.core.display import echo
+from epigram.runner.dvc import adapter
 
 CACHE_NAME = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder
 DAMAGED_LOCK_FILE = Path(".epigram/dvc.lock.damaged")
@@ -35,7 +35,7 @@ def remove_damaged_outputs(root: Path, stages: Iterable[str]) -> list[str]:
 
     A cache file is damaged if its MD5 differs from its name. Returns the paths of the affected outputs.
     """
-    cache, entries, affected = cache_folder(root), _locked_stages(root), []
+    cache, entries, affected = adapter.cache_folder(root), adapter.locked_stages(root), []
     for stage in stages:
         for out in entries.get(stage, {}).get("outs", []):
             path = str(out["path"])
@@ -46,75 +46,53 @@ def remove_damaged_outputs(root: Path, stages: Iterable[str]) -> list[str]:
     return affected
 
 
-def cache_folder(root: Path) -> Path:
-    """Return the folder that contains the cache's files."""
-    from dvc.repo import Repo
-
-    with Repo(str(root)) as repo:
-        return Path(repo.cache.local.path)
-
-
 def main() -> None:
     """Repair the repository in the current folder and print what was done."""
     root = Path.cwd()
     messages = repair_records(root)
     messages += [
         f"{out}: removed the damaged cache files and the output"
-        for out in remove_damaged_outputs(root, _locked_stages(root))
+        for out in remove_damaged_outputs(root, adapter.locked_stages(root))
     ]
-    removed = _remove_damaged(_all_cache_files(cache_folder(root)))
+    removed = _remove_damaged(_all_cache_files(adapter.cache_folder(root)))
     messages += [f"{path.parent.name}{path.name}: removed this damaged file from DVC's cache" for path in removed]
     echo("\n".join([*messages, "run dvc repro to recreate what was removed" if messages else "nothing is damaged"]))
 
 
 def _repair_lock_table(root: Path) -> str:
     """Delete DVC's table of locks if it is unreadable, while no other process changes it."""
-    from dvc.lock import LockError, make_lock
+    from dvc.lock import LockError
 
-    folder = root / ".dvc" / "tmp"
-    path = folder / "rwlock"
-    if not path.exists():
+    path = root / ".dvc" / "tmp" / "rwlock"
+    if not path.exists() or _is_json(path):
         return ""
-    with contextlib.suppress(LockError), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):
-        try:
-            json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
+    with contextlib.suppress(LockError), adapter.open_repo(root) as repo, repo.lock:
+        if not _is_json(path):  # checked again under DVC's lock, without which no process changes the table
             path.unlink()
             return "removed .dvc/tmp/rwlock, which was unreadable"
     return ""
 
 
-def _repair_lock_file(root: Path) -> str:
-    from dvc.lock import LockError
-    from dvc.repo import Repo
-
-    if not (root / "dvc.lock").exists() or _is_valid_lock_file(root / "dvc.lock"):
-        return ""
-    with contextlib.suppress(LockError), Repo(str(root), _wait_for_lock=True) as repo, repo.lock:
-        if not _is_valid_lock_file(root / "dvc.lock"):  # checked again under DVC's lock
-            (root / DAMAGED_LOCK_FILE).parent.mkdir(exist_ok=True)
-            shutil.move(root / "dvc.lock", root / DAMAGED_LOCK_FILE)
-            return f"moved dvc.lock, which was unreadable, to {DAMAGED_LOCK_FILE}; DVC rewrites it from its run cache"
-    return ""
-
-
-def _is_valid_lock_file(path: Path) -> bool:
-    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-    from dvc.utils.serialize import ParseError, load_yaml
-    from voluptuous import Invalid
-
+def _is_json(path: Path) -> bool:
     try:
-        COMPILED_LOCKFILE_SCHEMA(load_yaml(str(path)))
-    except (ParseError, Invalid):
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
         return False
     return True
 
 
-def _locked_stages(root: Path) -> dict[str, Any]:
-    from dvc.utils.serialize import load_yaml
+def _repair_lock_file(root: Path) -> str:
+    from dvc.lock import LockError
 
     path = root / "dvc.lock"
-    return dict(load_yaml(str(path)).get("stages", {})) if path.exists() else {}
+    if not path.exists() or adapter.is_valid_lock_file(path):
+        return ""
+    with contextlib.suppress(LockError), adapter.open_repo(root) as repo, repo.lock:
+        if not adapter.is_valid_lock_file(path):  # checked again under DVC's lock
+            (root / DAMAGED_LOCK_FILE).parent.mkdir(exist_ok=True)
+            shutil.move(path, root / DAMAGED_LOCK_FILE)
+            return f"moved dvc.lock, which was unreadable, to {DAMAGED_LOCK_FILE}; DVC rewrites it from its run cache"
+    return ""
 
 
 def _cache_files(cache: Path, name: str) -> Iterator[Path]:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 from dvc.exceptions import DvcException
-from dvc.repo import Repo
 
 from epigram.core.errors import handle_errors, run_and_exit
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc import lock_writer
+from epigram.runner.dvc.adapter import open_repo, record_restored
 from epigram.runner.dvc.errors import command_exit_code, translate
 
 
@@ -44,23 +43,12 @@ def main() -> None:
 
 def reproduce(target: str, *, single_item: bool, force: bool) -> str:
     """Run `dvc repro` and return Cached, Restored or Completed. Waits for DVC's lock."""
-    restored: list[str] = []
-    with Repo(_wait_for_lock=True) as repo:
-        repo.stage_cache.restore = _recording(repo.stage_cache.restore, restored)
+    with open_repo(Path.cwd()) as repo:
+        restored = record_restored(repo)
         changed = repo.reproduce([target], single_item=single_item, force=force)
     if not changed:
         return "Cached"
     return "Restored" if len(restored) == len(changed) else "Completed"
-
-
-def _recording(restore: Callable[..., None], restored: list[str]) -> Callable[..., None]:
-    """Wrap the method that restores a stage from DVC's run cache: DVC does not return which stages it restored."""
-
-    def restore_and_record(stage: Any, **options: Any) -> None:
-        restore(stage, **options)  # raises if the run cache lacks the stage
-        restored.append(stage.addressing)
-
-    return restore_and_record
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -214,7 +213,9 @@ def model_hash(model: Path) -> str:
 
 def output_hash(workspace: Path, path: str) -> str:
     """Return DVC's hash of the output `path` in the dvc.lock of `workspace`. Raises DataError if there is none."""
-    outs = (out for stage in _locked_stages(workspace).values() for out in stage.get("outs", []))
+    from epigram.runner.dvc.adapter import locked_stages
+
+    outs = (out for stage in locked_stages(workspace).values() for out in stage.get("outs", []))
     found = next((out["md5"] for out in outs if out["path"] == path), None)
     if found is None:
         raise DataError(f"{workspace / 'dvc.lock'} has no output {path}; run the pipeline again")
@@ -251,7 +252,9 @@ def _check_not_checked_out(root: Path) -> None:
 
 def _untracked(workspace: Path, env: Mapping[str, str]) -> list[str]:
     """Return the files that the stages read and git does not track, without outputs and ignored files."""
-    stages = _locked_stages(workspace)
+    from epigram.runner.dvc.adapter import locked_stages
+
+    stages = locked_stages(workspace)
     outs = {out["path"] for stage in stages.values() for out in stage.get("outs", [])}
     inputs = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
     named = [path for path in sorted(inputs) if (workspace / path).exists() and not (workspace / path).is_symlink()]
@@ -318,12 +321,6 @@ def _resolve(root: Path, name: str) -> str | None:
         return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except InputMissingError:
         return None
-
-
-def _locked_stages(workspace: Path) -> dict[str, Any]:
-    from dvc.utils.serialize import load_yaml
-
-    return dict(load_yaml(workspace / "dvc.lock").get("stages", {}))
 
 
 @contextmanager

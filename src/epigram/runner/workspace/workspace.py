@@ -89,7 +89,8 @@ def _check_no_links(path: Path) -> None:
 
 def _share_cache(main: Path, path: Path) -> None:
     from configobj import ConfigObj
-    from dvc.repo import Repo
+
+    from epigram.runner.dvc.adapter import shared_cache_folder
 
     if (path / ".dvc" / "config.local").is_symlink():  # written below; a link could point to any file
         (path / ".dvc" / "config.local").unlink()
@@ -98,11 +99,9 @@ def _share_cache(main: Path, path: Path) -> None:
         with atomic_file(path / ".dvc" / "config.local") as temporary:
             temporary.chmod(stat.S_IMODE(config.stat().st_mode) | stat.S_IWUSR)  # it may contain a remote's password
             shutil.copyfile(config, temporary)
-    with Repo(str(main)) as repo:
-        cache = str(Path(repo.cache.local_cache_dir).absolute())
     # DVC's own `config.edit` writes only ASCII, but a folder can have any name.
     settings = ConfigObj(str(path / ".dvc" / "config.local"), encoding="utf-8")
-    settings.setdefault("cache", {})["dir"] = cache
+    settings.setdefault("cache", {})["dir"] = str(shared_cache_folder(main))
     settings.write()
 
 

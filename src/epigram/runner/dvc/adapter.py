@@ -1,0 +1,109 @@
+"""Parts of DVC that it does not document, in one place.
+
+DVC documents its command line and `dvc.api`. Neither returns the graph or the restored stages, waits for the lock while
+the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks that the installed version has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dvc.repo import Repo
+from dvc.utils.serialize import ParseError, load_yaml, modify_yaml
+
+
+def open_repo(root: Path) -> Repo:
+    """Open the repository; it waits for DVC's lock, like the command line with --wait-for-lock."""
+    try:
+        return Repo(str(root), _wait_for_lock=True)
+    except TypeError:  # a version without the argument: the lock is tried for three seconds
+        return Repo(str(root))
+
+
+def cache_folder(root: Path) -> Path:
+    """Return the folder that contains the cache's files."""
+    with Repo(str(root)) as repo:
+        return Path(repo.cache.local.path)
+
+
+def shared_cache_folder(root: Path) -> Path:
+    """Return the folder of the cache, which another workspace can share."""
+    with Repo(str(root)) as repo:
+        return Path(repo.cache.local_cache_dir).absolute()
+
+
+def stages_with_needs(repo: Repo) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield each stage with the stages that it depends on, in the order of `dvc repro`.
+
+    The public `dvc dag` prints no order, and names relative to the current folder. A frozen stage depends on no other.
+    """
+    graph, seen = repo.index.graph, set()
+
+    def visit(stage: Any) -> Iterator[tuple[Any, list[Any]]]:
+        if stage in seen:
+            return
+        seen.add(stage)
+        needs = [] if stage.frozen else list(graph.successors(stage))  # an edge points from a stage to a dependency
+        for need in needs:
+            yield from visit(need)
+        yield stage, needs
+
+    for stage in graph:
+        yield from visit(stage)
+
+
+def record_restored(repo: Repo) -> list[str]:
+    """Return a list that will contain the stages that the repository restores from DVC's run cache.
+
+    `Repo.reproduce` returns them among the executed ones. With a version that restores in another way, the list stays
+    empty, and restored stages are shown as completed.
+    """
+    restored: list[str] = []
+    cache: Any = getattr(repo, "stage_cache", None)
+    if hasattr(cache, "restore"):
+        cache.restore = _recording(cache.restore, restored)
+    return restored
+
+
+def _recording(restore: Callable[..., None], restored: list[str]) -> Callable[..., None]:
+    def restore_and_record(stage: Any, **options: Any) -> None:
+        restore(stage, **options)  # raises if the run cache lacks the stage
+        restored.append(stage.addressing)
+
+    return restore_and_record
+
+
+def locked_stages(root: Path) -> dict[str, Any]:
+    """Return the stages of dvc.lock in file order; empty if there is no dvc.lock."""
+    path = root / "dvc.lock"
+    return dict(load_yaml(str(path)).get("stages", {})) if path.exists() else {}
+
+
+def sort_locked_stages(root: Path, names: list[str]) -> None:
+    """Rewrite dvc.lock with its stages in the order of `names`; only DVC's own dumper writes the file as DVC does."""
+    with open_repo(root) as repo, repo.lock, modify_yaml(str(root / "dvc.lock")) as data:
+        data["stages"] = {name: data["stages"][name] for name in names}
+
+
+def is_valid_lock_file(path: Path) -> bool:
+    """Return whether DVC can read dvc.lock. DVC reads it with dvc.yaml, whose errors must not count."""
+    try:
+        content = load_yaml(str(path))
+    except ParseError:
+        return False
+    return _has_valid_stages(content)
+
+
+def _has_valid_stages(content: Any) -> bool:
+    try:
+        from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+        from voluptuous import Invalid
+    except ImportError:  # a version without the schema: a file that was cut off is found in most cases
+        return isinstance(content, dict) and isinstance(content.get("stages"), dict)
+    try:
+        COMPILED_LOCKFILE_SCHEMA(content)
+    except Invalid:
+        return False
+    return True

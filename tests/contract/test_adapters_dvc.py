@@ -1,0 +1,140 @@
+"""Contract with DVC: the installed version has the undocumented parts that the adapter uses."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import dvc
+import pytest
+from dvc import dvcfile, schema
+from dvc.repo import Repo
+from dvc.stage.cache import StageCache
+from dvc.stage.exceptions import StageCmdFailedError
+
+from epigram.runner.dvc import adapter, lock_writer
+from epigram.runner.dvc.errors import command_exit_code
+
+NEEDS = f"dvc {dvc.__version__} has no {{}}: epigram needs it for {{}}"
+# In the file, `last` comes first; `b` is frozen, so it depends on no stage.
+DVC_YAML = """
+stages:
+  last: {cmd: cat a b > last, deps: [a, b], outs: [last]}
+  b: {cmd: cat root > b, deps: [root], outs: [b], frozen: true}
+  a: {cmd: cat root > a, deps: [root], outs: [a]}
+  root: {cmd: echo 1 > root, deps: [given], outs: [root]}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Repo.init(str(tmp_path), no_scm=True).close()
+    (tmp_path / "given").write_text("x")
+    (tmp_path / "dvc.yaml").write_text(DVC_YAML)
+    return tmp_path
+
+
+def reproduce(root: Path, *names: str) -> list[str]:
+    """Run the stages one by one, and return those that were restored from the run cache."""
+    with adapter.open_repo(root) as repo:
+        restored = adapter.record_restored(repo)
+        for name in names:
+            repo.reproduce([name], single_item=True)
+    return restored
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "purpose"),
+    [
+        (Repo, "reproduce", "running a stage in its own process"),
+        (Repo, "status", "showing the stages that are up to date"),
+        (Repo, "index", "the graph"),
+        (StageCache, "restore", "showing that a stage was restored (without it: shown as completed)"),
+        (dvcfile.Lockfile, "dump_stages", "the fast update of dvc.lock (without it: DVC's own, slower one)"),
+        (schema, "COMPILED_LOCKFILE_SCHEMA", "finding a damaged dvc.lock (without it: found in most cases)"),
+    ],
+)
+def test_dvc_has_the_parts_that_the_adapter_uses(owner: Any, name: str, purpose: str) -> None:
+    assert hasattr(owner, name), NEEDS.format(f"{owner.__name__}.{name}", purpose)
+
+
+def test_a_repository_can_wait_for_the_lock() -> None:
+    known = inspect.signature(Repo.__init__).parameters
+    assert "_wait_for_lock" in known, NEEDS.format("Repo(_wait_for_lock=)", "waiting for another process of DVC")
+
+
+def test_stages_come_in_the_order_of_repro(root: Path) -> None:
+    with adapter.open_repo(root) as repo:
+        found = [(stage.name, {need.name for need in needs}) for stage, needs in adapter.stages_with_needs(repo)]
+    assert dict(found) == {"root": set(), "a": {"root"}, "b": set(), "last": {"a", "b"}}
+    with adapter.open_repo(root) as repo, repo.lock:
+        from dvc.repo.reproduce import get_active_graph, plan_repro
+
+        planned = plan_repro(get_active_graph(repo.index.graph))
+    assert [name for name, _ in found] == [stage.name for stage in planned], NEEDS.format("such order", "dvc.lock")
+
+
+def test_a_restored_stage_is_recorded_and_an_executed_one_is_not(root: Path) -> None:
+    assert reproduce(root, "root", "a") == []
+    (root / "a").unlink()
+    assert reproduce(root, "root", "a") == ["a"]
+
+
+def test_the_lock_file_is_written_as_dvc_writes_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(root, "root", "a")
+    own = (root / "dvc.lock").read_bytes()
+    (root / "dvc.lock").unlink()
+    monkeypatch.setattr(dvcfile.Lockfile, "dump_stages", dvcfile.Lockfile.dump_stages)  # restored after the test
+    written: list[bool] = []
+    dump_blocks = lock_writer.dump_blocks
+
+    def noted(lock_file: Any, stages: list[Any], **options: Any) -> bool:
+        written.append(dump_blocks(lock_file, stages, **options))
+        return written[-1]
+
+    monkeypatch.setattr(lock_writer, "dump_blocks", noted)
+    lock_writer.install()
+    reproduce(root, "root", "a")
+    assert (root / "dvc.lock").read_bytes() == own
+    assert written == [True, True], NEEDS.format("matching Lockfile.dump_stages", "the fast update of dvc.lock")
+
+
+def test_without_the_used_parts_dvc_writes_the_lock_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(root, "root", "a")
+    own = (root / "dvc.lock").read_bytes()
+    (root / "dvc.lock").unlink()
+    monkeypatch.setattr(dvcfile.Lockfile, "dump_stages", dvcfile.Lockfile.dump_stages)
+    monkeypatch.setattr(lock_writer, "dump_blocks", lambda *_, **__: False)
+    lock_writer.install()
+    reproduce(root, "root", "a")
+    assert (root / "dvc.lock").read_bytes() == own
+
+
+def test_a_version_that_lacks_a_part_writes_no_blocks() -> None:
+    assert not lock_writer.dump_blocks(object(), [])
+
+
+@pytest.mark.parametrize("schema_exists", [True, False])
+def test_a_damaged_lock_file_is_found(root: Path, schema_exists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(root, "root")
+    if not schema_exists:
+        monkeypatch.delattr(schema, "COMPILED_LOCKFILE_SCHEMA")
+    path = root / "dvc.lock"
+    assert adapter.is_valid_lock_file(path)
+    for damaged in (b"", path.read_bytes()[:9], b"schema: '2.0'\nstages: [", b"\xff\xfe"):
+        path.write_bytes(damaged)
+        assert not adapter.is_valid_lock_file(path), damaged
+
+
+def test_the_table_of_locks_is_changed_only_under_the_lock_of_the_repository(root: Path) -> None:
+    with adapter.open_repo(root) as repo:
+        (stage,) = repo.stage.collect("root")
+        with pytest.raises(AssertionError):
+            stage.reproduce()
+
+
+def test_the_exit_code_of_a_command_is_in_the_exception() -> None:
+    said = NEEDS.format("exit code in StageCmdFailedError", "the exit code of a stage")
+    assert command_exit_code(StageCmdFailedError("python x.py", 65)) == 65, said
