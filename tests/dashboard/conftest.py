@@ -135,7 +135,9 @@ def mixed(server: Server, finished: Path, tmp_path_factory: pytest.TempPathFacto
         toy = copied(finished, tmp_path_factory.mktemp("mixed"), patch)
     shutil.rmtree(toy.root / "out" / "fit" / "mlp")
     toy.change("fit@bert")
-    toy.tell({"fit@bert": {"codes": [65], "say": ["reading", "error: 2 rows have no text", "row 3", "row 8"]}})
+    lines = ["2 rows have no text", "row 3", "row 8"]
+    told = {"summary": lines[0], "details": lines[1:]}
+    toy.tell({"fit@bert": {"codes": [65], "say": ["reading", f"error: {lines[0]}", *lines[1:]], "outcome": told}})
     command = toy.command("--name", "mixed", env=toy.env | server.env)
     _, errors = command.communicate(timeout=300)
     assert command.returncode == 65, errors

@@ -21,8 +21,10 @@ from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
 from epigram.models.model_card import model_card
 from epigram.report.markdown import comparison_markdown
+from epigram.report.table import Table
 from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect import markdown
+from epigram.runner.prefect.sweep import Result, results_table
 from epigram.runner.retraining.retraining import Retraining
 
 ROOT = Path(__file__).parents[3]
@@ -182,6 +184,11 @@ def summary(text: str) -> Summary:
     return validate_as(Summary, values)
 
 
+def sweep_table(text: str) -> Table:
+    results = [Result(run=text, values={text: text}, dataset=text, system=text, dev=0.5, score="accuracy")]
+    return results_table(results)
+
+
 def pages(text: str) -> dict[str, str]:
     """Return every Markdown page that epigram writes, with `text` as each name, label and note."""
     about = {"name": text, "labels": [text, text], "rows": {text: 3}, "notes": [text]}
@@ -191,7 +198,7 @@ def pages(text: str) -> dict[str, str]:
     return {
         "comparison": markdown.comparison(summary(text), [markdown.image(text, "<svg />")]),
         "data": markdown.corpus(about),
-        "sweep": markdown.sweep([text, "dev"], [[text, text]], [text]),
+        "sweep": markdown.sweep(sweep_table(text), [text]),
         "report": markdown.report(text, text, Path("runs/x")),
         "champion": result.as_markdown(),
         "comparison.md": comparison_markdown(summary(text)),

@@ -15,6 +15,7 @@ from epigram.core.label_limits import MAX_CLASSES, list_names
 
 if TYPE_CHECKING:
     from epigram.evaluation.summary import Summary
+    from epigram.report.table import Table
 
 
 def comparison(summary: Summary, pictures: Sequence[str]) -> str:
@@ -28,16 +29,20 @@ def comparison(summary: Summary, pictures: Sequence[str]) -> str:
 
 def corpus(about: dict[str, Any]) -> str:
     """Return the data set as a page: its labels, the rows of its splits, and the notes of its validation."""
+    from epigram.report.table import Cell, Heading, Line, Table, markdown_table
+
     labels = escape_markdown(list_names(about["labels"], MAX_CLASSES))
-    rows = [[escape_markdown(split), f"{number:,}"] for split, number in about["rows"].items()]
-    table = _table(["split", "rows"], "lr", rows)
-    return _page(about["name"], f"{len(about['labels'])} labels: {labels}", table, _list(about["notes"]))
+    lines = [Line([Cell(split), Cell(f"{number:,}")]) for split, number in about["rows"].items()]
+    table = Table([Heading(text="split", kind="text"), Heading(text="rows", kind="number")], lines)
+    description = f"{len(about['labels'])} labels: {labels}"
+    return _page(about["name"], description, markdown_table(table), _list(about["notes"]))
 
 
-def sweep(head: Sequence[str], rows: Sequence[Sequence[str]], verdicts: Iterable[str]) -> str:
+def sweep(table: Table, verdicts: Iterable[str]) -> str:
     """Return the sweep as a page: its runs, and the best run on the development set for each data set."""
-    cells = [list(map(escape_markdown, row)) for row in rows]
-    return _page("sweep", _table(list(map(escape_markdown, head)), "l" * (len(head) - 1) + "r", cells), _list(verdicts))
+    from epigram.report.table import markdown_table
+
+    return _page("sweep", markdown_table(table), _list(verdicts))
 
 
 def report(name: str, verdict: str, folder: Path) -> str:
@@ -68,8 +73,3 @@ def _page(title: str, *parts: str) -> str:
 
 def _list(notes: Iterable[str]) -> str:
     return "\n".join(f"* {escape_markdown(note)}" for note in notes)
-
-
-def _table(head: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> str:
-    rules = [{"l": "---", "r": "---:"}[side] for side in sides]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, rules, *rows])

@@ -16,7 +16,6 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.core.display import printable
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import read_json
 from epigram.runner import child_process
@@ -24,7 +23,7 @@ from epigram.runner.prefect import markdown
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from epigram.report.table import Table
 
 MAX_RUNS = 1_000  # runs
 CHILD_RUNS = child_process.ProcessPool()  # runs of this process, which may be a remote worker
@@ -168,35 +167,30 @@ def best_per_dataset(results: Sequence[Result]) -> list[Result]:
     return list(found.values())
 
 
-def table_cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of the table of runs."""
-    from epigram.evaluation.formats import percent
-
-    keys = list(results[0].values)
-    rows = [
-        [result.run, *(str(result.values[key]) for key in keys), result.system, percent(result.dev)]
-        for result in sort_results(results)
-    ]
-    return ["run", *keys, "system", "dev"], rows
-
-
 def create_artifact(results: Sequence[Result]) -> None:
     """Create the table of runs as an artifact of the dashboard."""
     verdicts = [each.describe() for each in best_per_dataset(results)]
-    create_markdown_artifact(markdown.sweep(*table_cells(results), verdicts), key="sweep")
+    create_markdown_artifact(markdown.sweep(results_table(results), verdicts), key="sweep")
 
 
 def results_table(results: Sequence[Result]) -> Table:
-    """Return the table of runs for the terminal, with the best ones on the development set highlighted."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    """Return the table of runs with the best ones on the development set highlighted."""
+    from epigram.evaluation.formats import percent
+    from epigram.report.table import Cell, Heading, Line, Table
 
-    heads, rows = table_cells(results)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in heads:
-        shown.add_column(Text(printable(head)))
-    chosen = {result.run for result in best_per_dataset(results)}
-    for row in rows:
-        shown.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if row[0] in chosen else "")
-    return shown
+    keys = list(results[0].values)
+    best = {result.run for result in best_per_dataset(results)}
+    headings = [Heading(text=name, kind="text") for name in ("run", *keys, "system")]
+    lines = [
+        Line(
+            [
+                Cell(result.run),
+                *(Cell(str(result.values[key])) for key in keys),
+                Cell(result.system),
+                Cell(percent(result.dev)),
+            ],
+            highlighted=result.run in best,
+        )
+        for result in sort_results(results)
+    ]
+    return Table([*headings, Heading(text="dev", kind="number")], lines)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from epigram.data.sources.source import Source
     from epigram.monitoring.drift import Measure
+    from epigram.report.table import Line
 
 LABELS_NEEDED = "to retrain on such texts, put labelled ones into the folder retrain.incoming of params.yaml"
 NO_CHAMPION = "there is no champion yet, so drift cannot be measured; run epigram retrain first"
@@ -140,15 +141,29 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
 
 def markdown_table(result: Drift) -> str:
     """Return the measures as a Markdown table."""
-    from epigram.monitoring.drift import MEASURES
+    from epigram.report.table import Heading, Table
+    from epigram.report.table import markdown_table as to_markdown
 
-    head = ["| measure | index | expected by chance | drifted | description |", "| --- | ---: | ---: | --- | --- |"]
-    rows = [
-        f"| {each.name} | {each.index:.3f} | {f'{each.chance:.3f}' if math.isfinite(each.chance) else 'any'} "
-        f"| {'**yes**' * each.drifted} | {MEASURES[each.name]} |"
-        for each in result.measures
+    headings = [
+        Heading(text="measure", kind="mark"),
+        Heading(text="index", kind="number"),
+        Heading(text="expected by chance", kind="number"),
+        Heading(text="drifted", kind="mark"),
+        Heading(text="description", kind="mark"),
     ]
-    return "\n".join([*head, *rows]) + f"\n\nthreshold: {result.threshold:g}\n"
+    table = to_markdown(Table(headings, [_table_line(each) for each in result.measures]))
+    return f"{table}\n\nthreshold: {result.threshold:g}\n"
+
+
+def _table_line(measure: Measure) -> Line:
+    from epigram.monitoring.drift import MEASURES
+    from epigram.report.table import Cell, Line
+
+    chance = f"{measure.chance:.3f}" if math.isfinite(measure.chance) else "any"
+    drifted = "**yes**" if measure.drifted else ""
+    return Line(
+        [Cell(each) for each in (measure.name, f"{measure.index:.3f}", chance, drifted, MEASURES[measure.name])]
+    )
 
 
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
