@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -45,6 +46,17 @@ def used_by(module: str, imports: grimp.ImportGraph) -> set[str]:
 def test_every_stage_has_its_file_and_every_file_its_stage() -> None:
     files = {path.stem for path in (ROOT / "src/epigram/stages").glob("*.py")} - {"__init__"}
     assert files == set(STAGES)
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("flows/*.py"), *ROOT.glob("tasks/*.py")], ids=lambda path: path.stem)
+def test_flows_and_tasks_name_no_stage_and_run_no_process(path: Path) -> None:
+    """Stages and their order come from dvc.yaml, so that a new stage needs no change of a flow."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert not {text for text in strings if text.partition("@")[0] in STAGES}
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    assert not {name for name in imported if name and name.partition(".")[0] in {"dvc", "subprocess", "typer"}}
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -61,7 +61,7 @@ def test_a_second_one_says_that_one_is_running(serving: Serving) -> None:
     code, errors = refused(serving.toy)
     assert code == 75
     assert errors == f"error: process {serving.command.pid} already serves this repository at {serving.url}; " + (
-        "use it, or stop it with make stop\n"
+        "use it, or stop it with epigram stop\n"
     )
 
 

@@ -30,4 +30,4 @@ def main(
     summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
-    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: make run DATASET={source.name}")
+    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: epigram run --dataset {source.name}")

@@ -47,4 +47,4 @@ def main(
 
 def _announce(url: str, record_url: Callable[[str], None]) -> None:
     record_url(url)
-    echo(f"dashboard: {url} (stop it with Ctrl-C or make stop)", flush=True)
+    echo(f"dashboard: {url} (stop it with Ctrl-C or epigram stop)", flush=True)

@@ -1,4 +1,4 @@
-"""Processes behind `make serve`: server, work pool, worker, deployments and automations, all supervised."""
+"""Processes behind `epigram dashboard`: server, work pool, worker, deployments and automations, all supervised."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _lock(descriptor: int) -> None:
     service = holder() or Service(0)
     where = f" at {service.url}" if service.url else ""
     raise TryAgainError(
-        f"process {service.process} already serves this repository{where}; use it, or stop it with make stop"
+        f"process {service.process} already serves this repository{where}; use it, or stop it with epigram stop"
     )
 
 
