@@ -18,7 +18,8 @@ RAY = ("--ray", "local", "--max-parallel", "2")
 
 
 def test_the_pipeline_runs_on_workers(toy: Toy) -> None:
-    toy.tell({"cut@token": {"codes": [69]}, "fit@bert": {"codes": [65], "say": ["error: 3 rows break a rule"]}})
+    told = {"summary": "3 rows break a rule", "details": []}
+    toy.tell({"cut@token": {"codes": [69]}, "fit@bert": {"codes": [65], "outcome": told}})
     command = toy.command(*RAY)
     _, errors = command.communicate(timeout=300)
     assert command.returncode == 65

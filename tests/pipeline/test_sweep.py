@@ -60,7 +60,7 @@ def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, sa
 
 
 def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
-    toy.tell({"fit@mlp": {"codes": [65] * 9, "say": ["error: no good"]}})
+    toy.tell({"fit@mlp": {"codes": [65] * 9, "outcome": {"summary": "no good", "details": []}}})
     command = toy.command("--over", "dataset=toy,other", "--name", "s", name="sweep")
     _, errors = command.communicate(timeout=300)
     assert command.returncode == 65
