@@ -22,8 +22,8 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
-from epigram.training import fit_linear_svm
 from epigram.training.config import TrainingConfig
+from epigram.training.fitters import linear_svm
 from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 
@@ -78,10 +78,10 @@ def measured(system: str, rows: int, classes: int, length: int) -> Point:
     model: Any = recipe.build(
         DataSpec(vocabulary=VOCABULARY, classes=classes, max_length=length, pos_weight=torch.ones(VOCABULARY)), system
     )
-    if recipe.fitting != "gradient":
+    if not recipe.by_gradient:
         train, dev = texts(rows, classes, length, 0), texts(max(DEV, classes), classes, length, 1)
         start = perf_counter()
-        fit_linear_svm.fit(model, train, dev, seed=0)
+        linear_svm.fit(model, train, dev, seed=0)
         return Point(system, rows, classes, length, perf_counter() - start)
     some = min(rows, max(256, TOKENS // length))
     train, dev = texts(some, classes, length, 0), texts(8, classes, length, 1)

@@ -20,8 +20,9 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.fitters import KINDS as FITTERS
 from epigram.training.objectives.token_labels import label_objective
-from epigram.training.train_system import FITTERS
+from epigram.training.trained import FitOptions
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import (
     CLASSES,
@@ -40,12 +41,10 @@ LAYERS = {  # number of layers of the small encoders, by their settings; the oth
     "transformer": 3, "universal_transformer": 3, "bilstm": 2, "pretrained": 2,
     "semantic_perceptron": {"mlp": 2, "smsp_e": 3, "smsp": 5, "dc": 5, "dmsp": 5},
 }  # fmt: skip
-LAYERED = [name for name in NAMES if RECIPES[name].encoder["kind"] in LAYERS]
+LAYERED = [name for name in NAMES if RECIPES[name].encoder.get("kind") in LAYERS]
 ONE_LABEL_HEADS = {"prompt", "attention_labeler"}  # these predict one label for each text
 ONE_LABEL = [name for name in NAMES if RECIPES[name].head["kind"] in ONE_LABEL_HEADS]
-FROM_SCRATCH = [
-    name for name, made in RECIPES.items() if made.fitting == "gradient" and made.encoder["kind"] != "pretrained"
-]
+FROM_SCRATCH = [name for name, made in RECIPES.items() if made.by_gradient and made.encoder["kind"] != "pretrained"]
 
 
 def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-3) -> Any:
@@ -55,9 +54,9 @@ def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-
 
 def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
     """Train `model` on `texts` and hold out the same rows; with 10 epochs or more, one batch has all rows."""
-    if recipe.fitting != "gradient":
-        FITTERS[recipe.fitting](model, texts, texts, seed=seed)
-        return model
+    if not recipe.by_gradient:
+        options = FitOptions(config=TrainingConfig(), path="systems.x", seed=seed, rate=rate)
+        return FITTERS[recipe.kind](model, texts, texts, options).model
     size = 8 if epochs < 10 else len(texts)
     config = TrainingConfig(
         epochs=epochs, batch_size=size, learning_rate=rate, patience=epochs, weight_decay=0.0,
@@ -109,7 +108,7 @@ def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
     np.testing.assert_allclose(logits(model, other), logits(model, tokens), atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].fitting == "gradient"])
+@pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].by_gradient])
 def test_one_step_lowers_the_loss_on_its_batch(name: str) -> None:
     recipe = recipe_of(name)
     model, texts = build(recipe).eval(), texts_of(recipe)  # eval: no dropout, so both passes compute the same function
@@ -124,7 +123,7 @@ def test_one_step_lowers_the_loss_on_its_batch(name: str) -> None:
     assert model(tokens, labels).loss < before
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].fitting != "counting"])
+@pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].kind != "random_baseline"])
 def test_overfits_32_rows(name: str) -> None:
     recipe = recipe_of(name)
     model, texts = trained(recipe, epochs=150, rate=3e-3), texts_of(recipe)
@@ -151,7 +150,7 @@ def test_saves_and_reloads_to_equal_logits(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_system_has_the_layers_of_its_settings(name: str) -> None:
-    layers = LAYERS.get(RECIPES[name].encoder["kind"], 0)
+    layers = LAYERS.get(RECIPES[name].encoder.get("kind", ""), 0)
     assert build(recipe_of(name)).depth == (layers[name] if isinstance(layers, dict) else layers)
 
 
@@ -183,7 +182,7 @@ def test_same_seed_same_result_and_another_seed_another(name: str) -> None:
     texts = texts_of(recipe)
     first, second = (predict(trained(recipe, epochs=2), texts).logits for _ in range(2))
     np.testing.assert_array_equal(first, second)
-    if recipe.fitting != "solver":
+    if recipe.kind != "linear_svm":
         assert not np.array_equal(first, predict(trained(recipe, epochs=2, seed=1), texts).logits)
 
 
@@ -210,7 +209,7 @@ def test_several_labels_a_text(name: str, tmp_path: Path) -> None:
     fitted = fit(recipe, build(recipe, multi=True), texts, epochs=60, rate=6e-3)
     predicted = predict(fitted, texts)
     assert ((predicted.probabilities >= 0) & (predicted.probabilities <= 1)).all()
-    if recipe.fitting != "counting":
+    if recipe.kind != "random_baseline":
         assert predicted.score(texts.labels.numpy()) > 0.6
     (tmp_path / "tokenizer.json").write_text("{}")
     save(

@@ -16,7 +16,7 @@ from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict
 from epigram.nn.layers.ngrams import ngram_keys
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.training.fit_linear_svm import fit
+from epigram.training.fitters.linear_svm import fit
 from tests.parity.reference.batches import padded_ids
 
 VOCABULARY = 12

@@ -331,7 +331,7 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
         "import resource",
         "from pathlib import Path",
         "from epigram.core.errors import handle_errors",
-        "from epigram.training import fit_linear_svm as linear",
+        "from epigram.training.fitters import linear_svm as linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # fits their code, not their buffers
         "handle_errors(linear.fit)(None, None, None, seed=0)",

@@ -24,6 +24,7 @@ BY_NAME = [
     ("epigram.models.registry", "epigram.recipes"),
     ("epigram.nn.encoders", "epigram.nn.encoders"),
     ("epigram.nn.heads", "epigram.nn.heads"),
+    ("epigram.training.fitters", "epigram.training.fitters"),
     ("epigram.training.optimizers", "epigram.training.optimizers"),
 ]
 

@@ -17,7 +17,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
-from epigram.training.fit_linear_svm import fit
+from epigram.training.fitters.linear_svm import fit
 
 ROWS = 20
 MARGIN = ROWS / (ROWS + 1)

@@ -31,8 +31,9 @@ from epigram.stages import train
 from epigram.text.encoded_dataset import View
 from epigram.text.pos_table import build, save
 from epigram.text.settings import PosTableSettings
-from epigram.training import fit_linear_svm, fit_random_baseline, train_system
+from epigram.training import train_system
 from epigram.training.config import TrainingConfig, configure
+from epigram.training.fitters import linear_svm, random_baseline
 from epigram.training.tuning import tune_thresholds
 from tests.support.text_samples import encoded_in
 
@@ -240,7 +241,7 @@ def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -
     train = words([0] * 8 + [1] * 8, ids)
     dev = words([0] * right + [1] * wrong + [1] * right + [0] * wrong, ids)
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    fit_linear_svm.fit(model, train, dev, seed=0)
+    linear_svm.fit(model, train, dev, seed=0)
     p = predict(model, dev, precision="fp32").probabilities
     np.testing.assert_allclose(p[:8, 0], probability, atol=0.01)
     np.testing.assert_allclose(p[8:, 1], probability, atol=0.01)
@@ -249,10 +250,10 @@ def test_the_scale_of_the_svm_is_fitted_on_dev(right: int, probability: float) -
 def test_n_grams_and_frequencies_come_from_train() -> None:
     train, dev = words([0, 0, 0, 1], [5, 5, 6, 6]), words([1, 1, 1], [6, 7, 8])
     model = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    fit_linear_svm.fit(model, train, dev, seed=0)
+    linear_svm.fit(model, train, dev, seed=0)
     assert len(model.keys) == 2
     guess = RandomBaselineConfig().build(CONTEXT)
-    fit_random_baseline.fit(guess, train, dev, seed=4)
+    random_baseline.fit(guess, train, dev, seed=4)
     assert guess.frequency.tolist() == [0.75, 0.25]
     assert guess.seed.item() == 4
 
@@ -261,7 +262,7 @@ def test_the_share_of_texts_with_each_of_several_labels() -> None:
     train = words([0, 0, 0, 0], [5, 5, 6, 6])
     train.labels = torch.tensor([[1, 0], [1, 1], [1, 0], [0, 0]], dtype=torch.uint8)
     guess = RandomBaselineConfig().build(DataSpec(vocabulary=9, classes=2, max_length=8, multi=True))
-    fit_random_baseline.fit(guess, train, train, seed=0)
+    random_baseline.fit(guess, train, train, seed=0)
     assert guess.frequency.tolist() == [0.75, 0.25]
 
 
@@ -269,8 +270,8 @@ def test_the_share_of_texts_with_each_of_several_labels() -> None:
 def test_the_most_frequent_n_grams_are_kept(features: int, kept: set[int]) -> None:
     train = words([0, 1, 0, 1, 0, 1], [5, 5, 5, 6, 6, 7])
     model = LinearSvmConfig(orders=[1], min_rows=1, features=features).build(CONTEXT)
-    fit_linear_svm.fit(model, train, train, seed=0)
+    linear_svm.fit(model, train, train, seed=0)
     every = LinearSvmConfig(orders=[1], min_rows=1).build(CONTEXT)
-    fit_linear_svm.fit(every, train, train, seed=0)
+    linear_svm.fit(every, train, train, seed=0)
     order = dict(zip(every.keys.tolist(), sorted({5, 6, 7}), strict=True))
     assert {order[key] for key in model.keys.tolist()} == kept

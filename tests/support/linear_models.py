@@ -13,7 +13,7 @@ from epigram.models.serialization import TextTemplate, save
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer
-from epigram.training.fit_linear_svm import fit
+from epigram.training.fitters.linear_svm import fit
 
 LABELS = ["food", "room", "staff"]
 TRAIN = {
@@ -32,7 +32,7 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
     tokenizer = (character_tokenizer if language == "zh" else word_tokenizer)([*SPECIALS, *sorted(words)])
     tokenizer.save(str(folder / "tokenizer.json"))
-    recipe = Recipe(name="svm", about="", paper="", view="", encoder={"kind": "linear_svm"})
+    recipe = Recipe(name="svm", about="", paper="", view="", model={"kind": "linear_svm"})
     frame = TextTemplate(
         language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
         vocabulary=tokenizer.get_vocab_size(),

@@ -22,7 +22,7 @@ from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 
-GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.fitting == "gradient")
+GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.by_gradient)
 BATCHES = 4  # per epoch
 
 

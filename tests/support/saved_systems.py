@@ -9,7 +9,7 @@ import torch
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import save
 from epigram.text.tokenizers import SPECIALS, word_tokenizer
-from epigram.training.fit_linear_svm import fit
+from epigram.training.fitters.linear_svm import fit
 from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 
 

@@ -37,8 +37,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpcnn": {"embedding": 16, "filters": 12, "levels": 3},
     "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
     "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
-    "linear_svm": {},
-    "random_baseline": {},
 }
 SMALL_HEADS: dict[str, dict[str, Any]] = {
     "convolution": {"filters": 16},
@@ -50,8 +48,10 @@ NAMES = sorted(RECIPES)
 
 def recipe_of(name: str) -> Recipe:
     recipe = RECIPES[name]
+    if not recipe.encoder:
+        return recipe
     head = SMALL_HEADS.get(recipe.head["kind"], {})
-    return recipe.changed(encoder=SMALL[recipe.encoder["kind"]], head=head, train={})
+    return recipe.changed(encoder=SMALL[recipe.encoder["kind"]], head=head)
 
 
 def frame_of(recipe: Recipe) -> TextTemplate:

@@ -25,7 +25,7 @@ from epigram.models.model_card import CARD
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-NOT_EXPORTABLE = {  # kinds of encoder and head, with the reason why they cannot be exported
+NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported
     "random_baseline": "it predicts at random",
     "label_decoder": "it decodes its labels one after another",
 }

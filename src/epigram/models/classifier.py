@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from epigram.core.config_types import Strict
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import Encoded, Prediction, Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(Strict):
+    """Configuration of a classifier, whose settings are those of its encoder and its head."""
+
+    kind: ClassVar[str] = "classifier"
+    by_gradient: ClassVar[bool] = True
 
 
 class Classifier(nn.Module):

@@ -24,7 +24,7 @@ class LinearSvmConfig(Strict):
     """
 
     kind: ClassVar[str] = "linear_svm"
-    fitting: ClassVar[str] = "solver"
+    by_gradient: ClassVar[bool] = False
 
     orders: list[Positive] = field(default_factory=lambda: [1, 2])
     min_rows: Positive = 1
@@ -38,10 +38,10 @@ class LinearSvmConfig(Strict):
         bits.
         """
         if not self.orders or self.orders != list(range(self.orders[0], self.orders[0] + len(self.orders))):
-            raise ValueError(f"encoder.orders is {self.orders}; expected consecutive numbers, for example [1, 2]")
+            raise ValueError(f"model.orders is {self.orders}; expected consecutive numbers, for example [1, 2]")
         if self.orders[-1] > (largest := max_n(context.vocabulary)):
             raise ValueError(
-                f"encoder.orders is {self.orders}, but with a vocabulary of {context.vocabulary:,} tokens only orders "
+                f"model.orders is {self.orders}, but with a vocabulary of {context.vocabulary:,} tokens only orders "
                 f"up to {largest} fit 64 bits; remove the larger ones"
             )
         return LinearSvm(self, context)
@@ -50,7 +50,7 @@ class LinearSvmConfig(Strict):
 class LinearSvm(nn.Module):
     """One-vs-rest linear SVM on TF-IDF; one scale, fitted on dev, turns its margins into logits.
 
-    `epigram.training.fit_linear_svm` sets the weights; they are not trained by gradient descent.
+    `epigram.training.fitters.linear_svm` sets the weights; they are not trained by gradient descent.
     """
 
     depth = 0

@@ -10,6 +10,7 @@ from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import count_parameters
+from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec, Tokens
@@ -62,7 +63,7 @@ def list_systems() -> Iterator[ListedSystem]:
             system=recipe.name,
             tasks=tuple(built),
             view=recipe.view,
-            parameters=None if recipe.fitting == "solver" else count_parameters(next(iter(built.values()))),
+            parameters=None if recipe.kind == LinearSvmConfig.kind else count_parameters(next(iter(built.values()))),
             paper=recipe.paper,
             about=recipe.about,
         )

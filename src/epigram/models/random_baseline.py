@@ -19,7 +19,7 @@ class RandomBaselineConfig(Strict):
     """Configuration of the random baseline, which has no settings."""
 
     kind: ClassVar[str] = "random_baseline"
-    fitting: ClassVar[str] = "counting"
+    by_gradient: ClassVar[bool] = False
 
     def build(self, context: DataSpec) -> RandomBaseline:
         """Return the model before its frequencies are set."""

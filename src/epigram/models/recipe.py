@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, cast
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from torch import nn
 
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import Classifier, ClassifierConfig
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.pretrained_vectors import set_pretrained_vectors
 from epigram.models.random_baseline import RandomBaselineConfig
@@ -19,8 +19,6 @@ from epigram.nn import encoders, heads
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec
-
-Fitting = Literal["gradient", "solver", "counting"]
 
 
 class EncoderConfig(Protocol):
@@ -37,64 +35,87 @@ class HeadConfig(Protocol):
         """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
-# a model that is encoder and head in one
-COMPLETE_MODELS: dict[str, type] = {"linear_svm": LinearSvmConfig, "random_baseline": RandomBaselineConfig}
-ENCODERS: Mapping[str, type] = ChainMap(COMPLETE_MODELS, encoders.KINDS)  # type: ignore[arg-type]
+MODELS: dict[str, type] = {kind.kind: kind for kind in (ClassifierConfig, LinearSvmConfig, RandomBaselineConfig)}
+ENCODERS: Mapping[str, type] = encoders.KINDS
 HEADS: Mapping[str, type] = heads.KINDS
+NO_CHANGE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Definition of a system. `encoder` and `head` hold a `kind` and its settings, as a saved model does."""
+    """Definition of a system.
+
+    `model`, `encoder` and `head` hold a `kind` and its settings, as a saved model does. Only a classifier is built from
+    `encoder` and `head`.
+    """
 
     name: str
     about: str
     paper: str
     view: str
-    encoder: dict[str, Any]
+    model: dict[str, Any] = field(default_factory=lambda: {"kind": ClassifierConfig.kind})
+    encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=lambda: {"kind": "linear"})
     train: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def fitting(self) -> Fitting:
-        """How the weights are determined. A model that is not trained by gradient is encoder and head in one."""
-        fitting: Fitting = getattr(ENCODERS[self.encoder["kind"]], "fitting", "gradient")
-        return fitting
+    def kind(self) -> str:
+        """The kind of the model, which also names the function that fits it."""
+        return str(self.model.get("kind"))
 
-    def changed(self, *, encoder: Mapping[str, Any], head: Mapping[str, Any], train: Mapping[str, Any]) -> Recipe:
+    @property
+    def by_gradient(self) -> bool:
+        """Whether the model is trained by gradient descent."""
+        by_gradient: bool = MODELS[self.kind].by_gradient  # type: ignore[attr-defined]
+        return by_gradient
+
+    def changed(
+        self,
+        *,
+        model: Mapping[str, Any] = NO_CHANGE,
+        encoder: Mapping[str, Any] = NO_CHANGE,
+        head: Mapping[str, Any] = NO_CHANGE,
+        train: Mapping[str, Any] = NO_CHANGE,
+    ) -> Recipe:
         """Return this recipe with settings of params.yaml applied.
 
         A part with another `kind` does not keep the recipe's settings; it starts from the defaults of that kind.
         """
-        values = {**vars(self), "encoder": _override(self.encoder, encoder), "head": _override(self.head, head)}
-        return Recipe(**{**values, "train": {**self.train, **train}})
+        changes = {"model": model, "encoder": encoder, "head": head}
+        parts = {name: _override(getattr(self, name), change) for name, change in changes.items()}
+        return Recipe(**{**vars(self), **parts, "train": {**self.train, **train}})
 
     def build(self, context: DataSpec, path: str = "") -> nn.Module:
         """Return the model with initial weights; `path` is the system's key in params.yaml, for error messages.
 
         Raises ParameterError for unknown settings and for parts that do not fit together.
         """
-        encoder_config = parse_part(ENCODERS, self.encoder, f"{path}.encoder")
-        head_config = parse_part(HEADS, self.head, f"{path}.head")
+        config = parse_part(MODELS, self.model, f"{path}.model")
         try:
-            encoder = encoder_config.build(context)
-            if self.fitting != "gradient":
-                return cast(nn.Module, encoder)
-            if context.vectors is not None:
-                set_pretrained_vectors(encoder.token_table, context.vectors)
-            return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
+            if not isinstance(config, ClassifierConfig):
+                model: nn.Module = config.build(context)
+                return model
+            return self._build_classifier(context, path)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
 
+    def _build_classifier(self, context: DataSpec, path: str) -> Classifier:
+        encoder_config: EncoderConfig = parse_part(ENCODERS, self.encoder, f"{path}.encoder")
+        head_config: HeadConfig = parse_part(HEADS, self.head, f"{path}.head")
+        encoder = encoder_config.build(context)
+        if context.vectors is not None:
+            set_pretrained_vectors(encoder.token_table, context.vectors)
+        return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
+
 
 def _override(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    if change.get("kind", own["kind"]) != own["kind"]:
+    if change.get("kind", own.get("kind")) != own.get("kind"):
         return dict(change)
     return {**own, **change}
 
 
 def parse_part(kinds: Mapping[str, type], values: Mapping[str, Any], path: str) -> Any:
-    """Return the typed settings of the encoder or head that `kind` names.
+    """Return the typed settings of the model, encoder or head that `kind` names.
 
     Raises ParameterError for an unknown kind or setting.
     """

@@ -9,7 +9,8 @@ from typing import Any
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.core.registry import module_names
-from epigram.models.recipe import Recipe
+from epigram.models.classifier import ClassifierConfig
+from epigram.models.recipe import MODELS, Recipe, parse_part
 from epigram.models.settings import System
 
 PACKAGE = "epigram.recipes"  # each module has a list RECIPES
@@ -21,8 +22,8 @@ RECIPES: dict[str, Recipe] = {
 def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
     """Return the recipe of a system of params.yaml with its changes; its own `train` overrides the run's `train`.
 
-    Raises ParameterError with the nearest name for an unknown recipe, and for `encoder.backbone`, which only saved
-    models have.
+    Raises ParameterError with the nearest name for an unknown recipe or kind of model, for an encoder or a head of a
+    model that has none, and for `encoder.backbone`, which only saved models have.
     """
     base = system.recipe or name
     if base not in RECIPES:
@@ -30,4 +31,14 @@ def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None)
         raise ParameterError(f"params.yaml: {where}: unknown system {base!r}: {nearest(base, list(RECIPES))}")
     if "backbone" in system.encoder:  # only in a saved model's config.json
         raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting; remove it")
-    return RECIPES[base].changed(encoder=system.encoder, head=system.head, train={**(train or {}), **system.train})
+    recipe = RECIPES[base].changed(
+        model=system.model, encoder=system.encoder, head=system.head, train={**(train or {}), **system.train}
+    )
+    parse_part(MODELS, recipe.model, f"systems.{name}.model")
+    for part in ("encoder", "head"):
+        if getattr(system, part) and recipe.kind != ClassifierConfig.kind:
+            raise ParameterError(
+                f"params.yaml: systems.{name}.{part}: {recipe.kind} has no {part}; remove this key, or put settings of "
+                f"the model under systems.{name}.model"
+            )
+    return recipe

@@ -143,8 +143,8 @@ def save_changed(
 
 
 def _parts(model: nn.Module) -> dict[str, Any]:
-    if not isinstance(model, Classifier):  # one module is encoder and head
-        return {"encoder": settings_of(model.config), "head": {"kind": "linear"}}
+    if not isinstance(model, Classifier):
+        return {"model": settings_of(model.config)}
     return {
         "encoder": settings_of(model.encoder.settings),
         "head": settings_of(model.head.config),
@@ -240,7 +240,7 @@ def _build(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
         return recipe.build(replace(context, pos_weight=pos_weight), "config.json")
 
     weights = _read_weights(folder / "model.safetensors")
-    if recipe.fitting == "gradient":  # others take their sizes from the weights, not from the config
+    if recipe.by_gradient:  # others take their sizes from the weights, not from the config
         check_sizes(weights, config["parts"], build)
     model = build()
     model.load_state_dict(weights)

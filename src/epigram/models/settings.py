@@ -14,6 +14,7 @@ class System(Strict):
 
     view: Name
     recipe: str | None = None  # default: the name of the system
+    model: dict[str, Any] = field(default_factory=dict)
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)

@@ -12,7 +12,7 @@ RECIPES = [
         about="random labels drawn by class frequency",
         paper="-",
         view="token",
-        encoder={"kind": "random_baseline"},
+        model={"kind": "random_baseline"},
     ),
     Recipe(
         name="fast_text",

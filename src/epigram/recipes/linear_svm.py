@@ -10,7 +10,7 @@ RECIPES = [
         about="linear SVM on TF-IDF of token n-grams: a small and strong baseline",
         paper="Joachims (1998)",
         view="token",
-        encoder={"kind": "linear_svm"},
+        model={"kind": "linear_svm"},
         train={"max_length": 512},
     ),
 ]

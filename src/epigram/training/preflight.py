@@ -43,11 +43,8 @@ def check_systems(
         config = configure(name, recipe, train)
         context = placeholder_spec(views[system.view], multi=multi, tokens=tokens)
         model = build_placeholder(recipe, context, f"systems.{name}")
-        if config.stop_on != "sentence" and recipe.fitting == "gradient" and not labels_tokens(model, context):
+        if config.stop_on != "sentence" and recipe.by_gradient and not labels_tokens(model, context):
             _reject_stop_on(name, system, train, recipe)
-        if system.head and recipe.fitting != "gradient":
-            kind = recipe.encoder["kind"]
-            raise ParameterError(f"params.yaml: systems.{name}.head: {kind} has no separate head; remove this key")
 
 
 def _reject_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
@@ -94,6 +91,8 @@ def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
 
 def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
     """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
+    if not recipe.by_gradient:
+        return recipe.build(context, path)
     encoder = parse_part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):
         try:

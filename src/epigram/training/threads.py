@@ -17,7 +17,7 @@ def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | No
     """
     if config.threads != "auto":
         return config
-    large = recipe.encoder["kind"] == "pretrained" and checkpoint is not None
+    large = recipe.encoder.get("kind") == "pretrained" and checkpoint is not None
     return replace(config, threads=available_cores() if large else 1)
 
 

@@ -9,7 +9,7 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.random_baseline import RandomBaseline, RandomBaselineConfig
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.training.fit_random_baseline import fit
+from epigram.training.fitters.random_baseline import fit
 
 TEXTS = 20_000
 FREQUENCY = torch.tensor([0.6, 0.3, 0.1, 0.0])

@@ -28,9 +28,11 @@ from tests.support.model_seeds import WORDS, sealed
 SMALL = {"width": 4, "depth": 1, "heads": 1, "hidden": 4}
 
 
-def saved(folder: Path, encoder: dict[str, Any]) -> Path:
+def saved(folder: Path, encoder: dict[str, Any] | None) -> Path:
+    """Save a classifier with this encoder, or a linear SVM."""
     character_tokenizer(WORDS).save(str(folder / "tokenizer.json"))
-    recipe = Recipe(name="toy", about="", paper="", view="", encoder=encoder)
+    recipe = Recipe(name="toy", about="", paper="", view="", encoder=encoder or {})
+    recipe = recipe if encoder else recipe.changed(model={"kind": "linear_svm"})
     frame = TextTemplate(
         language="zh", max_length=12, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=4, vocabulary=len(WORDS)
     )
@@ -67,11 +69,11 @@ def changed(folder: Path, path: str, value: Any) -> None:
         ({"kind": "bilstm", "width": 4, "depth": 1}, "frame.vocabulary", 10**12),
         ({"kind": "pretrained", "family": "bert", "small": SMALL}, "parts.encoder.backbone.num_hidden_layers", 10**7),
         ({"kind": "pretrained", "family": "bert", "small": SMALL}, "parts.encoder.backbone.vocab_size", 10**400),
-        ({"kind": "linear_svm"}, "parts.encoder.orders", [1, 10**12]),
+        (None, "parts.model.orders", [1, 10**12]),
     ],
 )
 def test_sizes_that_the_weights_do_not_have_are_refused(
-    tmp_path: Path, encoder: dict[str, Any], path: str, value: Any
+    tmp_path: Path, encoder: dict[str, Any] | None, path: str, value: Any
 ) -> None:
     folder = saved(tmp_path, encoder)
     load(folder)
@@ -159,7 +161,7 @@ def test_no_compiler_is_imported_for_the_sizes() -> None:
     code = (
         "import sys, torch; from tests.support.small_systems import NAMES, context_of, recipe_of;"
         "from epigram.models.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
-        "own = [each for each in recipes if each.fitting == 'gradient' and each.encoder['kind'] != 'pretrained'];"
+        "own = [each for each in recipes if each.by_gradient and each.encoder['kind'] != 'pretrained'];"
         "made = [(each, context_of(each)) for each in own];"
         "[check_sizes({'': torch.zeros(10**6)}, {}, lambda: one.build(context)) for one, context in made];"
         "print(len(own)); sys.exit('torch._dynamo' in sys.modules)"

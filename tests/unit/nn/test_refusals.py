@@ -154,7 +154,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}},
         "systems.x.train.stop_on .from the recipe. is 'mean', but the head",
     ),
-    ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm has no separate head"),
+    ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm has no head; remove this key"),
+    (
+        {"recipe": "tfidf_svm", "encoder": {"orders": [1]}},
+        "systems.x.encoder: linear_svm has no encoder; .*under systems.x.model$",
+    ),
+    (
+        {"recipe": "tfidf_svm", "model": {"ordres": [1]}},
+        "x.model.ordres is not a setting: did you mean 'orders'",
+    ),
+    ({"recipe": "textcnn", "model": {"orders": [1]}}, "systems.x.model.orders is not a setting"),
+    (
+        {"recipe": "textcnn", "model": {"kind": "linear_svn"}},
+        "x.model.kind is 'linear_svn': did you mean 'linear",
+    ),
 ]
 
 
@@ -259,8 +272,8 @@ def test_an_encoder_of_a_family_does_not_pass_over_what_its_view_was_taught(name
 
 
 def test_orders_whose_keys_would_not_fit_are_refused_with_those_that_do() -> None:
-    recipe = RECIPES["tfidf_svm"].changed(encoder={"orders": [1, 2, 3, 4, 5]}, head={}, train={})
-    with pytest.raises(ParameterError, match=r"systems\.x: encoder\.orders is .* of 50,000 tokens only orders up to 4"):
+    recipe = RECIPES["tfidf_svm"].changed(model={"orders": [1, 2, 3, 4, 5]})
+    with pytest.raises(ParameterError, match=r"systems\.x: model\.orders is .* of 50,000 tokens only orders up to 4"):
         recipe.build(context(vocabulary=50_000), "systems.x")
     recipe.build(context(vocabulary=6_000))
 

@@ -12,7 +12,7 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.nn.layers.types import DataSpec
-from epigram.training.fit_linear_svm import fit
+from epigram.training.fitters.linear_svm import fit
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:

@@ -16,6 +16,7 @@ from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import Split
 from epigram.training import train_system
 from epigram.training.config import configure
+from epigram.training.trained import Trained
 from tests.support.text_samples import EN
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
@@ -81,8 +82,8 @@ def test_a_class_without_text_is_not_the_plain_class() -> None:
     assert data_spec_of(view, 8).plain_class == template_of(view, 8).plain_class == 2
 
 
-def fitted(view: Any, name: str, **encoder: Any) -> train_system.Trained:
-    recipe = RECIPES[name].changed(encoder=encoder, head={}, train={})
+def fitted(view: Any, name: str, **model: Any) -> Trained:
+    recipe = RECIPES[name].changed(model=model)
     return train_system.train_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
 
 
@@ -101,13 +102,13 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
 
 
 @pytest.mark.parametrize(
-    ("encoder", "said"),
+    ("settings", "said"),
     [
-        ({"orders": [2, 3]}, r"encoder\.orders is \[2, 3\], but no training text has 2 tokens"),
-        ({"min_rows": 9}, r"encoder\.min_rows is 9, but no n-gram occurs in that many training texts"),
+        ({"orders": [2, 3]}, r"model\.orders is \[2, 3\], but no training text has 2 tokens"),
+        ({"min_rows": 9}, r"model\.min_rows is 9, but no n-gram occurs in that many training texts"),
     ],
 )
-def test_settings_of_the_svm_that_leave_no_n_gram(encoder: dict[str, Any], said: str, encoded: Any) -> None:
+def test_settings_of_the_svm_that_leave_no_n_gram(settings: dict[str, Any], said: str, encoded: Any) -> None:
     words = {**EN, "train": [("good", "pos"), ("slow", "neg"), ("great", "pos")]}
     with pytest.raises(ParameterError, match=r"^params\.yaml: systems\.mine\." + said):
-        fitted(encoded(words, "en"), "tfidf_svm", **encoder)
+        fitted(encoded(words, "en"), "tfidf_svm", **settings)

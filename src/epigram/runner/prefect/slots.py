@@ -61,5 +61,5 @@ def slots_by_system(params: Path) -> dict[str, int]:
     return {
         name: int(resolve_threads(config, recipes[name], views[name].checkpoint).threads)
         for name, config in configs.items()
-        if recipes[name].fitting == "gradient"
+        if recipes[name].by_gradient
     }

@@ -15,8 +15,20 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict
 from epigram.nn.layers.ngrams import ngram_keys
+from epigram.training import fitters
+from epigram.training.trained import FitOptions, Trained, closed_form
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
+
+
+@fitters.register("linear_svm")
+def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches, options: FitOptions) -> Trained:
+    """Fit the model on the CPU. Raises ParameterError for settings that leave no n-gram."""
+    try:
+        fit(model, train, dev, seed=options.seed)
+    except ParameterError as error:
+        raise ParameterError(f"params.yaml: {options.path}.{error}") from None
+    return closed_form(model, dev)
 
 
 def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
@@ -63,10 +75,10 @@ def _count_ngrams(model: LinearSvm, train: TextBatches, config: LinearSvmConfig)
     keys, inverse = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
     counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, inverse, torch.cat([c for _, c in pieces]))
     if not len(keys):
-        raise ParameterError(f"encoder.orders is {config.orders}, but no training text has {config.orders[0]} tokens")
+        raise ParameterError(f"model.orders is {config.orders}, but no training text has {config.orders[0]} tokens")
     kept = counts >= config.min_rows
     if not kept.any():
-        raise ParameterError(f"encoder.min_rows is {config.min_rows}, but no n-gram occurs in that many training texts")
+        raise ParameterError(f"model.min_rows is {config.min_rows}, but no n-gram occurs in that many training texts")
     keys, counts = keys[kept], counts[kept]
     if len(keys) > config.features:
         top = torch.argsort(counts, descending=True, stable=True)[: config.features].sort().values
