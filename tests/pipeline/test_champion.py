@@ -16,7 +16,7 @@ import pytest
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.prefect import publish
 from epigram.runner.prefect.execution import execute
-from epigram.runner.retraining import challenge, champion
+from epigram.runner.retraining import challenge, champion, champion_tree
 from epigram.runner.retraining.champion import Champion, Hashes
 from epigram.runner.service import server
 from epigram.runner.workspace.git import FIXED_AUTHOR, git
@@ -50,7 +50,7 @@ def made(toy: Toy, number: int) -> Champion:
         rows=10,
         verdict=f"better: {number}",
         hashes=Hashes(
-            data=champion.output_hash(toy.root, "out/gather"),
+            data=champion_tree.output_hash(toy.root, "out/gather"),
             code="unknown",
             params="0",
             model=champion.model_hash(chosen),
@@ -194,7 +194,7 @@ def test_a_branch_that_is_checked_out_is_not_moved(reign: Toy) -> None:
 
 def test_an_output_that_the_run_does_not_have_is_said(reign: Toy) -> None:
     with pytest.raises(DataError, match="has no output out/nothing"):
-        champion.output_hash(reign.root, "out/nothing")
+        champion_tree.output_hash(reign.root, "out/nothing")
 
 
 def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reign: Toy) -> None:

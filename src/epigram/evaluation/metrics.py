@@ -1,4 +1,4 @@
-"""Scores of single-label predictions, from counts."""
+"""Scores of predictions, from counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.evaluation.arrays import Floats, Ints, ratio
+from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.results import ClassScores, Scores
 
 T = TypeVar("T")
@@ -84,4 +84,16 @@ def averaged(
         micro_precision=float(ratio(hits.sum(), predicted.sum())),
         micro_recall=float(ratio(hits.sum(), support.sum())),
         hamming_loss=hamming_loss,
+    )
+
+
+def multi_label_scores(gold: Bools, predicted: Bools) -> Scores:
+    """Return the scores of two (N, C) indicator arrays."""
+    return averaged(
+        (gold & predicted).sum(0),
+        predicted.sum(0),
+        gold.sum(0),
+        multi=True,
+        accuracy=float((gold == predicted).all(1).mean()),
+        hamming_loss=float((gold != predicted).mean()),
     )

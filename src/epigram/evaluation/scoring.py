@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.evaluation import metrics, multilabel
+from epigram.evaluation import metrics
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.results import ScoreName, Scores, Task
 from epigram.evaluation.thresholds import tuned_thresholds
@@ -65,7 +65,7 @@ class SplitPredictions:
         """Return the scores of every seed."""
         if self.task == "single":
             return [metrics.scores(matrix) for matrix in self.confusion()]
-        return [multilabel.scores(self.gold, seed) for seed in self.predicted]
+        return [metrics.multi_label_scores(self.gold, seed) for seed in self.predicted]
 
     def mean(self) -> SplitPredictions:
         """Combine the seeds (K = 1): mean probabilities and the most likely label; multi-label: majority vote."""

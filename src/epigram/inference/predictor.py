@@ -20,11 +20,11 @@ from epigram.models.precision import prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
 from epigram.text.alignment import PositionedTokens
+from epigram.text.characters import leading_whitespace, strip
 from epigram.text.encoding import TextEncoder
 from epigram.text.token_characters import CharacterEncoder
 from epigram.text.tokenizers import load as load_tokenizer
 from epigram.text.tokenizers import vocabulary_of
-from epigram.text.whitespace import leading_whitespace, strip
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from epigram.core.ragged import Ragged, lengths_of
 
 CODE_POINTS = 0x110000
+# Unicode whitespace, as in polars and tokenizers; str.strip would also remove U+001C to U+001F
+WHITESPACE = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and not "\x1c" <= c <= "\x1f")
 WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 
 
@@ -45,3 +47,13 @@ def lookup_table(vocabulary: Sequence[str], unk_id: int) -> NDArray[np.int32]:
         if len(entry) == 1:
             table[ord(entry)] = index
     return table
+
+
+def strip(text: str) -> str:
+    """Strip leading and trailing whitespace from `text`, as the readers of corpora do."""
+    return text.strip(WHITESPACE)
+
+
+def leading_whitespace(text: str) -> int:
+    """Return the number of leading whitespace characters of `text`."""
+    return len(text) - len(text.lstrip(WHITESPACE))

@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics as sklearn
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.evaluation import metrics, multilabel
+from epigram.evaluation import metrics
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
 from epigram.evaluation.results import read_evaluation, write_evaluation
@@ -60,7 +60,7 @@ def test_a_label_never_predicted_scores_zero_without_a_warning():
 def test_multi_label_scores_are_those_of_scikit_learn():
     generator = np.random.default_rng(1)
     gold, said = generator.random((300, 6)) < 0.3, generator.random((300, 6)) < 0.35
-    scores = multilabel.scores(gold, said)
+    scores = metrics.multi_label_scores(gold, said)
     assert scores.accuracy == pytest.approx(sklearn.accuracy_score(gold, said))
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(gold, said))
     assert scores.micro_precision == pytest.approx(sklearn.precision_score(gold, said, average="micro"))
@@ -75,7 +75,7 @@ def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
     gold[:, 2] = said[:, 2] = False
     judged = SplitPredictions("multi", said[None].astype(float), said[None], gold)
     wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
-    assert multilabel.scores(gold, said).macro_f1 == pytest.approx(wanted)
+    assert metrics.multi_label_scores(gold, said).macro_f1 == pytest.approx(wanted)
     found = macro_f1_interval(judged, resamples=200, confidence=0.95)
     assert found.value == pytest.approx(wanted)
     assert found.low < wanted < found.high < 0.75

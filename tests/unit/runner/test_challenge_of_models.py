@@ -74,7 +74,7 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     chosen = place / "chosen"
     write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
     (place / "params.yaml").write_text("dataset: x\n")
-    monkeypatch.setattr(challenge.champion, "output_hash", lambda *_: "md5")
+    monkeypatch.setattr(challenge, "output_hash", lambda *_: "md5")
     new = challenge._predict(chosen, challenge.read_corpus(place))
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)

@@ -13,6 +13,7 @@ from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.publish import Run
 from epigram.runner.retraining import champion
 from epigram.runner.retraining.champion import Champion, Hashes, Score
+from epigram.runner.retraining.champion_tree import output_hash
 from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _new_entry(
         score=Score(name=SCORE[new.task], value=interval.value, low=interval.low, high=interval.high),
         rows=len(new.gold),
         hashes=Hashes(
-            data=champion.output_hash(workspace, validated.relative_to(workspace).as_posix()),
+            data=output_hash(workspace, validated.relative_to(workspace).as_posix()),
             code=run.revision,
             params=sha256(workspace / "params.yaml"),
             model=champion.model_hash(chosen),

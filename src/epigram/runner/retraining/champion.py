@@ -8,13 +8,12 @@ Creating these commits does not change the user's index, branch or files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from typing_extensions import TypedDict
 
@@ -22,6 +21,7 @@ from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_js
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, read_json, remove_leftovers, sha256, write_text
 from epigram.runner.prefect.publish import check_is_link, set_link
+from epigram.runner.retraining.champion_tree import add_to_index, temporary_index, untracked_inputs
 from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.run_names import RunName
 from epigram.runner.workspace.workspace import lock_folder
@@ -149,13 +149,13 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
         (root / "runs").glob(f"*/.{REFERENCE}.*")
     )  # of killed processes; later promotions use other folders
     write_text(root / "runs" / champion.run / REFERENCE, reference)
-    with _temporary_index() as env:
+    with temporary_index() as env:
         start = head(root)
         git(workspace, "read-tree", start or "--empty", env=env)
         git(workspace, "add", "--update", "--", ".", ":(exclude)data/local", env=env)
-        if new := _untracked(workspace, env):
+        if new := untracked_inputs(workspace, env):
             git(workspace, "add", "--", *new, env=env)
-        _add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)
+        add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)
         _commit_entry(root, champion, git(workspace, "write-tree", env=env), start)
     restore(root, champion)
     return champion
@@ -170,9 +170,9 @@ def rollback(root: Path) -> Champion:
         raise InputMissingError(f"cannot roll back: {reason}")
     old = _read_entry(root, tag(latest.previous))
     restored = replace(old, number=latest.number + 1, restores=old.restores or old.number, since=_now())
-    with _temporary_index() as env:
+    with temporary_index() as env:
         git(root, "read-tree", tag(old.number), env=env)
-        _add_to_index(root, {ENTRY: _json(restored)}, env)
+        add_to_index(root, {ENTRY: _json(restored)}, env)
         tree = git(root, "write-tree", env=env)
     folder = restore(
         root, restored, tag(old.number)
@@ -211,17 +211,6 @@ def model_hash(model: Path) -> str:
     return sha256(model / "manifest.json")
 
 
-def output_hash(workspace: Path, path: str) -> str:
-    """Return DVC's hash of the output `path` in the dvc.lock of `workspace`. Raises DataError if there is none."""
-    from epigram.runner.dvc.adapter import locked_stages
-
-    outs = (out for stage in locked_stages(workspace).values() for out in stage.get("outs", []))
-    found = next((out["md5"] for out in outs if out["path"] == path), None)
-    if found is None:
-        raise DataError(f"{workspace / 'dvc.lock'} has no output {path}; run the pipeline again")
-    return str(found)
-
-
 def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str | None) -> None:
     """Commit `tree`, then create the champion's tag and move the branch to the commit in one atomic step."""
     before = _resolve(root, BRANCH)
@@ -248,28 +237,6 @@ def _check_not_checked_out(root: Path) -> None:
     """Raise ParameterError if the branch is checked out: moving it would make all files look edited."""
     if f"branch {BRANCH}" in git(root, "worktree", "list", "--porcelain").splitlines():
         raise ParameterError("the branch 'champion' is checked out, but retraining moves it; switch to another branch")
-
-
-def _untracked(workspace: Path, env: Mapping[str, str]) -> list[str]:
-    """Return the files that the stages read and git does not track, without outputs and ignored files."""
-    from epigram.runner.dvc.adapter import locked_stages
-
-    stages = locked_stages(workspace)
-    outs = {out["path"] for stage in stages.values() for out in stage.get("outs", [])}
-    inputs = {dep["path"] for stage in stages.values() for dep in stage.get("deps", [])} - outs
-    named = [path for path in sorted(inputs) if (workspace / path).exists() and not (workspace / path).is_symlink()]
-    wanted = ["dvc.lock", "dvc.yaml", "params.yaml", "data/sources", *named]
-    output = git(workspace, "ls-files", "--others", "--exclude-standard", "-z", "--", *wanted, env=env)
-    return [name for name in output.split("\0") if name]
-
-
-def _add_to_index(workspace: Path, files: Mapping[str, str], env: Mapping[str, str]) -> None:
-    """Add files to the index that are not in the tree."""
-    with TemporaryDirectory() as folder:
-        for name, text in files.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-            blob = git(workspace, "hash-object", "-w", "--no-filters", str(Path(folder) / name))
-            git(workspace, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
 
 
 def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> None:
@@ -321,12 +288,6 @@ def _resolve(root: Path, name: str) -> str | None:
         return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except InputMissingError:
         return None
-
-
-@contextmanager
-def _temporary_index() -> Iterator[dict[str, str]]:
-    with TemporaryDirectory() as folder:
-        yield {"GIT_INDEX_FILE": str(Path(folder) / "index")}
 
 
 def _json(champion: Champion) -> str:

@@ -12,9 +12,8 @@ from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.settings import CompareSettings, EvaluateSettings
 from epigram.models.settings import System
-from epigram.monitoring.settings import DriftSettings
 from epigram.pruning.settings import PruneSettings
-from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.retraining.settings import DriftSettings, RetrainSettings
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, View, check_one_start
 
 
