@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import echo
+from epigram.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from epigram.runner.prefect.publish import Run
@@ -18,7 +19,9 @@ def print_run(run: Run, root: Path) -> int:
     """Print the comparison and the report's path, or the failure; return the exit code."""
     folder = (root / "runs" / run.name).relative_to(root)
     if failure := run.failure:
-        echo(f"error: {failure.stage} failed (exit {failure.code}): {failure.message}", file=sys.stderr)
+        message = f"{failure.stage} failed (exit {failure.code}): {failure.message}"
+        echo(f"error: {message}", file=sys.stderr)
+        Outcome.failed(failure.stage, failure.code, message).write()  # for a sweep that has started this run
         return failure.code
     echo(f"{run.executed} of {len(run.stages)} stages executed in {run.wall_seconds:.1f} s")
     if run.summary:

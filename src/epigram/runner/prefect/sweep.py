@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from prefect import get_run_logger
@@ -18,6 +21,7 @@ from prefect.states import Completed, Failed
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import read_json
+from epigram.core.outcome import OUTCOME_FILE, read_outcome
 from epigram.runner import child_process
 from epigram.runner.prefect import markdown
 from epigram.runner.workspace.request import Request
@@ -95,19 +99,30 @@ def stop_on_exit() -> Iterator[None]:
 
 
 def _execute(request: Request) -> tuple[int, str]:
-    """Run the request; return its exit code and the first error line that it printed."""
-    log, error = get_run_logger(), ""
+    """Run the request; return its exit code and the summary of its failure."""
+    with TemporaryDirectory(prefix="epigram-") as folder:
+        file = Path(folder, "outcome.json")
+        code = _run_command(request, file)
+        outcome = read_outcome(file)
+    if code is None:
+        return TryAgainError.code, "the sweep was stopped"
+    return code, outcome.summary if outcome else ""
+
+
+def _run_command(request: Request, outcome_file: Path) -> int | None:
+    """Run the request as a command; return its exit code, or None if the sweep was stopped before it could start."""
+    log = get_run_logger()
     command = [sys.executable, "-m", "epigram.cli", "run", *_arguments(request)]
-    options = {"cwd": request.root, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    environment = {**os.environ, OUTCOME_FILE: str(outcome_file)}
+    options = {"cwd": request.root, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     child = CHILD_RUNS.start(lambda: child_process.start(command, **options))
     if child is None:
-        return TryAgainError.code, "the sweep was stopped"
+        return None
     with child:
         for line in child.stdout or ():
             log.info("%s", line.rstrip())
-            error = error or (line.strip() if line.startswith("error: ") else "")
     CHILD_RUNS.discard(child)
-    return child.returncode, error
+    return child.returncode
 
 
 def _arguments(request: Request) -> list[str]:
@@ -126,9 +141,7 @@ def _arguments(request: Request) -> list[str]:
 def _read_result(trial: Trial, code: int, error: str) -> Result:
     name = str(trial.request.name)
     if code:
-        return Result(
-            run=name, values=trial.values, code=code, message=error.removeprefix("error: ") or f"exit code {code}"
-        )
+        return Result(run=name, values=trial.values, code=code, message=error or f"exit code {code}")
     summary = read_json(trial.request.root / "runs" / name / "summary.json")
     if "chosen_system" not in summary:
         raise EpigramError(f"run {name} has no comparison in its summary.json")
