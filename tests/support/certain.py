@@ -38,7 +38,7 @@ SYSTEMS: dict[str, Any] = {
         "head": {"dropout": 0.0, "pool": "max"},
         "train": {"epochs": 15, "learning_rate": 0.01, "batch_size": 16},
     },
-    "tfidf_svm": {"view": "token", "encoder": {"orders": [1]}},
+    "tfidf_svm": {"view": "token", "model": {"orders": [1]}},
     "random": {"view": "token"},
 }
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.core.files import read_json
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.results import ClassifierAccuracy, Cost
@@ -21,6 +20,7 @@ from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.complexity import flops, milliseconds
+from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import load
@@ -45,17 +45,17 @@ class Measurement:
 
 def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed."""
-    saved, facts = load(folder), read_json(folder / "manifest.json")
-    torch.set_num_threads(facts["training"]["threads"])
-    precision: Precision = facts["training"]["precision"]
+    saved, facts = load(folder), TrainingFacts.read(folder)
+    torch.set_num_threads(facts.training["threads"])
+    precision: Precision = facts.training["precision"]
     device = default_device()
     model = saved.model.to(device)
     dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
     cost = Cost(
         parameters=count_parameters(model),
-        parameters_full=facts["parameters_full"],
+        parameters_full=facts.parameters_full,
         depth=model.depth or None,
-        depth_full=facts["depth_full"] or None,
+        depth_full=facts.depth_full or None,
         flops=flops(model.cpu(), dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))

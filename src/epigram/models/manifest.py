@@ -7,14 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 from epigram.core.files import read_json, sha256, write_json
 
 MANIFEST, SIGNATURE = "manifest.json", "model.sig"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFacts:
+    """What training records of a model in its manifest; depth and parameters are those before pruning."""
+
+    dataset: str
+    data: str  # SHA-256 of the encoded view
+    seed: int
+    rate: float  # learning rate
+    dev_accuracy: float
+    epoch: int
+    depth_full: int
+    parameters_full: int
+    training: dict[str, Any]  # fields of the training settings
+
+    @classmethod
+    def read(cls, folder: Path) -> TrainingFacts:
+        """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
+        content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
+        for name, hint in hints.items():
+            if not isinstance(content, dict) or not has_type(content.get(name), hint):
+                raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")
+        return cls(**{name: content[name] for name in hints})
 
 
 def write(folder: Path, facts: dict[str, Any]) -> None:

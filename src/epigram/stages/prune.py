@@ -33,6 +33,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     import torch
 
     from epigram.inference.dataset_batches import batches_of, default_device
+    from epigram.models.manifest import TrainingFacts
     from epigram.models.serialization import load
     from epigram.pruning.depth import prune
     from epigram.pruning.tradeoff import pruning_record
@@ -40,13 +41,13 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     from epigram.training.config import TrainingConfig
     from epigram.training.progress import Printer
 
-    saved, facts = load(folder), read_json(folder / "manifest.json")
-    config = TrainingConfig(**facts["training"])
+    saved, facts = load(folder), TrainingFacts.read(folder)
+    config = TrainingConfig(**facts.training)
     torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
-    torch.manual_seed(facts["seed"])
-    printer, checkpoints = Printer(f"{name} seed {facts['seed']}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    torch.manual_seed(facts.seed)
+    printer, checkpoints = Printer(f"{name} seed {facts.seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = default_device()
-    train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts["seed"]))
+    train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts.seed))
     dev = batches_of(view, "dev", saved.frame, device)
     pruned = prune(
         copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
@@ -55,14 +56,14 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         classes=len(saved.labels),
         settings=settings,
         config=config,
-        rate=facts["rate"],
-        seed=facts["seed"],
+        rate=facts.rate,
+        seed=facts.seed,
         report=printer,
         checkpoints=checkpoints,
     )
     _write(saved, pruned, view, config, settings, out)
-    printer.close(f"{name} seed {facts['seed']}: {pruned.reason}")
-    mark_finished(out, checkpoints, pruning_record(saved, pruned, facts, dev.median_length))
+    printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
+    mark_finished(out, checkpoints, pruning_record(saved, pruned, vars(facts), dev.median_length))
 
 
 def _write(

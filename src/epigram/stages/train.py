@@ -32,6 +32,7 @@ def train_seed(
 ) -> None:
     """Train one seed, resuming from its last checkpoint, and write its folder."""
     from epigram.inference.dataset_batches import template_of
+    from epigram.models.manifest import TrainingFacts
     from epigram.models.provenance import PROVENANCE, parameters_hash
     from epigram.models.serialization import save
     from epigram.training import parallel
@@ -54,15 +55,19 @@ def train_seed(
     if parallel.rank():
         return
     facts = {
-        "dataset": view.corpus,
-        "data": view.fingerprint,
-        "seed": seed,
-        "rate": trained.rate,
-        "dev_accuracy": trained.dev_accuracy,
-        "epoch": trained.epoch,
-        "depth_full": trained.depth,
-        "parameters_full": trained.parameters,
-        "training": vars(config),
+        **vars(
+            TrainingFacts(
+                dataset=view.corpus,
+                data=view.fingerprint,
+                seed=seed,
+                rate=trained.rate,
+                dev_accuracy=trained.dev_accuracy,
+                epoch=trained.epoch,
+                depth_full=trained.depth,
+                parameters_full=trained.parameters,
+                training=vars(config),
+            )
+        ),
         PROVENANCE: {
             "data": view.fingerprint,
             **({"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}),
