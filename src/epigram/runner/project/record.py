@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 
 import epigram
-from epigram.core.config_types import has_type, read_yaml
+from epigram.core.config_types import has_type, read_yaml, shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import write_text
 from epigram.runner.project.template import RECORD
@@ -48,7 +48,16 @@ def read(root: Path) -> Record | None:
         or not has_type(values.get("files"), dict[str, str])
     ):
         raise ParameterError(f"{root / RECORD}: expected a text `version` and a mapping `files`; restore it from git")
+    for name in values["files"]:
+        if not _is_inside(name):
+            raise ParameterError(f"{root / RECORD}: {shown(name)} in `files` is no path below the project; remove it")
     return Record(values["version"], values["files"])
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether `name` is a relative path that does not leave its folder."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and path != PurePosixPath()
 
 
 def check_version(root: Path) -> None:

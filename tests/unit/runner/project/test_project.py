@@ -186,6 +186,18 @@ def test_a_wrong_record_is_refused(content: str, tmp_path: Path) -> None:
         check_version(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["../precious", "data/../../precious", "{folder}/precious", "."])
+def test_an_update_deletes_nothing_outside_of_the_project(name: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("rows")
+    (tmp_path / "project").mkdir()
+    files = {name.format(folder=tmp_path): hashlib.sha256(b"rows").hexdigest()}
+    Record("0.0.1", files).write(tmp_path / "project")
+    with pytest.raises(ParameterError, match="is no path below the project"):
+        update(tmp_path / "project")
+    assert precious.read_text() == "rows"
+
+
 def test_a_run_of_a_project_for_another_version_is_refused(project: Path) -> None:
     request = Request(root=project)
     overrides.check(request)
