@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from epigram.runner.prefect import prefect_adapter
 from epigram.runner.service import server as api
 
 SECRET = "admin:x9s3cret"
@@ -44,6 +45,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("PREFECT_SERVER_API_AUTH_STRING", SECRET)
         patch.setenv(api.API_URL, "")
         started = api.Server(api.local_url(port), api.start_dashboard(port, ""))
+    if "prefect.context" in sys.modules:  # other tests of this process know no password
+        prefect_adapter.refresh_settings()
     try:
         started.wait()
         yield started.url

@@ -244,7 +244,7 @@ def test_the_dashboard_listens_on_this_machine_only(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.setenv("PREFECT_SERVER_API_HOST", "0.0.0.0")
     monkeypatch.setattr(child_process, "start", lambda command, **_: started.append(command))
-    server._launch(4200, {})
+    server._launch("create_app", 4200, {})
     (command,) = started
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert not [path for path in CODE if "0.0.0.0" in path.read_text(encoding="utf-8")]

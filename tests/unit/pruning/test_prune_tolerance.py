@@ -32,6 +32,7 @@ def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPa
     patch.setattr(depth, "layer_accuracies", lambda *_: [0.5, 0.9, 0.9])
     patch.setattr(depth, "predict", lambda *_, **__: None)
     patch.setattr(depth, "dev_score", lambda *_: before)
+    patch.setattr(depth, "label_objective", lambda *_: None)
     patch.setattr(depth, "Trainer", lambda *_, **__: SimpleNamespace(run=lambda: record))
     settings = PruneSettings(rule="shallowest", tolerance=tolerance)
     data: Any = None

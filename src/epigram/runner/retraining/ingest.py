@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from epigram.data.incoming_rows import NewRows
     from epigram.data.sources.source import Source
+    from epigram.data.validation.validate import Validated
 
 SUFFIX = "_live"  # of the growing data set's name
 QUERY_FILE = "rows.parquet"  # the result of the database query
@@ -122,10 +123,10 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
         validated = _validated(root, source, settings, Path(scratch))
         if not rows.exists():
             _write(rows, base_rows(validated, source.keep))
-    write_text(description_file, _description_yaml(describe(source, validated.corpus["labels"], rows.stem)))
+    write_text(description_file, _description_yaml(describe(source, validated.corpus.labels, rows.stem)))
 
 
-def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Any:
+def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Validated:
     """Download and validate the base as the pipeline does."""
     from epigram.data.reading.corpus import spool_corpus
     from epigram.data.sources.fetch import Fetcher
