@@ -63,8 +63,9 @@ serve: $(READY) ## start server, dashboard, worker and schedules; stop them with
 stop: $(READY) ## stop what make serve started
 	@$(BIN)/epigram stop
 
+# Three workers on two cores: many tests wait for processes. A file's tests share their servers and models.
 test: $(TESTS) ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages
 	@$(BIN)/ruff check .
