@@ -202,6 +202,11 @@ def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
+def interrupt_waits() -> None:
+    """Make Ctrl-C end a wait of the main thread at once. Call it after Polars' import, whose handler has SA_RESTART."""
+    signal.siginterrupt(signal.SIGINT, True)
+
+
 @contextmanager
 def defer_signals() -> Iterator[Callable[[], int]]:
     """Defer the first SIGTERM or Ctrl-C until the end of the block; a second one is raised at once.

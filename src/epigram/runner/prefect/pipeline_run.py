@@ -14,6 +14,7 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
+from epigram.core.errors import interrupt_waits
 from epigram.core.settings import dataset_of
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
@@ -100,6 +101,7 @@ def open_run(request: Request) -> Iterator[PipelineRun]:
         open_workspace(request) as workspace,
     ):
         run = PipelineRun(request, workspace, name, started_at)
+        interrupt_waits()  # the checks of the request may have imported Polars
         try:
             yield run
         finally:  # stages end with the flow, however it ends

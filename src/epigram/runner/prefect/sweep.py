@@ -19,7 +19,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.core.errors import EpigramError, ParameterError, TryAgainError
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError, interrupt_waits
 from epigram.core.files import read_json
 from epigram.core.outcome import OUTCOME_FILE, read_outcome
 from epigram.runner import child_process
@@ -92,6 +92,7 @@ def run_trial(trial: Trial) -> State[Any]:
 @contextmanager
 def stop_on_exit() -> Iterator[None]:
     """Terminate the runs of this process at the end of the context: they end with the sweep, however it ends."""
+    interrupt_waits()  # the checks of the trials may have imported Polars
     try:
         yield
     finally:
