@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -96,8 +95,6 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
     Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
     flow's own error.
     """
-    # The import of polars makes the system restart a wait after a signal, so that Ctrl-C would not end the wait.
-    signal.siginterrupt(signal.SIGINT, True)
     try:
         result = flow().result(raise_on_failure=False)
     except Exception as error:
