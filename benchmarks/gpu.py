@@ -26,7 +26,7 @@ CORPUS = {"all": "synthetic"}
 
 
 def measure(name: str, plan: Plan) -> results.Facts:
-    """Return the rows and settings of one family."""
+    """Run the benchmarks of one family and return their result rows and settings."""
     module = import_module(f"benchmarks.gpu_{name}")
     return {"rows": [row.record() for row in module.rows(plan)], "settings": module.SETTINGS}
 

@@ -35,7 +35,7 @@ class Eager(nn.Module):
         self.layer, self.part = layer, part
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """Return the attention output of `x` (B, L, D); all tokens are `valid`."""
+        """Return the attention output of `x` (B, L, D); `valid` is not read, because there is no padding."""
         batch, length, width = x.shape
         q, k, v = self.layer.qkv(x).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(2, 3) / math.sqrt(width // HEADS)  # U (B, H, L, L)

@@ -1,8 +1,8 @@
 """The pipeline with the default systems: time of a run with nothing to do, and overhead of the flow over its stages.
 
-Both are measured from outside. A hook in every Python process records when a stage's command starts and ends. With one
-stage at a time all stages are on the critical path, so the flow's overhead is the wall time of the whole command, from
-the start of its process to its end, minus the sum of the stages' commands.
+Both are measured without changes to epigram. A hook in every Python process records when a stage's command starts and
+ends. With one stage at a time all stages are on the critical path, so the flow's overhead is the wall time of the whole
+command, from the start of its process to its end, minus the sum of the stages' commands.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ HEAD = f"| work | epigram | best peer | ratio | accuracy: ours, less the peers' 
 
 
 def rendered(facts: Mapping[str, Any] | None) -> str:
-    """Return every rate and time with its best peer, as Markdown."""
+    """Return a Markdown table that compares every rate and time with the best peer."""
     if facts is None:
         return NONE
     rows = [row for row in judged(facts["rows"], facts["accuracy"]) if row["unit"] in TIMES]

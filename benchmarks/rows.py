@@ -63,7 +63,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Our median over the best peer's; None without peers."""
+        """Our median divided by the best peer's; None without peers."""
         return self._ratio_to(self.ranked[0]) if self.peers else None
 
     @property

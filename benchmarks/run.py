@@ -40,7 +40,7 @@ MINUTES = {False: 25, True: 20}  # of rates, of accuracies; on two idle cores wi
 
 
 def measure(name: str, plan: Plan) -> results.Facts:
-    """Return the rows and settings of one family."""
+    """Run the benchmarks of one family and return their result rows and settings."""
     module = import_module(f"benchmarks.{name}")
     rows = [row.record() for row in module.rows(plan)]
     return {"rows": rows, "settings": with_threads(module.SETTINGS)}

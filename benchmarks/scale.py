@@ -47,7 +47,7 @@ class Point:
 
 
 def grid(*, tiny: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield rows, classes and length: along each axis through the centre, and a few points off the axes."""
+    """Yield (rows, classes, length): CENTRE with one of the three numbers changed, and the points of OFF."""
     points = {tuple({**CENTRE, axis: value}.values()) for axis, values in AXES.items() for value in values} | set(OFF)
     for rows, classes, length in sorted(points):
         yield (max(2 * classes, rows // 50), classes, length // 8) if tiny else (rows, classes, length)

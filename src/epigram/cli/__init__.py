@@ -89,7 +89,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
 def program(*command: str) -> None:
     """Run `app` and end the process; entry point of the installed command.
 
-    `command` comes before the arguments of the command line: `python -m flows.pipeline` is `epigram run`.
+    `command` is inserted before the arguments of the command line; `python -m flows.pipeline` passes `run`.
     A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
     """
     words = [*command, *sys.argv[1:]]

@@ -68,7 +68,7 @@ class Checked:
 
 
 class OneOf:
-    """Names of a collection that a string must be in, for annotations: `Annotated[str, OneOf(registry)]`."""
+    """Constraint that a string is one of the names of a collection: `Annotated[str, OneOf(registry)]`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = names

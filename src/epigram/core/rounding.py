@@ -1,4 +1,4 @@
-"""Comparison of scores with a tolerance for rounding errors, for differences that may equal a limit."""
+"""Comparison of a score difference with a limit, with a tolerance for rounding errors."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ class Params:
     def entry(self, name: str, kind: type[T]) -> T:
         """Return the entry `key` of the section `name` as a `kind`.
 
-        Raises ParameterError for an invalid value, and with the nearest name if there is no such entry.
+        Raises ParameterError if the value is invalid or the entry is missing; for a missing entry, the message contains
+        the nearest name.
         """
         entries = validate_as(dict[str, Any], self._values(name, f"{name}.{{key}}"), name)
         if self.key not in entries:

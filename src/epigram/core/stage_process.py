@@ -59,7 +59,10 @@ def _supervise(child: int) -> NoReturn:
 
 
 class _MemoryCheck:
-    """Check whether a process has an address space limit, and end it if it retries an allocation forever."""
+    """Monitor of the memory of a process.
+
+    It notes whether the process has an address space limit, and kills a process that retries an allocation forever.
+    """
 
     def __init__(self, process: int) -> None:
         self.limited = False

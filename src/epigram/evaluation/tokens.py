@@ -41,7 +41,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class LabelledWords:
-    """Label numbers of a split's words: `gold` for each of N rows and `predicted` (K, T) for all T words.
+    """Label numbers of a split's words: `gold` for N rows, and `predicted` (K, T) for K seeds and all T words.
 
     Spans are derived from the label `names`.
     """

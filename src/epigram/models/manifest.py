@@ -20,7 +20,7 @@ MANIFEST, SIGNATURE = "manifest.json", "model.sig"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingFacts:
-    """What training records of a model in its manifest; depth and parameters are those before pruning."""
+    """Facts about a model's training in its manifest; depth and parameter count are those before pruning."""
 
     dataset: str
     data: str  # SHA-256 of the encoded view

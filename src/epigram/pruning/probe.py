@@ -16,7 +16,7 @@ from epigram.nn.layers.masking import masked_mean
 
 @torch.inference_mode()
 def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
-    """Return the mean of the valid tokens' states after every layer, (N, M, D) on the CPU, for the M texts `rows`."""
+    """Return the mean state of the valid tokens after each of N layers for M texts (`rows`): (N, M, D), on the CPU."""
     model.eval()
     order = rows[np.argsort(texts.lengths[rows], kind="stable")]
     out = None

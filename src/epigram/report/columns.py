@@ -85,7 +85,7 @@ def system(row: Row, summary: Summary) -> Cell:
 
 @column({"terminal": "system"}, kind="text")
 def marked_system(row: Row, summary: Summary) -> Cell:
-    """Name of the system in params.yaml, after a symbol for its outcome."""
+    """Name of the system in params.yaml, preceded by a symbol for its outcome."""
     return Cell(f"{SYMBOLS[row.outcome]} {row.system}")
 
 

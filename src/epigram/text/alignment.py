@@ -107,7 +107,10 @@ def find_misaligned(texts: Sequence[str], words: Sequence[Sequence[str]]) -> int
 
 
 def word_numbers(texts: Sequence[str], words: Sequence[Sequence[str]], tokens: PositionedTokens) -> NDArray[np.int32]:
-    """Return the number of the word in which each token begins, (T,); the joined `words` are the texts."""
+    """Return the number of the word in which each token begins, (T,).
+
+    Except for whitespace, each text is the concatenation of its `words`.
+    """
     by_text, by_word = _non_whitespace(texts), _non_whitespace(list(chain.from_iterable(words)))
     counts = lengths_of(words)
     # word number of each non-whitespace character

@@ -81,6 +81,6 @@ def check_one_start(name: str, view: View) -> None:
     given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
     if len(given) > 1:
         raise ParameterError(
-            f"params.yaml: views.{name} has {given[0]} and {given[1]}, and token vectors start from one of them: "
-            "remove one, or make a view of each"
+            f"params.yaml: views.{name} has {given[0]} and {given[1]}; expected one source of initial token "
+            "vectors: remove one, or define a separate view for each"
         )

@@ -2,7 +2,7 @@
 
 * .vec, .txt: one word and its numbers per line (word2vec, GloVe, fastText), with or without a header of two counts.
 * .npz: the vectors (K, E), with an array of the K words or a separate word list.
-* .safetensors: one tensor (K, E), with the words as JSON in its metadata under `words` or a separate word list.
+* .safetensors: one tensor (K, E), with the words as JSON under `words` in its metadata or in a separate word list.
 
 The word list of NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (one word per line), in the same folder.
 """

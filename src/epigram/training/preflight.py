@@ -70,7 +70,7 @@ def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bo
 def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
-    Data that the encoded texts may or may not have are assumed to exist.
+    Optional data of the encoded texts, such as part-of-speech weights, are assumed to exist.
     """
     return DataSpec(
         vocabulary=VOCABULARY,

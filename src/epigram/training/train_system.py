@@ -36,8 +36,8 @@ def train_system(
 ) -> Trained:
     """Build a system, train it and select the weights on dev; `path` is its key in params.yaml, for messages.
 
-    `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints`, a training by gradient
-    resumes from the latest one.
+    `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints`, gradient-based
+    training resumes from the latest checkpoint.
     """
     torch.manual_seed(seed)
     device = default_device() if recipe.by_gradient else torch.device("cpu")  # the other fitters use NumPy

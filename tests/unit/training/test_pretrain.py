@@ -419,7 +419,7 @@ def test_settings_that_cannot_train(
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        ({"pretrain": {}, "checkpoint": "x"}, r"views\.v has checkpoint and pretrain, and token vectors"),
+        ({"pretrain": {}, "checkpoint": "x"}, r"views\.v has checkpoint and pretrain; expected one source of"),
         ({"pretrain": {}, "vectors": "x"}, r"views\.v has vectors and pretrain"),
         ({"checkpoint": "y", "vectors": "x"}, r"views\.v has checkpoint and vectors"),
         ({"pretrain": {"epoch": 3}}, r"views\.v\.pretrain\.epoch is not a setting: did you mean 'epochs'\?"),

@@ -60,7 +60,7 @@ def open_text(source: Path | io.BytesIO) -> TextIO:
 
 
 def _transcode(path: Path, encoding: str) -> io.BytesIO:
-    """Return the text of a file encoded as UTF-8; it is read in blocks to reject a wrong encoding early."""
+    """Convert a file from `encoding` to UTF-8; the file is read in blocks to reject a wrong encoding early."""
     if not getattr(codecs.lookup(encoding), "_is_text_encoding", True):
         raise DataError(f"{path} is not {encoding}; set read.encoding")
     result, lines = io.BytesIO(), 0

@@ -44,7 +44,7 @@ def download(
     """Download `address` to `target`, and resume a partial download of an earlier try or an earlier run.
 
     A download is resumed if the server can confirm that the file has not changed (ETag or Last-Modified), or if the
-    file is `checked` against a checksum later. `pause` is the delay before the second try in seconds; it doubles with
+    file is `checked` against a checksum later. `pause` is the delay in seconds before the second try; it doubles with
     each try, up to 30 seconds.
 
     Raises SourceUnavailableError after the last try and for a redirect to a private address, InputMissingError if the

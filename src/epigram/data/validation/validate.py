@@ -215,7 +215,7 @@ def _describe_rules(results: RuleResults, actions: Mapping[str, Action]) -> list
 
 
 def _describe_conflicts(scan: RowScan, found: pl.DataFrame) -> dict[str, Any]:
-    """Return texts with several labels in one split: their number per split, and examples with labels and places."""
+    """Describe texts with conflicting labels in one split: their number per split, and examples with file and line."""
     conflicting = found.filter(pl.col("rule") == violations.CONFLICT)["row"]
     rows = scan.index.repeated.filter(pl.col("row").is_in(conflicting.implode())).with_columns(exact=exact_text())
     texts = rows.group_by("split", "exact", maintain_order=True).agg(

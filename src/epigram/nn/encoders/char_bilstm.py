@@ -44,7 +44,7 @@ class CharBiLstmConfig(Strict):
         return CharBiLstmEncoder(self, context)
 
     def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
-        """Return a language model over states of `width`, both directions together; None if `lm_weight` is 0."""
+        """Return a language model for states of `width` (both directions concatenated); None if `lm_weight` is 0."""
         if self.lm_weight == 0.0:
             return None
         return LanguageModel(

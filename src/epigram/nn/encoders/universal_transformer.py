@@ -69,7 +69,7 @@ class UniversalTransformerEncoder(Encoder):
         self.steps -= 1
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Return the states for each number of steps, from the embeddings on, and the ponder cost τ · mean(N + R)."""
+        """Return the embeddings and the states after each step, and the ponder cost τ · mean(N + R)."""
         weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
         block, positions = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
 

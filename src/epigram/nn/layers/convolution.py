@@ -12,9 +12,9 @@ from torch.nn.functional import pad
 class Convolution(nn.Module):
     """Convolution with F = `filters` over windows of `size` tokens, zero-padded: (B, L, E) → (B, L, F).
 
-    It is one matrix product over windows of size · E numbers. With token vectors in rows and weights in the layout of
-    the product, forward and backward take less than half the time of `nn.Conv1d` on a CPU. A window of even size
-    extends one token further to the right: size 2 reads a token and the next.
+    It is computed as one matrix product over windows, each flattened to size · E numbers. With token vectors
+    in rows and weights in the layout of the product, forward and backward take less than half the time of `nn.Conv1d`
+    on a CPU. A window of even size extends one token further to the right: size 2 reads a token and the next.
     """
 
     def __init__(self, *, inputs: int, filters: int, size: int, bias: bool = True) -> None:

@@ -27,8 +27,8 @@ class HeadToHead(nn.Module):
 
     `site` says what is averaged and scaled: the `scores` U = QKᵀ/√d or the `context` softmax(U) V. With `gate`
     `paper` the factor is M̃. With `residual` it is 1 + s·M̃, where s is trained and starts at 0, so that a pretrained
-    attention starts unchanged. For the scores no L×L matrix is built, and the result is exact: the mean of dot
-    products is the dot product of the means, and scaling a head's U is the same as scaling its q.
+    attention starts unchanged. For `scores`, no L×L matrix is built. The result is still exact: the mean of dot
+    products is the dot product of the means, and scaling a head's U is equivalent to scaling its q.
     Raises ValueError if there are fewer than two heads.
     """
 

@@ -31,7 +31,7 @@ class DecoderInput:
 class LabelDecoder(nn.Module):
     """Decoder h_t, c_t = LSTMCell([e_{t−1}; r_{t−1}], h, c) with the readout r and the label scores.
 
-    `inputs` is I, the width of a label embedding, and `width` is D.
+    `inputs` is I, the width of a label embedding; `width` is D, the width of h, c and r.
     """
 
     def __init__(self, *, inputs: int, width: int) -> None:

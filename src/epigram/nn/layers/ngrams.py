@@ -69,8 +69,8 @@ def count_known(
 def ngram_buckets(tokens: Tokens, vocabulary: int, orders: list[int], buckets: int) -> Tensor:
     """Return the bucket, 0..buckets − 1, of the n-gram that starts at each token, for each of K orders: (B, L, K).
 
-    The value is `buckets` where there is no n-gram, because it would cross the end of the text. Keys of long n-grams
-    may overflow and wrap around; this is harmless because they are hashed.
+    The value is `buckets` if the n-gram would extend beyond the end of the text. Keys of long n-grams may overflow
+    and wrap around; this is harmless because they are hashed.
     """
     out = tokens.ids.new_full((*tokens.ids.shape, len(orders)), buckets)
     for n, key, complete in _ngrams(tokens, vocabulary, max(orders)):

@@ -20,7 +20,7 @@ DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
 
 
 def check_replaceable(family: str, **settings: str) -> None:
-    """Raise ValueError if the attention of `family` would ignore one of the encoder's `settings` (not `none`)."""
+    """Raise ValueError if one of `settings` is not `none` and the attention of `family` cannot be replaced."""
     for name, value in settings.items():
         if value != "none" and family not in FAMILIES:
             raise ValueError(
@@ -84,8 +84,9 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as the interface requires: `query`, `key`, `value` (B, H, L, d) → context (B, L, H, d) and weights.
 
-    The weights (B, H, L, L) are None unless `output_attentions` is set. The mean of the scores (HTH, Eq. 1) runs over
-    all pairs of real tokens, also in an attention with a window. `token_weight` (B, L) are part-of-speech weights.
+    The weights (B, H, L, L) are None unless `output_attentions` is set. The scores (HTH, Eq. 1) are averaged over all
+    pairs of tokens that are not padding, even with sliding-window attention. `token_weight` (B, L) are
+    part-of-speech weights.
     """
     part: Any = module.head_to_head
     valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)

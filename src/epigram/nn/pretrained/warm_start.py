@@ -46,7 +46,7 @@ def find_pretrained(folder: Path, tokenizer: Path) -> Path | None:
     if about["steps"] == 0:
         return None
     if about.get("tokenizer") != sha256(tokenizer):
-        raise DataError(f"{folder} was pretrained with another vocabulary than {tokenizer}; run dvc repro")
+        raise DataError(f"{folder} was pretrained with a different vocabulary than {tokenizer}; run dvc repro")
     if about.get("sha256") != {name: sha256(folder / name) for name in CHECKED if (folder / name).is_file()}:
         raise DataError(f"{folder} was changed after pretraining (checksums differ); delete it and run dvc repro")
     return folder

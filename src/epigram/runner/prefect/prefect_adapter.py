@@ -19,8 +19,8 @@ UNREACHABLE = "Failed to reach API"
 def server_app(*, embedded: bool) -> Any:
     """Return Prefect's server as an ASGI application; an `embedded` one has no dashboard and fewer services.
 
-    `prefect server start` is the public way, but it has no place for a middleware. Raises EpigramError if this version
-    of Prefect has no such function.
+    This calls an internal function of Prefect, because `prefect server start` cannot add middleware. Raises
+    EpigramError if this version of Prefect does not have the function.
     """
     try:
         from prefect.server.api.server import create_app

@@ -45,7 +45,8 @@ class Slots:
 def slots_by_system(params: Path) -> dict[str, int]:
     """Return the slots (CPU threads) of each system in a params.yaml, from its own settings or its recipe.
 
-    Empty if the file belongs to a revision that this code cannot read: each of its stages then takes one slot.
+    The result is empty if this code cannot read the file, which may be of another revision; each stage then takes one
+    slot.
     """
     from epigram.models.registry import recipe_of
     from epigram.training.config import configure

@@ -38,7 +38,7 @@ def files_of(root: Path) -> dict[str, Path]:
 
 
 def contents() -> dict[str, bytes]:
-    """Return the files of a new project: those of the wheel, or of the repository that is installed as editable."""
+    """Return the files of a new project, from the wheel or from the repository of an editable installation."""
     root = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[2]
     new = {name: path.read_bytes() for name, path in files_of(root).items()}
     new["dvc.yaml"] = depend_on_version(new["dvc.yaml"].decode()).encode()

@@ -29,8 +29,8 @@ class Update:
 def update(root: Path) -> Update:
     """Replace the files of the project `root` that the user has not changed, and record the installed version.
 
-    A file that the user has changed stays; the result has the diff to the new one, unless epigram did not change it. A
-    file that the user has deleted is not restored. Raises InputMissingError if `root` is not a project.
+    A file that the user has changed is kept; if the new version of epigram also changes it, the result contains the
+    diff. A file that the user has deleted is not restored. Raises InputMissingError if `root` is not a project.
     """
     record = read(root)
     if record is None:

@@ -108,7 +108,7 @@ def history(root: Path) -> list[Champion]:
 
 
 def rolled_back(root: Path, model: str) -> int | None:
-    """Return the number of the champion with the model hash `model` that a rollback has replaced, or None."""
+    """Return the number of the champion that has the model hash `model` and was replaced by a rollback, or None."""
     entries = history(root)
     replaced = [before for after, before in pairwise(entries) if after.restores]
     return next((each.number for each in replaced if each.hashes.model == model), None)

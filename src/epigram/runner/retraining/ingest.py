@@ -105,7 +105,10 @@ def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list
 
 
 def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, settings: Settings) -> None:
-    """Create the growing data set from the base, rows first: without a description, rows are not used."""
+    """Create the growing data set from the base.
+
+    The description is written after the rows, because rows without a description are not used.
+    """
     if description_file.exists() and not rows.exists():
         raise InputMissingError(
             f"{rows} is missing, but {description_file.name} describes it; restore it (dvc get . data/raw/{rows.name} "

@@ -60,7 +60,7 @@ def start() -> Server:
     """Return the server for one run: the one that the user has configured, the one served here, or a new embedded one.
 
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it running after a kill.
-    Raises ParameterError if PREFECT_API_URL is no URL.
+    Raises ParameterError if PREFECT_API_URL is not a valid URL.
     """
     if address := configured_url():
         if not is_http_url(address):
