@@ -70,7 +70,7 @@ def timed(kind: str, model: Any, texts: TextBatches, rows: np.ndarray) -> Run:
 
 
 def speed_rows(plan: Plan, models: dict[str, Any], texts: TextBatches) -> list[Row]:
-    """Compare the int8 graph with the other forms of the model: a batch of texts and one text."""
+    """Compare the speed of the int8 graph with that of the model's other formats, on a batch and on one text."""
     found = []
     rows = np.argsort(texts.lengths, kind="stable")[len(texts) // 2 :][:BATCH]  # of about the median length
     for work, picked, rounds in ((f"{len(rows)} texts", rows, 9), ("one text", rows[:1], 50)):

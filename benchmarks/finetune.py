@@ -43,7 +43,7 @@ def peers() -> list[trainer_peer.Settings]:
 
 
 def arguments(view: View) -> dict[str, float]:
-    """Return the settings that the Trainer takes from ours."""
+    """Return the Trainer's arguments that are equal to our settings."""
     return {"per_device_train_batch_size": BATCH, "learning_rate": learning_rate_of(settings(view), view)}
 
 

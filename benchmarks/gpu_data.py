@@ -64,7 +64,7 @@ def context(length: int) -> DataSpec:
 
 
 def bert_config(length: int, *, tiny: bool) -> dict[str, Any]:
-    """Return the config of a BERT of base size, in the format of transformers."""
+    """Return the config of BERT base, or of a small BERT if `tiny`, in the format of the transformers library."""
     sizes = SMALL if tiny else BASE
     return {"model_type": "bert", "vocab_size": VOCABULARY, "max_position_embeddings": length, **sizes}
 

@@ -71,7 +71,7 @@ def flops(model: Any, part: Split) -> float:
 
 
 def our_config(length: int, batch: int) -> TrainingConfig:
-    """Return the settings of one epoch, in bf16 wherever that is fast."""
+    """Return the settings of a training of one epoch; the default precision is bf16 where that is fast."""
     tokens = batch * length
     return TrainingConfig(epochs=1, batch_size=batch, max_tokens=tokens, learning_rate=5e-5)
 

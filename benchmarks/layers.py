@@ -124,7 +124,10 @@ def last_state(layers: list[Layer], x: Tensor) -> Tensor:
 
 
 def bert_attention(kind: str) -> Any:
-    """Return a BERT attention block with projections and norm: head-to-head, plain (our kernel) or library."""
+    """Return the attention block of a BERT layer, including its projections and layer norm.
+
+    `kind` is `library` for the block of transformers, `plain` for epigram's kernel, or `head-to-head`.
+    """
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)

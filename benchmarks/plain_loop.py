@@ -53,7 +53,7 @@ def examples_of(part: Split) -> list[Example]:
 
 
 def collated(pad_id: int, longest: int, *, full: bool) -> Callable[[list[Example]], Batch]:
-    """Return a function that makes a batch: texts truncated to `longest` tokens, and padded to it if `full`."""
+    """Return a collate function that truncates texts to `longest` tokens and, if `full`, pads them to `longest`."""
 
     def collate(chosen: list[Example]) -> Batch:
         texts, labels = zip(*chosen, strict=True)

@@ -1,4 +1,4 @@
-"""Validation of values from outside: JSON and YAML texts, and typed settings whose errors name the key.
+"""Validation of external input: JSON and YAML texts, and typed settings whose errors name the key.
 
 Settings are plain dataclasses, so that the training code also runs where pydantic is not installed; only `typed`
 requires pydantic.

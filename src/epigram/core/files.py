@@ -204,7 +204,7 @@ def _remove(path: Path) -> None:
 def exclusive_lock(lock: Path, busy_message: Callable[[str], str]) -> Iterator[None]:
     """Hold the lock file `lock`; the operating system releases it when the process ends, even if it is killed.
 
-    Raises TryAgainError with the message that `busy_message` returns for the id of the process that holds the lock.
+    Raises TryAgainError if another process holds the lock; `busy_message` returns the message for its process id.
     """
     from filelock import FileLock, Timeout
 

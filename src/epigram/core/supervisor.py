@@ -46,7 +46,7 @@ def fork() -> int:
 
 
 def unblock_signals() -> None:
-    """Let the signals through that `fork` blocks."""
+    """Unblock the signals that `fork` has blocked."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED_SIGNALS)
 
 

@@ -222,8 +222,9 @@ class Metrics:
 class Predictions:
     """Probabilities of every seed and the gold labels; labels are (N,) class numbers or (N, C) indicators.
 
-    If the corpus labels words, `*_word_labels` are their label numbers (0 is the default), and row n has the words from
-    `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` are None if the system labels no words.
+    If the corpus has token labels, `*_word_labels` are the label numbers of all words (0 is the default label), and row
+    n has the words from `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` are None if the system
+    labels no words.
     """
 
     dev_probabilities: Floats  # (K, N_dev, C)

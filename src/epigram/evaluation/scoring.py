@@ -50,7 +50,7 @@ class SplitPredictions:
         return RowScores(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
     def without_label(self, label: int) -> SplitPredictions:
-        """Return only the other labels, as a multi-label task."""
+        """Return the predictions without the class `label`, as a multi-label task."""
         others = np.arange(self.gold.shape[1]) != label
         return SplitPredictions(
             "multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others]

@@ -33,9 +33,9 @@ def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **intervals: 
 
 
 def sentence_f1(target: Target, test: ScoredSplit, **intervals: Any) -> dict[str, Any]:
-    """Return the micro-F1 of the text labels other than the plain one, and the name of the plain label.
+    """Return the micro-F1 of the text labels other than the plain label, and the name of the plain label.
 
-    This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus labels no words or is multi-label.
+    This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus has no token labels or is multi-label.
     """
     if test.truth.words is None or target.task == "multi":
         return {}

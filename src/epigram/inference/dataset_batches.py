@@ -1,4 +1,4 @@
-"""Batches of an encoded view, and the context and input format of its models."""
+"""Batches of an encoded view, and the data spec and text template of its models."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def template_of(view: View, max_length: int) -> TextTemplate:
 
 
 def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) -> DataSpec:
-    """Return what the view determines for every model on it; the context has a mask id only if the view has a prompt.
+    """Return what the view determines for every model on it; `mask_id` is set only if the view has a prompt.
 
     `pretrained` is the folder of an encoder that was pretrained on the view.
     """

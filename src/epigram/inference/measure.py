@@ -82,7 +82,7 @@ def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view:
 
 
 def combine_seeds(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
-    """Combine the predictions of all seeds for a split, with word labels if corpus and system label words."""
+    """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
     words = [_words(seed, part, truth) for seed in seeds]
     labelled = [each for each in words if each is not None]
     return SystemOutput(

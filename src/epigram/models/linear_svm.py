@@ -42,7 +42,7 @@ class LinearSvmConfig(Strict):
         if self.orders[-1] > (largest := max_n(context.vocabulary)):
             raise ValueError(
                 f"model.orders is {self.orders}, but with a vocabulary of {context.vocabulary:,} tokens only orders "
-                f"up to {largest} fit 64 bits; remove the larger ones"
+                f"up to {largest} have keys of at most 64 bits; remove the larger ones"
             )
         return LinearSvm(self, context)
 

@@ -29,10 +29,11 @@ class RandomBaselineConfig(Strict):
 class RandomBaseline(nn.Module):
     """Random baseline: the logits are the log frequency of each class plus Gumbel noise.
 
-    The class with the highest logit is therefore a draw by frequency. With several labels per text, the logits are the
-    log odds of each label plus logistic noise, so each label is drawn by its own frequency. The noise is a hash of the
-    seed and the text: a text gets the same prediction in every batch, and another seed gives other predictions. If the
-    data have token labels, each token's label is drawn with equal probability for all labels.
+    Each class is therefore predicted with its frequency as the probability. With several labels per text, the logits
+    are the log odds of each label plus logistic noise, so each label is predicted independently, with its frequency as
+    the probability. The noise is a hash of the seed and the text: a text gets the same prediction in every batch, and
+    another seed gives other predictions. If the data have token labels, each token's label is drawn with equal
+    probability for all labels.
     """
 
     depth = 0

@@ -126,7 +126,7 @@ def save(
 def save_changed(
     folder: Path, saved: Saved, model: nn.Module, facts: dict[str, Any], thresholds: list[float] | None = None
 ) -> None:
-    """Write a changed `model`, such as a pruned one, and its `thresholds`; the rest is that of `saved`."""
+    """Write a changed `model`, such as a pruned one, and its `thresholds`; copy everything else from `saved`."""
     config, history = read_json(saved.folder / "config.json"), saved.folder / HISTORY
     recipe = Recipe(name=saved.system, about=config["about"], paper=config["paper"], view="", **config["parts"])
     save(

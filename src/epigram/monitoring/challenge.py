@@ -21,7 +21,7 @@ from epigram.evaluation.significance import verdict
 
 @dataclass(frozen=True, kw_only=True)
 class ClassChange:
-    """F1 of one class, before and after; `rows` is the number of development texts with this class."""
+    """F1 of one class for the champion and the challenger; `rows` is its number of development texts."""
 
     label: str
     rows: int

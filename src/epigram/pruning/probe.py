@@ -53,7 +53,7 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
 
 
 def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
-    """Return the dev score of a base classifier per layer, fitted on at most `rows` evenly spaced training texts."""
+    """Fit a base classifier on each layer with at most `rows` evenly spaced training texts; return the dev scores."""
     chosen = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
     everything = np.arange(len(dev))
     x, heldout = layer_means(model, train, chosen), layer_means(model, dev, everything)

@@ -1,4 +1,4 @@
-"""Transformer-F: correlation attention, part-of-speech weight and hook fusion, with its ablation rows."""
+"""Transformer-F: correlation attention, part-of-speech weight and hook fusion, and its ablations."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def set_environment() -> None:
       path is absolute, because runs of the service and workers of Ray may start in another folder.
     * PREFECT_PROFILES_PATH: the user's own profiles, which Prefect would otherwise search for in that home.
     * DO_NOT_TRACK: Prefect's client and DVC read it only from the environment.
-    * PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL: no setting of Prefect, but an override of its logging configuration. The
-      live table uses the terminal; the Prefect log contains all lines.
+    * PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL: an override of Prefect's logging configuration. It keeps log lines out
+      of the terminal, which shows the live table; the log in the Prefect server contains all lines.
     * no_proxy: the Prefect server of a run listens on this machine.
     """
     profiles = USER_PROFILES.expanduser()

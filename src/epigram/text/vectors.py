@@ -45,7 +45,7 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
 
 
 def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | float]:
-    """Return the number of entries that have a vector, and the share of the tokens `ids` (T,) that have one."""
+    """Return how many vocabulary entries have a vector, and the share of the tokens `ids` (T,) that have one."""
     known = ~np.isnan(vectors).any(1)
     counts = np.bincount(ids, minlength=len(vectors))
     return {

@@ -45,8 +45,8 @@ INTERVAL_PER_SAVE = 50  # minimum time as a multiple of the last save's duration
 class Checkpoints:
     """Checkpoints of one training in `folder`: the last two, and the last one before batches were halved.
 
-    They are written between two steps, without a thread. The minimum time between them keeps the cost at 2% or less,
-    and the start of a thread may never return when memory runs out. `halved` is whether batches are halved.
+    They are written between two steps. The minimum time between two checkpoints keeps the cost at 2% or less. No thread
+    is used, because the start of a thread may hang when memory runs out. `halved` is whether batches are halved.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -4,7 +4,8 @@
 
 The launcher's variables (RANK, WORLD_SIZE, …) identify the processes. Every process holds all texts and uses the same
 order of batches. Gradients are summed, with each share weighted by its number of texts. A step then equals a step of
-one process on the whole batch if the loss is a mean or a sum over texts. The same is true for the halves of a batch.
+one process on the whole batch if the loss is a mean or a sum over texts. The same is true for a batch that is split
+into halves after out of memory.
 
 The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
 the statistics of the share; and for the token part of `tagger` and the language model of `char_bilstm`, which are

@@ -13,10 +13,10 @@ from epigram.training import parallel
 def optimizer_step(
     model: nn.Module, losses: Iterable[Tensor], optimizer: torch.optim.Optimizer, clip: float | None
 ) -> Tensor:
-    """Take a step of `optimizer` on the sum of `losses`, one per piece of the batch, and return the sum.
+    """Take a step of `optimizer` on the sum of `losses`, one per micro-batch, and return the sum.
 
-    The sum stays on the device, so that nothing waits for it. The graph of a piece is freed before the next one is
-    built. `clip` is the maximum gradient norm.
+    The sum stays on the device, so that nothing waits for it. The graph of a micro-batch is freed before the next one
+    is built. `clip` is the maximum gradient norm.
     """
     optimizer.zero_grad(set_to_none=True)
     total: Tensor | None = None

@@ -30,8 +30,8 @@ class JsonFiles(Reader):
     def read(self, path: Path) -> Iterator[pl.DataFrame]:
         """Yield file, line, text, label, in the order of the tar.
 
-        Raises DataError for a file that is not a JSON object with the text, or that is in no list or in two lists,
-        ParameterError for a list outside the source's folder.
+        Raises DataError if a file is not a JSON object with the text, is in no list, or is in two lists. Raises
+        ParameterError if a list is outside the source's folder.
         """
         labels: dict[str, str] = {}
         for label, name in self.lists.items():

@@ -85,7 +85,7 @@ def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
 
 
 def _string_or_list_column(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
-    """Return the column as strings, or as lists of strings if it has lists or a separator."""
+    """Return the column as strings, or as lists of strings if it contains lists or `separator` is given."""
     dtype = table.schema[name]
     if isinstance(dtype, pl.List) and not dtype.inner.is_nested():
         return _column(name).cast(pl.List(pl.String))

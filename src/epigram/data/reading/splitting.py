@@ -19,7 +19,7 @@ SPLIT_BY_NAME = {name: split for split, names in SPLIT_NAMES.items() for name in
 def split_rows(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
     """Set the split of each row by the reader's split column, or by its file if `splits` names files.
 
-    Without `splits`, the values of the column must be common names in upper or lower case, and a row without a value
+    Without `splits`, the values of the column must be in SPLIT_NAMES, in upper or lower case, and a row without a value
     is in no split. Raises DataError for any other value.
     """
     columns = [pl.col("split").str.strip_chars()] if "split" in frame.collect_schema() else []

@@ -29,7 +29,10 @@ class CharLstm(nn.Module):
         glorot(self)
 
     def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the vectors (T, `width`) of T tokens and, in training, the language model's mean loss or None."""
+        """Return the vectors (T, `width`) of T tokens and the language model's mean loss.
+
+        The loss is None outside of training, and without a language model.
+        """
         if torch.compiler.is_exporting():
             return self.read_each(characters), None
         spellings, inverse, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)

@@ -52,14 +52,14 @@ class HeadToHead(nn.Module):
         return weights if self.strength is None else 1 + self.strength * weights
 
     def query(self, q: Tensor, k: Tensor, valid: Tensor | None, scale: float) -> Tensor:
-        """Return queries (B, H, L, d) for which `scale` · q kᵀ is the scaled U; `q` itself if `site` is `context`."""
+        """Return `q` (B, H, L, d) multiplied by the factor of each head, or `q` itself if `site` is `context`."""
         if self.site != "scores":
             return q
         m = (token_mean(q, valid) * token_mean(k, valid)).sum(-1) * scale  # Eq. 1
         return q * self.factors(m)[:, :, None, None].to(q.dtype)  # Eq. 6
 
     def context(self, y: Tensor, valid: Tensor | None) -> Tensor:
-        """Return the scaled context (B, H, L, d); `y` itself if `site` is `scores`."""
+        """Return `y` (B, H, L, d) multiplied by the factor of each head, or `y` itself if `site` is `scores`."""
         if self.site != "context":
             return y
         m = token_mean(y, valid).mean(-1)  # Eq. 1

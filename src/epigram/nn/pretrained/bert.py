@@ -158,7 +158,7 @@ class Layer(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Sum of token, position and first-segment embeddings, with layer norm: (B, L, D) → (B, L, D)."""
+    """Sum of the token, position and segment-0 embeddings, with layer norm: (B, L, D) → (B, L, D)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()

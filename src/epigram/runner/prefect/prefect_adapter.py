@@ -32,7 +32,7 @@ def server_app(*, embedded: bool) -> Any:
 def refresh_settings() -> None:
     """Make an imported Prefect read its settings from the environment again.
 
-    Prefect otherwise starts a second server, which answers requests of any web page and outlives the run. Raises
+    Prefect otherwise starts a second server, which answers requests from any web page and outlives the run. Raises
     EpigramError if this version of Prefect has no such function.
     """
     from prefect import context

@@ -127,9 +127,10 @@ def _cancelled(name: str) -> Outcome:
 def stage_attempt(
     runner: StageRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
 ) -> Callable[[], State[Any]]:
-    """Return the function that a stage's task calls for each attempt. A `current` stage ends as Cached.
+    """Return the function that a stage's task calls for each attempt.
 
-    It announces a retry for each of `delays`, in seconds, after an attempt with a retryable exit code.
+    If the stage is `current` (no input has changed), the function does not run it and returns the state Cached. It
+    announces a retry for each of `delays`, in seconds, after an attempt with a retryable exit code.
     """
     attempts = 0
 

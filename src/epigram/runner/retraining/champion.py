@@ -162,7 +162,10 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
 
 
 def rollback(root: Path) -> Champion:
-    """Restore the previous champion and return its new entry. Raises InputMissingError if there is none."""
+    """Restore the previous champion and return its new entry.
+
+    Raises InputMissingError if there is no previous champion.
+    """
     check_can_promote(root)
     latest = current(root)
     if latest is None or latest.previous is None:

@@ -56,7 +56,7 @@ class Ingestion:
 def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
-    Files without rows, links, and files that change meanwhile are left in place, and the other files are ingested.
+    Links, files without rows and files that change during ingestion stay in the inbox; the other files are ingested.
     Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)

@@ -59,7 +59,7 @@ class Session:
         return ingest.ingest_rows(self.root, self.dataset, self.settings)
 
     def request(self, ingestion: Ingestion) -> Request:
-        """Return the request for the run on all rows. Raises ParameterError if it cannot run."""
+        """Return the request for the run on all rows. Raises ParameterError if its settings are invalid."""
         request = Request(root=self.root, dataset=ingestion.dataset, systems=tuple(self.settings.retrain.systems))
         overrides.check(request)
         return request
@@ -85,7 +85,7 @@ class Session:
 
 @dataclass(frozen=True)
 class TrainedTree:
-    """Tree in which the new model was trained, with its graph; `root` is the repository."""
+    """Working tree in which the new model was trained, with its stages in `graph`; `root` is the repository."""
 
     root: Path
     path: Path

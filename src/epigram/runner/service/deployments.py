@@ -65,7 +65,7 @@ def create_work_pool(root: Path) -> None:
 def deploy(root: Path, expected: list[str]) -> None:
     """Deploy all of prefect.yaml (the names in `expected`) and delete the pool's other deployments.
 
-    Raises ParameterError if one of them cannot be deployed.
+    Raises ParameterError if a deployment of prefect.yaml fails.
     """
     log = server.home() / "deploy.log"
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", FILE]

@@ -32,7 +32,7 @@ TIMEOUT = 10.0
 def start_relay(address: str) -> Iterator[str]:
     """Run a relay on this machine that forwards the text of a POST to `address`, as `{"text": …}`.
 
-    Yields the relay's URL. Raises ParameterError if `address` is no http or https URL.
+    Yields the relay's URL. Raises ParameterError if `address` is not an http or https URL.
     """
     if not is_http_url(address):
         raise ParameterError("EPIGRAM_WEBHOOK is not a valid URL; expected http://… or https://…")

@@ -185,12 +185,15 @@ def _set_value(params: Params, key: str, value: Any) -> None:
 
 
 def _default_section(path: list[str]) -> dict[str, Any]:
-    """Return the initial content of a section that params.yaml lacks: the view of that name, otherwise nothing."""
+    """Return the initial content of a section that params.yaml lacks: the default view of that name, or {}."""
     return dict(DEFAULT_VIEWS.get(path[1], {})) if path[0] == "views" and len(path) == 2 else {}
 
 
 def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
-    """Keep the views that a system reads and add missing ones. Raises ParameterError for a change of another view."""
+    """Keep the views that the systems use and add missing ones.
+
+    Raises ParameterError if a change is in a view that no system uses.
+    """
     systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
     used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
     for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):

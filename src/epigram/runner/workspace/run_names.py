@@ -18,7 +18,7 @@ RunName = Annotated[str, Checked(_is_run_name, f"{NAME_RULE}, except the reserve
 
 
 def check_run_name(name: object) -> None:
-    """Raise ParameterError if no run can have the name."""
+    """Raise ParameterError if the name is invalid or reserved."""
     check_name("--name", name)
     if name in RESERVED:
         raise ParameterError(f"--name {name!r} is reserved: epigram uses runs/{name}; choose another name")

@@ -52,7 +52,7 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
 
 
 def _load_blas() -> None:
-    """Load SciPy's linear algebra; raise OSError if memory is too low, since OpenBLAS would retry without end."""
+    """Load SciPy's linear algebra; raise OSError if memory is too low, because OpenBLAS would then retry forever."""
     mmap(-1, BLAS_BYTES).close()
     import scipy.linalg  # noqa: F401
 
