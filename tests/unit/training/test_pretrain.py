@@ -314,7 +314,7 @@ def test_an_encoder_of_another_vocabulary_is_refused(
     view, folder = pretrained
     assert find_pretrained(folder, view.tokenizer_json) == folder
     other = View.load(encoded(ViewSettings()))
-    with pytest.raises(DataError, match="another vocabulary"):
+    with pytest.raises(DataError, match="different vocabulary"):
         find_pretrained(folder, other.tokenizer_json)
     with pytest.raises(DataError, match="does not match the view"):
         RECIPES["bert"].build(data_spec_of(other, LENGTH, folder))
