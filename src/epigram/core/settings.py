@@ -1,4 +1,4 @@
-"""Sections of params.yaml, and reading the file; each section is typed next to the code that reads it."""
+"""Reader of params.yaml; the class of each section is defined next to the code that uses the section."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
 def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
     """Return `current` and, as its next batch, the rows of `new` whose text is not in it yet.
 
-    Texts are compared without case, width, punctuation and whitespace. `share` is the fraction of all rows of a label
-    since the base that is in dev; it does not depend on the size of the batches.
+    Texts are compared without case, width, punctuation and whitespace. Of all rows of a label that were added to the
+    base so far, the fraction `share` is in dev, whatever the size of the batches.
     """
     key = loose_text()
     known = current.select(key).to_series()
@@ -68,7 +68,7 @@ def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.Da
 
 
 def _assign_splits(current: pl.DataFrame, added: pl.DataFrame, share: float) -> pl.Series:
-    """Return the split of each row of `added`: those with the lowest text hashes of each label go to dev."""
+    """Return the split of each row of `added`: for each label, the rows with the lowest text hashes go to dev."""
     label = pl.col(label_column(added.columns))
     stratum = (label.list.first() if "labels" in added.columns else label).alias("stratum")
     before = (

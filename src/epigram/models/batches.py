@@ -42,10 +42,10 @@ class CharacterArrays:
 class TextBatches:
     """Texts as one flat tensor of token ids; each batch is a gather, without parsing and without copying lists.
 
-    `texts` has the token ids of the N texts only. `prefix` (prompt) and `suffix` are put around each text, and
-    the text is truncated so that the whole fits `max_length`; prompt and special tokens are never truncated. An empty
-    text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED` for a token without
-    one. `characters` has the characters of each of the T tokens.
+    `texts` has the token ids of the N texts, without prefix and suffix. `prefix` (prompt) and `suffix` are put around
+    each text, and the text is truncated so that the whole fits `max_length`; prompt and special tokens are never
+    truncated. An empty text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED`
+    for a token without one. `characters` has the characters of each of the T tokens.
 
     Raises ValueError if `max_length` leaves no room for text.
     """

@@ -19,8 +19,8 @@ from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 class LinearSvmConfig(Strict):
     """Settings of the linear SVM.
 
-    `orders` are the lengths of the n-grams. An n-gram is kept if it occurs in at least `min_rows` training texts;
-    `features` limits their number, and the most frequent ones are kept. `penalty` is C of liblinear.
+    `orders` are the lengths of the n-grams. Of the n-grams that occur in at least `min_rows` training texts, the
+    `features` most frequent ones are kept. `penalty` is C of liblinear.
     """
 
     kind: ClassVar[str] = "linear_svm"

@@ -72,7 +72,7 @@ def prune(
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> PruningResult:
-    """Return a shallower model if the controller drops layers and dev loses no more than the tolerance.
+    """Return a shallower model if the controller drops layers and the dev score falls by at most the tolerance.
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training.

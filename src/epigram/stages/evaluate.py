@@ -50,7 +50,7 @@ def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
 
 
 def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
-    """Return all words of the rows with their labels, including words that the view truncates.
+    """Return all words of the rows with their labels, including words that truncation removes.
 
     Raises DataError for a token label that is not in the view.
     """

@@ -91,5 +91,5 @@ def _is_sentiment(labels: Sequence[str]) -> bool:
 
 
 def _replace_brackets(label: str) -> str:
-    """Replace the square brackets in a label name, so that no label reads as a mask."""
+    """Replace the square brackets in a label name, so that no label contains a mask token."""
     return label.translate({ord("["): "(", ord("]"): ")"})

@@ -148,7 +148,7 @@ def _discard_halved(state: Path) -> None:
 
 
 def mark_finished(folder: Path, checkpoints: Checkpoints, about: Any = None) -> None:
-    """Record that a part of the work is done, with the checksums of all files of `folder` and `about`.
+    """Record that a part of the work is finished: store `about` and the checksums of all files of `folder`.
 
     The `checkpoints` of this part are removed.
     """

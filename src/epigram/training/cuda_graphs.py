@@ -47,7 +47,7 @@ class GraphSteps:
         self, model: Any, texts: TextBatches, optimizer: torch.optim.Optimizer, config: TrainingConfig
     ) -> None:
         if texts.characters is not None:
-            raise ValueError("CUDA graph steps read token ids only, but these texts have characters")
+            raise ValueError("CUDA graph steps do not support views with `characters: true`")
         every = np.arange(len(texts))
         self.model, self.optimizer, self.config, self.device = model, optimizer, config, texts.device
         self.tokens, self.labels = texts.gather(every), texts.targets(every)  # (N, L)

@@ -90,7 +90,10 @@ def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
 
 
 def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
-    """Return the model, with a small `sketch` instead of a pretrained encoder. Raises as `Recipe.build` does."""
+    """Return the model, with a small `sketch` instead of a pretrained encoder.
+
+    Raises the same errors as `Recipe.build`.
+    """
     if not recipe.by_gradient:
         return recipe.build(context, path)
     encoder = parse_part(ENCODERS, recipe.encoder, f"{path}.encoder")

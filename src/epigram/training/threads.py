@@ -12,8 +12,8 @@ from epigram.training.config import TrainingConfig
 def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
     """Return `config` with `threads: auto` resolved to a number.
 
-    A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one, because small
-    models spend more time on waiting for threads than they gain.
+    A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one core, because
+    small models lose more time by waiting for threads than they gain from them.
     """
     if config.threads != "auto":
         return config

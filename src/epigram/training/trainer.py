@@ -1,4 +1,4 @@
-"""Training loop for any objective: a trained model and its history out, with exact resume from checkpoints."""
+"""Training loop for any objective; it resumes from a checkpoint with bit-identical results."""
 
 from __future__ import annotations
 

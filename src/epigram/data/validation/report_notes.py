@@ -63,7 +63,7 @@ def rule_violations(results: RuleResults, actions: Mapping[str, Action]) -> list
 
 
 def leaked_texts(remaining: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return notes on texts in two splits, for the `remaining` rows and, if different, for the source as `found`."""
+    """Return notes on texts in two splits: the counts that `remaining` has, and those `found` in the source."""
     before = {(pair["rows_of"], pair["also_in"]): pair for pair in found}
     sentences = [_leak_sentence(pair, before.get((pair["rows_of"], pair["also_in"]), pair)) for pair in remaining]
     return [sentence for sentence in sentences if sentence]

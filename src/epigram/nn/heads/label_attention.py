@@ -41,9 +41,10 @@ class LabelAttentionConfig(Strict):
 
 
 class LabelAttentionHead(Head):
-    """Weighted mean z = Σ_l β_l v_l with β from cosines of tokens and label vectors, then a two-layer perceptron f₂.
+    """Head that classifies the weighted mean of the token states, z = Σ_l β_l v_l, by a two-layer perceptron f₂.
 
-    The loss also asks f₂ to classify each label vector as its own label (the anchors of Eq. 10).
+    The weights β come from the cosine similarities of tokens and label vectors. The loss also asks f₂ to classify each
+    label vector as its own label (the anchors of Eq. 10).
     """
 
     def __init__(self, config: LabelAttentionConfig, context: DataSpec, width: int) -> None:

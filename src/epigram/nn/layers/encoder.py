@@ -15,7 +15,7 @@ from epigram.nn.layers.types import Encoded, Tokens
 class Encoder(nn.Module):
     """Encoder from texts to the hidden states (B, L, D) of every layer.
 
-    `blocks` are the layers that can be removed; it is empty for an encoder without such layers. `width` is D.
+    `blocks` holds the layers that can be removed; it is empty for an encoder without such layers. `width` is D.
     """
 
     config: Any

@@ -27,7 +27,7 @@ class SoftPrompt(nn.Module):
         self.vectors = nn.Parameter(table.weight.detach()[words].clone())  # (P, E)
 
     def forward(self, tokens: Tokens, table: nn.Embedding) -> Tokens:
-        """Return `tokens` (B, L) with `vectors` (B, L, E) that hold the trainable vectors of the prompt."""
+        """Return `tokens` (B, L) with `vectors` (B, L, E): their embeddings, or trainable vectors for prompt words."""
         words: Tensor = table(tokens.ids)
         prompt = self.vectors.to(words.dtype).expand(len(words), -1, -1)
         return replace(tokens, vectors=words.index_copy(1, self.positions, prompt))

@@ -43,7 +43,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     check_config(values, f"{folder}/config.json")
     if not any(folder.glob("model*.safetensors")):
         raise InputMissingError(
-            f"checkpoint {checkpoint!r} has no model.safetensors; save the model by its save_pretrained, other formats "
-            "are not supported"
+            f"checkpoint {checkpoint!r} has no model.safetensors, the only supported format; save the model with "
+            "its method save_pretrained"
         )
     return CheckpointInfo(values["model_type"], width, heads)

@@ -14,7 +14,7 @@ from epigram.nn.pretrained.config_check import check_config
 
 
 def from_config(values: dict[str, Any]) -> Any:
-    """Build the encoder of a saved model's config with random weights.
+    """Build an encoder with random weights from the config of a saved model.
 
     Raises DataError if the config is not supported.
     """

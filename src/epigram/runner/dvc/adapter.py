@@ -1,4 +1,4 @@
-"""Parts of DVC that it does not document, in one place.
+"""Undocumented parts of DVC that epigram uses, in one place.
 
 DVC documents its command line and `dvc.api`. Neither returns the graph or the restored stages, waits for the lock while
 the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks that the installed version has them.

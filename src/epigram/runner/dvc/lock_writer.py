@@ -33,7 +33,7 @@ def install() -> None:
 
 
 def dump_blocks(lock_file: Any, stages: list[Any], **options: Any) -> bool:
-    """Write the blocks of the stages. Return False, with nothing written, where DVC's own writer is needed.
+    """Write the blocks of `stages` to dvc.lock. Return False, without writing, if DVC's own writer is needed.
 
     This is the case if the file is not formatted as DVC writes it, or if this version of DVC lacks a part that is used.
     """

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _repair_lock_table(root: Path) -> str:
-    """Delete DVC's table of locks if it is unreadable, while no other process changes it."""
+    """Delete DVC's table of locks if it is unreadable. DVC's lock is held, so no other process changes the table."""
     from dvc.lock import LockError
 
     path = root / ".dvc" / "tmp" / "rwlock"

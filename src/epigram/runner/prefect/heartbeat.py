@@ -1,4 +1,4 @@
-"""Heartbeat events of a flow run, from a thread that stops at once.
+"""Heartbeat events of a flow run, sent by a thread that does not delay the end of the run.
 
 Prefect's own heartbeat thread sleeps for a second at a time, and a flow waits for it at its end.
 """

@@ -48,7 +48,7 @@ class StageRunner(Protocol):
         """Run the stage to its end."""
 
     def report_retry(self, name: str, line: str) -> None:
-        """Report that a try has failed and another one follows."""
+        """Report that an attempt has failed and another one follows."""
 
     def report_end(self, name: str, outcome: Outcome) -> None:
         """Report that the stage has finished."""
@@ -100,7 +100,7 @@ class Runner:
         self._processes.stop()
 
     def report_retry(self, name: str, line: str) -> None:
-        """Show that a try has failed and another one follows."""
+        """Show that an attempt has failed and another one follows."""
         self.table.stop(name, RETRYING, line)
 
     def report_end(self, name: str, outcome: Outcome) -> None:

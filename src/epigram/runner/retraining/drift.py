@@ -72,7 +72,7 @@ class NewTexts:
 
 
 def reference(model: Path, stages: Graph) -> str:
-    """Return the reference statistics of the texts that `model` knows, as JSON.
+    """Return the statistics of the reference texts of `model` (training and development), as JSON.
 
     Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
     those of development texts: on its training texts, a model is more confident and knows all tokens.

@@ -1,4 +1,4 @@
-"""Inbox for new rows, and the way of a file through it.
+"""Inbox for new rows: a file in it passes through three folders.
 
     incoming/x.csv → incoming/working/x.csv → incoming/taken/x.csv
 

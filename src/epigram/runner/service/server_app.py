@@ -32,8 +32,8 @@ class OriginFilter:
     """ASGI middleware that rejects requests with a foreign Host or Origin header (403) before Prefect's code runs.
 
     A foreign Origin is a page of another site (CSRF, and any WebSocket). A foreign Host is a name of another site that
-    resolves to this machine (DNS rebinding). Allowed are this machine's loopback names with the server's own port, and
-    the host of the URL `public_url`.
+    resolves to this machine (DNS rebinding). This machine's loopback names with the server's own port and the host of
+    the URL `public_url` are allowed.
     """
 
     def __init__(self, app: Any, public_url: str = "") -> None:

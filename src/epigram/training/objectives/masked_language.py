@@ -53,7 +53,7 @@ class MaskedLanguageModel(nn.Module):
 
 @dataclass(frozen=True)
 class ShardedEpoch:
-    """Batches of all `shards` in an order drawn from `order`; a shard is read when its first batch is requested."""
+    """Batches of all `shards`, shuffled by the generator `order`; a shard is read when its first batch is requested."""
 
     shards: Shards
     batch_size: int
