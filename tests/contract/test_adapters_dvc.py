@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dvc
@@ -13,7 +16,7 @@ from dvc.repo import Repo
 from dvc.stage.cache import StageCache
 from dvc.stage.exceptions import StageCmdFailedError
 
-from epigram.runner.dvc import adapter, lock_writer
+from epigram.runner.dvc import adapter, lock_writer, repro, run_cache
 from epigram.runner.dvc.errors import command_exit_code
 
 NEEDS = f"dvc {dvc.__version__} has no {{}}: epigram needs it for {{}}"
@@ -52,6 +55,7 @@ def reproduce(root: Path, *names: str) -> list[str]:
         (Repo, "status", "showing the stages that are up to date"),
         (Repo, "index", "the graph"),
         (StageCache, "restore", "showing that a stage was restored (without it: shown as completed)"),
+        (StageCache, "save", "repeating an attempt that another process disturbed (without it: the stage fails)"),
         (dvcfile.Lockfile, "dump_stages", "the fast update of dvc.lock (without it: DVC's own, slower one)"),
         (schema, "COMPILED_LOCKFILE_SCHEMA", "finding a damaged dvc.lock (without it: found in most cases)"),
     ],
@@ -80,6 +84,60 @@ def test_a_restored_stage_is_recorded_and_an_executed_one_is_not(root: Path) -> 
     assert reproduce(root, "root", "a") == []
     (root / "a").unlink()
     assert reproduce(root, "root", "a") == ["a"]
+
+
+def test_an_entry_that_another_process_deletes_is_written_again(root: Path) -> None:
+    with adapter.open_repo(root) as repo:
+        moved, move = [], repo.cache.legacy.move
+
+        def delete_and_move(source: str, target: str) -> None:
+            if not moved:
+                Path(source).unlink()  # as a reader does that takes the unfinished file for a damaged one
+            moved.append(target)
+            move(source, target)
+
+        repo.cache.legacy.move = delete_and_move
+        run_cache.retry_on_conflict(repo)
+        repo.reproduce(["root"])
+        assert len(moved) == 2
+        assert Path(moved[0]).is_file()
+    (root / "root").unlink()
+    (root / "dvc.lock").unlink()
+    assert reproduce(root, "root") == ["root"]
+
+
+def test_an_entry_that_disappears_while_it_is_read_is_listed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(root, "root")
+    (root / "root").unlink()
+    (root / "dvc.lock").unlink()
+    runs = str(adapter.shared_cache_folder(root) / "runs")
+    listed, listdir = [], os.listdir
+
+    def list_with_a_lost_file(folder: str) -> list[str]:
+        if not str(folder).startswith(runs):
+            return listdir(folder)
+        listed.append(folder)
+        return [*listdir(folder), *(["moved.tmp"] if len(listed) == 1 else [])]
+
+    monkeypatch.setattr(os, "listdir", list_with_a_lost_file)
+    assert repro.reproduce("root", single_item=True, force=False) == "Restored"
+    assert len(listed) == 2
+
+
+@pytest.mark.parametrize(("name", "attempts"), [("runs/x", run_cache.MAX_ATTEMPTS), ("files/x", 1)])
+def test_only_files_of_the_run_cache_are_tried_again_and_not_for_ever(name: str, attempts: int) -> None:
+    class Cache:
+        cache_dir, calls = "/cache/runs", 0
+
+        def save(self) -> None:
+            self.calls += 1
+            raise FileNotFoundError(errno.ENOENT, "no such file", f"/cache/{name}")
+
+    cache = Cache()
+    run_cache.retry_on_conflict(SimpleNamespace(stage_cache=cache))
+    with pytest.raises(FileNotFoundError):
+        cache.save()
+    assert cache.calls == attempts
 
 
 def test_the_lock_file_is_written_as_dvc_writes_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

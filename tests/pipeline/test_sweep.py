@@ -63,7 +63,7 @@ def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
     toy.tell({"fit@mlp": {"codes": [65] * 9, "outcome": {"summary": "no good", "details": []}}})
     command = toy.command("--over", "dataset=toy,other", "--name", "s", name="sweep")
     _, errors = command.communicate(timeout=300)
-    assert command.returncode == 65
+    assert command.returncode == 65, errors
     for run in ("s-1", "s-2"):
         assert f"error: {run}: fit@mlp failed (exit 65): no good" in errors
         stages = json.loads((toy.root / "runs" / run / "summary.json").read_text())["stages"]

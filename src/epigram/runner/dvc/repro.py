@@ -20,6 +20,7 @@ from epigram.core.outcome import Outcome
 from epigram.runner.dvc import lock_writer
 from epigram.runner.dvc.adapter import open_repo, record_restored
 from epigram.runner.dvc.errors import command_exit_code, translate
+from epigram.runner.dvc.run_cache import retry_on_conflict
 
 
 @handle_errors
@@ -44,6 +45,7 @@ def main() -> None:
 def reproduce(target: str, *, single_item: bool, force: bool) -> str:
     """Run `dvc repro` and return Cached, Restored or Completed. Waits for DVC's lock."""
     with open_repo(Path.cwd()) as repo:
+        retry_on_conflict(repo)
         restored = record_restored(repo)
         changed = repo.reproduce([target], single_item=single_item, force=force)
     if not changed:
