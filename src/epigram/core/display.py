@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
+import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 # Control characters except tab and line feed, and marks that reverse the text direction.
@@ -35,6 +39,19 @@ def echo(text: object, *, file: TextIO | None = None, before: str = "", end: str
     All output of epigram is printed by this function.
     """
     print(f"{before}{printable(str(text))}{end}", end="", file=file, flush=flush)
+
+
+def is_output_closed() -> bool:
+    """Return whether stdout is a pipe whose reader has ended, for example `head`."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # only errors
+    return bool(poll.poll(0))
+
+
+def discard_output() -> None:
+    """Discard what is still to be written to stdout."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import ClassVar, NoReturn, ParamSpec
 
-from epigram.core.display import echo
+from epigram.core.display import discard_output, echo, is_output_closed
 from epigram.core.memory_limit import is_near_limit
 from epigram.core.outcome import Outcome, current_stage
 
@@ -288,6 +288,9 @@ def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
         except BaseException as error:  # a panic of a Rust library is not an Exception
             if os.environ.get("EPIGRAM_DEBUG") == "1":
                 raise
+            if isinstance(error, BrokenPipeError) and is_output_closed():  # as in `epigram systems | head`
+                discard_output()
+                sys.exit(128 + signal.SIGPIPE)
             code = print_error(error)
             if is_out_of_memory(error):
                 exit_now(code)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,3 +68,35 @@ def test_a_path_that_cannot_be_opened_is_no_fault_of_the_disk(wrong: str, tmp_pa
     with pytest.raises(OSError) as caught:
         (tmp_path / wrong).open("w")
     assert exit_code(caught.value) == ParameterError.code
+
+
+PROGRAM = """
+import os, sys
+from epigram.core.errors import handle_errors
+@handle_errors
+def main():
+    if sys.argv[1] == "print":
+        for number in range(100_000):
+            print(number)
+    else:  # another pipe, whose reader has ended
+        read, write = os.pipe()
+        os.close(read)
+        os.write(write, b"x")
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("pipe", "code", "said"),
+    [("print", 128 + signal.SIGPIPE, ""), ("other", 74, "error: Broken pipe: the disk\n")],
+)
+def test_output_that_nobody_reads_ends_a_command_without_a_message(pipe: str, code: int, said: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, pipe]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        if pipe == "print":
+            assert child.stdout.readline() == "0\n"
+            child.stdout.close()
+        assert child.stderr.read() == said
+    assert child.returncode == code

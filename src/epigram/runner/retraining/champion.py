@@ -145,9 +145,8 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
         previous=before.number if before else None,
         since=_now(),
     )
-    remove_leftovers(
-        (root / "runs").glob(f"*/.{REFERENCE}.*")
-    )  # of killed processes; later promotions use other folders
+    # Leftovers of killed processes; later promotions use other folders.
+    remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with temporary_index() as env:
         start = head(root)
@@ -177,9 +176,8 @@ def rollback(root: Path) -> Champion:
         git(root, "read-tree", tag(old.number), env=env)
         add_to_index(root, {ENTRY: _json(restored)}, env)
         tree = git(root, "write-tree", env=env)
-    folder = restore(
-        root, restored, tag(old.number)
-    )  # before the entry: a model that cannot be restored is no champion
+    # Before the entry: a model that cannot be restored is no champion.
+    folder = restore(root, restored, tag(old.number))
     try:
         _commit_entry(root, restored, tree, _resolve(root, tag(old.number)))
     except Exception:
@@ -221,9 +219,7 @@ def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str 
     commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=AUTHOR)
     tag_object = _tag_object(root, champion, commit)
     branch_update = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
-    commands = (
-        f"create {tag(champion.number)} {tag_object}\noption no-deref\n{branch_update}"  # it may be a symbolic ref
-    )
+    commands = f"create {tag(champion.number)} {tag_object}\noption no-deref\n{branch_update}"  # it may be symbolic
     git(root, "update-ref", "--stdin", text=commands)
 
 
