@@ -12,17 +12,16 @@ import os
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from types import FrameType
 from typing import ClassVar, NoReturn, ParamSpec
 
 from epigram.core.display import discard_output, echo, is_output_closed
 from epigram.core.memory_limit import is_near_limit
 from epigram.core.outcome import Outcome, current_stage
+from epigram.core.signals import Terminated, handle_signals, raise_interrupt
 
 P = ParamSpec("P")
 
@@ -92,10 +91,6 @@ class TryAgainError(EpigramError):
     code = 75
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM as an exception; a KeyboardInterrupt, so that `except Exception` does not catch it."""
-
-
 PATH_ERROR_CODES = {errno.ENOENT: InputMissingError.code} | dict.fromkeys(
     (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EEXIST), ParameterError.code
 )  # a wrong path is not a disk error
@@ -156,7 +151,12 @@ def is_panic(error: BaseException) -> bool:
 
 
 def _translate(error: BaseException) -> BaseException:
-    """Return a ParameterError for a path or name with a NUL character, else `error` unchanged."""
+    """Return the error to report: a ParameterError for a NUL character, the signal that Python has wrapped, or `error`.
+
+    Python wraps what a signal handler raises while a class is created, for example during an import.
+    """
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        return error.__cause__
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
         return ParameterError("a path or a name contains a NUL character: remove it")
     return error
@@ -181,50 +181,6 @@ def arguments(*names: str) -> list[str]:
     if len(values) != len(names):
         raise ParameterError(f"usage: python -m epigram.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
     return values
-
-
-@contextmanager
-def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
-    """Install `handler` for the signals during the block; does nothing outside the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler_before in previous.items():
-            signal.signal(number, handler_before)
-
-
-def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
-    """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-
-def interrupt_waits() -> None:
-    """Make Ctrl-C end a wait of the main thread at once. Call it after Polars' import, whose handler has SA_RESTART."""
-    signal.siginterrupt(signal.SIGINT, True)
-
-
-@contextmanager
-def defer_signals() -> Iterator[Callable[[], int]]:
-    """Defer the first SIGTERM or Ctrl-C until the end of the block; a second one is raised at once.
-
-    Yields a function that returns the number of the deferred signal, 0 if there is none, so that the block can save its
-    state and end early.
-    """
-    received: list[int] = []
-
-    def record(number: int, frame: FrameType | None) -> None:
-        if received:
-            raise_interrupt(number)
-        received.append(number)
-
-    with handle_signals(record, signal.SIGTERM, signal.SIGINT):
-        yield lambda: received[0] if received else 0
-    if received:
-        raise_interrupt(received[0])
 
 
 def print_error(error: BaseException) -> int:

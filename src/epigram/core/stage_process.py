@@ -17,9 +17,10 @@ from typing import NoReturn
 
 from epigram.core import supervisor
 from epigram.core.display import echo
-from epigram.core.errors import Terminated, exit_code, exit_now, message, run_and_exit
+from epigram.core.errors import exit_code, exit_now, message, run_and_exit
 from epigram.core.memory_limit import has_limit, is_near_limit
 from epigram.core.outcome import Outcome, current_stage
+from epigram.core.signals import Terminated
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither

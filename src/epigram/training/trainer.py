@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from epigram.core.errors import ParameterError, TryAgainError, defer_signals, is_out_of_memory
+from epigram.core.errors import ParameterError, TryAgainError, is_out_of_memory
+from epigram.core.signals import defer_signals
 from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop

@@ -14,8 +14,8 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from epigram.core.errors import interrupt_waits
 from epigram.core.settings import dataset_of
+from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, publish, ray_cluster

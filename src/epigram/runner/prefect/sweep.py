@@ -19,9 +19,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.core.errors import EpigramError, ParameterError, TryAgainError, interrupt_waits
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import read_json
 from epigram.core.outcome import OUTCOME_FILE, read_outcome
+from epigram.core.signals import interrupt_waits
 from epigram.runner import child_process
 from epigram.runner.prefect import markdown
 from epigram.runner.workspace.request import Request
