@@ -62,3 +62,17 @@ def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     assert command.returncode == {signal.SIGINT: 130, signal.SIGTERM: 75}.get(number, -number)
     assert "Traceback" not in errors
     until(lambda: all(map(gone, family)), 30)
+
+
+def test_a_run_ends_at_once_when_its_server_is_killed(toy: Toy) -> None:
+    toy.tell({"gather": {"sleep": 600, "child": True}})
+    command = toy.command()
+    until((toy.told / "child").exists)
+    family = psutil.Process(command.pid).children(recursive=True)
+    server = next(each for each in family if "epigram.runner.service.server_app" in " ".join(each.cmdline()[:6]))
+    server.kill()
+    _, errors = command.communicate(timeout=20)
+    assert command.returncode == 75
+    assert errors.splitlines()[-1].startswith("error: the Prefect server at http://127.0.0.1:")
+    assert errors.splitlines()[-1].endswith("stopped responding; rerun the command, finished stages are not repeated")
+    until(lambda: all(map(gone, family)), 30)

@@ -95,6 +95,7 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
     Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
     flow's own error.
     """
+    api.watch()
     try:
         result = flow().result(raise_on_failure=False)
     except Exception as error:
@@ -108,9 +109,7 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
             "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
     if prefect_adapter.is_unreachable(result):
-        raise TryAgainError(
-            f"the Prefect server at {where} stopped responding; rerun the command, finished stages are not repeated"
-        )
+        raise TryAgainError(server.lost_message(where))
     raise result
 
 

@@ -9,12 +9,13 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from epigram.core.config_types import is_http_url
-from epigram.core.errors import ParameterError, TryAgainError
+from epigram.core.errors import ParameterError, TryAgainError, exit_now, print_error
 from epigram.runner import HOME, PROFILES, child_process
 from epigram.runner.prefect import prefect_adapter
 from epigram.runner.service import service_lock
@@ -37,6 +38,7 @@ class Server:
 
     url: str
     child: subprocess.Popen[str] | None = None
+    stopped: bool = False
 
     def wait(self) -> None:
         """Wait until the server responds. Raises TryAgainError if it does not start."""
@@ -49,11 +51,31 @@ class Server:
                 raise TryAgainError(f"the Prefect server did not start within {STARTUP_TIMEOUT:g} s; see {log}")
             time.sleep(0.05)
 
+    def watch(self) -> None:
+        """From now on, end this process with TryAgainError's exit code when the server that it has started ends.
+
+        Prefect itself repeats every request for minutes. The stages that are running end with this process.
+        """
+        if self.child:
+            threading.Thread(target=self._exit_with_child, daemon=True).start()
+
+    def _exit_with_child(self) -> None:
+        if self.child:
+            self.child.wait()
+        if not self.stopped:
+            exit_now(print_error(TryAgainError(lost_message(self.url))))
+
     def stop(self) -> None:
         """Terminate the server if this process started it, and wait until it has ended."""
+        self.stopped = True
         if self.child:
             child_process.terminate(self.child)
             self.child.wait()
+
+
+def lost_message(url: str) -> str:
+    """Return the error message about a server that does not respond any more."""
+    return f"the Prefect server at {url} stopped responding; rerun the command, finished stages are not repeated"
 
 
 def start() -> Server:
