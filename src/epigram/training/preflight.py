@@ -20,7 +20,7 @@ from epigram.text.settings import View
 from epigram.training.config import configure
 
 VOCABULARY, LENGTH, MASK = 16, 16, 4
-PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
+PREFIX = (2, 5, MASK, 6, MASK, 7)  # [CLS] and a prompt; as in the templates, a colon follows the last mask
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 

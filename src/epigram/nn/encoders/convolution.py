@@ -38,6 +38,7 @@ class ConvolutionEncoder(Encoder):
     def __init__(self, config: ConvolutionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
+        self.reach = max(config.sizes) // 2  # a window of even size extends one token further to the right
         self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
         self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
         self.blocks = nn.ModuleList()

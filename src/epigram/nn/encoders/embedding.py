@@ -30,6 +30,8 @@ class EmbeddingConfig(Strict):
 class EmbeddingEncoder(Encoder):
     """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
 
+    reach = 0
+
     def __init__(self, config: EmbeddingConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width

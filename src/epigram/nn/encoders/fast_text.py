@@ -38,6 +38,9 @@ class FastTextEncoder(Encoder):
     vectors are initialized to zero, so an n-gram that training never saw changes only F.
     """
 
+    # n-grams do not count: one of a prompt's last word and a text's first word is too rare to learn
+    reach = 0
+
     def __init__(self, config: FastTextConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width, self.vocabulary = config, config.width, context.vocabulary

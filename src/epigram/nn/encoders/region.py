@@ -43,7 +43,7 @@ class RegionEncoder(Encoder):
 
     def __init__(self, config: RegionConfig, context: DataSpec) -> None:
         super().__init__()
-        self.config, self.width = config, config.width
+        self.config, self.width, self.reach = config, config.width, config.radius
         self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
         units = [nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1)]
         for unit in units:

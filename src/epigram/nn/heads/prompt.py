@@ -37,7 +37,7 @@ class PromptConfig(Strict):
         """Build the head for the data's classes on `encoder`.
 
         Raises ValueError if texts have several labels, the view has no prompt with masks, the encoder does not keep one
-        state per token, or there are no layers to fuse.
+        state per token, the states of the masks do not depend on the text, or there are no layers to fuse.
         """
         if context.multi:
             raise ValueError(
@@ -55,7 +55,20 @@ class PromptConfig(Strict):
                 "use another encoder, or head linear"
             )
         check_fusion(self.fusion, encoder)
+        check_reach(context, encoder)
         return PromptHead(self, context, encoder)
+
+
+def check_reach(context: DataSpec, encoder: Encoder) -> None:
+    """Raise ValueError if the state of no mask depends on the text, so that the head would ignore the text."""
+    prefix = context.prefix_ids
+    distance = prefix[::-1].index(context.mask_id) + 1 if context.mask_id in prefix else 1  # from the last mask
+    if encoder.reach is not None and encoder.reach < distance:
+        raise ValueError(
+            "head: prompt reads the states of the masks, which do not depend on the text with this encoder: a state "
+            f"depends on at most {encoder.reach} tokens to its right, and the text begins {distance} to the right of "
+            "the last mask; use another encoder, for example transformer, or head linear"
+        )
 
 
 class PromptHead(Head):
