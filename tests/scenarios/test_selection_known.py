@@ -9,7 +9,7 @@ from epigram.core.config_types import validate_as
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluation
+from epigram.evaluation.results import Decision, Evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
@@ -25,12 +25,15 @@ def split(labels: np.ndarray) -> Split:
     return Split(labels=labels, rows=np.arange(count), texts=["text"] * count, in_train=np.zeros(count, bool))
 
 
-def judged(name: str, target: Target, dev: Split, test: Split, said: tuple[Floats, Floats]) -> Evaluation:
+def judged(
+    name: str, target: Target, dev: Split, test: Split, said: tuple[Floats, Floats], decision: Decision = "threshold"
+) -> Evaluation:
     """Return the evaluation of a system with the probabilities `said` on dev and test, (K, N, C) each."""
     seeds = list(range(len(said[0])))
     return evaluate_system(
         name, target, seeds=seeds, dev=dev, test=test, dev_output=SystemOutput(probabilities=said[0]),
         test_output=SystemOutput(probabilities=said[1]), costs=[cost()] * len(seeds), settings=SETTINGS,
+        decision=decision,
     )  # fmt: skip
 
 
@@ -85,6 +88,26 @@ def test_systems_are_compared_on_test_by_the_thresholds_of_dev() -> None:
     chosen, other = compared(first, second).rows
     assert (chosen.system, other.outcome, other.test_outcome) == ("chosen", "tie", "better")
     assert (chosen.test_score, other.test_score) == (0.5, 1.0)
+
+
+def test_the_labels_of_a_decoder_are_those_above_one_half() -> None:
+    """On dev every row gets label b only, 20 correctly; on test only label a of the 20 rows is above 0.5."""
+    truth = split(GOLD)
+    metrics = judged("one", BOTH, truth, truth, (DEV_SAID, TEST_SAID), "decoder").metrics
+    assert metrics.decision == "decoder"
+    assert metrics.seeds[0].thresholds == [0.5, 0.5]
+    assert (metrics.dev.micro_f1, metrics.dev.accuracy) == (2 * 20 / (40 + 40), 0.0)
+    assert metrics.test.micro_f1 == pytest.approx(2 * 20 / (20 + 40))
+
+
+def test_systems_are_compared_by_their_own_decisions() -> None:
+    """Both have the same probabilities; by the decision of the decoder, every row has one error."""
+    truth, said = split(GOLD), (DEV_SAID, TEST_SAID)
+    found = compared(judged("decoder", BOTH, truth, truth, said, "decoder"), judged("tuned", BOTH, truth, truth, said))
+    assert [(row.system, row.dev_score, row.outcome) for row in found.rows] == [
+        ("tuned", 1.0, "chosen"),
+        ("decoder", 0.5, "worse"),
+    ]
 
 
 def wrong(*rows: int) -> list[set[int]]:

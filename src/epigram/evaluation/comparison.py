@@ -85,7 +85,8 @@ def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowSco
     labels, probabilities, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
         return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
-    thresholds = seed_thresholds(metrics.task, predictions.dev_labels, predictions.dev_probabilities)
+    dev = predictions.dev_labels, predictions.dev_probabilities
+    thresholds = seed_thresholds(metrics.task, *dev, metrics.decision)
     return predict_labels(metrics.task, labels, probabilities, thresholds).row_scores()
 
 

@@ -18,6 +18,7 @@ from epigram.evaluation.results import (
     ClassifierAccuracy,
     ClassScores,
     Cost,
+    Decision,
     Evaluation,
     Metrics,
     Predictions,
@@ -42,14 +43,17 @@ def evaluate_system(
     costs: Sequence[Cost],
     settings: EvaluateSettings,
     alone: Sequence[list[ClassifierAccuracy]] | None = None,
+    decision: Decision = "threshold",
 ) -> Evaluation:
     """Return all metrics of one system from its predictions; `seeds`, `costs` and `alone` have one entry per seed.
+
+    `decision` is what selects the labels of a text that may have several.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
     for split, output in ((dev, dev_output), (test, test_output)):
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
-    thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities)
+    thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
     on_dev, on_test = (
         score_split(target, dev, dev_output, thresholds),
         score_split(target, test, test_output, thresholds),
@@ -57,7 +61,7 @@ def evaluate_system(
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, settings)
     fields = {**_prediction_fields("dev", dev, dev_output), **_prediction_fields("test", test, test_output)}
     return Evaluation(
-        metrics=_metrics(name, target, on_dev, on_test, per_seed, settings),
+        metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
         predictions=Predictions(**fields, test_in_train=test.in_train),
     )
 
@@ -115,7 +119,13 @@ def _calibrations(dev: SplitPredictions, test: SplitPredictions, bins: int) -> l
 
 
 def _metrics(
-    name: str, target: Target, dev: ScoredSplit, test: ScoredSplit, seeds: list[SeedMetrics], settings: EvaluateSettings
+    name: str,
+    target: Target,
+    dev: ScoredSplit,
+    test: ScoredSplit,
+    seeds: list[SeedMetrics],
+    settings: EvaluateSettings,
+    decision: Decision,
 ) -> Metrics:
     intervals: dict[str, Any] = {"resamples": settings.resamples, "confidence": settings.confidence}
     texts, truth = test.texts, test.truth
@@ -138,6 +148,7 @@ def _metrics(
         slices=slices(test.ranked, truth.texts, truth.in_train, **intervals),
         mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
         tokens=token_metrics(test, seeds, **intervals),
+        decision=decision,
         **sentence_f1(target, test, **intervals),
     )
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 Task = Literal["single", "multi"]
 ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
+Decision = Literal["threshold", "decoder"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +172,8 @@ class ClassifierAccuracy:
 class SeedMetrics:
     """Metrics of one seed of a system; `dev_score` and `test_score` are values of the score that ranks the systems.
 
-    `thresholds` (multi-label) are tuned on the development set, one per label. The token scores are None if the system
-    labels no words. `alone` has one entry for each classifier that the head names.
+    `thresholds` (multi-label), one per label, are tuned on the development set, or 0.5 if a decoder decides. The token
+    scores are None if the system labels no words. `alone` has one entry for each classifier that the head names.
     """
 
     seed: int
@@ -216,6 +217,7 @@ class Metrics:
     tokens: TokenMetrics | None = None
     sentence_f1: Interval | None = None
     plain: str | None = None
+    decision: Decision = "threshold"  # what selects the labels of a multi-label text
 
 
 @dataclass(frozen=True, kw_only=True)

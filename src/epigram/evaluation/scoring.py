@@ -8,7 +8,7 @@ import numpy as np
 
 from epigram.evaluation import metrics
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.results import ScoreName, Scores, Task
+from epigram.evaluation.results import Decision, ScoreName, Scores, Task
 from epigram.evaluation.thresholds import tuned_thresholds
 
 SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
@@ -75,10 +75,15 @@ class SplitPredictions:
         return SplitPredictions(self.task, probabilities, predicted, self.gold)
 
 
-def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats) -> Floats:
-    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none."""
+def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats, decision: Decision) -> Floats:
+    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none.
+
+    If a decoder decides, they are 0.5: only the labels that it chose have a higher probability.
+    """
     if task == "single":
         return np.zeros((len(dev_probabilities), 0))
+    if decision == "decoder":
+        return np.full((len(dev_probabilities), dev_labels.shape[1]), 0.5)
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 

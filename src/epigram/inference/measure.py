@@ -13,12 +13,12 @@ import torch
 
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.results import ClassifierAccuracy, Cost
+from epigram.evaluation.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier, count_parameters
+from epigram.models.classifier import Classifier, count_parameters, decodes
 from epigram.models.complexity import flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
@@ -32,13 +32,14 @@ class Measurement:
     """Predictions of a model for dev and test, its cost, and its speed on this machine.
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
-    for texts without a marked word.
+    for texts without a marked word. `decision` is what selects the labels of a text that may have several.
     """
 
     dev: Predicted
     test: Predicted
     alone: list[ClassifierAccuracy]
     plain: int
+    decision: Decision
     cost: Cost
     speed: dict[str, float]
 
@@ -65,6 +66,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         test=predicted["test"],
         alone=_classifier_accuracies(model, predicted, view),
         plain=saved.frame.plain_class,
+        decision="decoder" if decodes(model) else "threshold",
         cost=cost,
         speed=speed(model, dev, timing_texts, precision),
     )

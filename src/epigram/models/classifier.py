@@ -67,6 +67,11 @@ class Classifier(nn.Module):
         self.dropped.append(layer)
 
 
+def decodes(model: nn.Module) -> bool:
+    """Return whether the model's head chooses the labels of a text itself, so that no thresholds are tuned."""
+    return isinstance(model, Classifier) and model.head.decodes
+
+
 def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     """Return the number of weights; without `embeddings`, do not count embedding tables, as in the papers."""
     table = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}

@@ -60,7 +60,7 @@ class Section:
     pairs: list[ConfusedPair]
     reliability: Markup
     depth: Markup | None
-    thresholds: bool  # whether each label has a threshold
+    thresholds: bool  # whether each label has a tuned threshold
 
 
 def render(
@@ -124,8 +124,9 @@ def _scale(summary: Summary) -> Scale:
 
 def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
     bounds = [(part.score.low, part.score.high) for part in metrics.slices]
-    cuts = zip(*(seed.thresholds for seed in metrics.seeds), strict=True)
-    thresholds = [formats.format_range(each) for each in cuts]  # one per label; empty for single-label
+    tuned = metrics.decision == "threshold"
+    cuts = zip(*(seed.thresholds for seed in metrics.seeds), strict=True) if tuned else ()
+    thresholds = [formats.format_range(each) for each in cuts]  # one per label; empty if none are tuned
     return Section(
         metrics=metrics,
         pruning=pruning,

@@ -69,6 +69,7 @@ def test_what_does_fit_is_taken(system: dict[str, Any]) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "transfomer"}, "systems.x.recipe: unknown system 'transfomer': did you mean 'transformer'"),
     ({"encoder": {"widht": 8}}, "systems.x.encoder.widht is not a setting: did you mean 'width'"),
+    ({"head": {"decision": "decoder"}}, "systems.x.head.decision is not a setting"),
     ({"head": {"fuson": "hook"}}, "systems.x.head.fuson is not a setting: did you mean 'fusion'"),
     ({"head": {"kind": "linaer"}}, "systems.x.head.kind is 'linaer': did you mean 'linear'"),
     ({"encoder": {"kind": "transformr"}}, "systems.x.encoder.kind is 'transformr': did you mean 'transformer'"),

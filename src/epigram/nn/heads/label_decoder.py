@@ -23,7 +23,11 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 @heads.register("label_decoder")
 @dataclass(frozen=True, kw_only=True)
 class LabelDecoderConfig(Strict):
-    """Settings of the head: the paper's sizes, and training and search for several labels per text."""
+    """Settings of the head: the paper's sizes, and training and search for several labels per text.
+
+    `decision`: with `decoder`, a text has the labels that the search chose before `<eos>`; with `threshold`, those with
+    a probability above a threshold that is tuned on dev, so that `beam` and `max_labels` only change probabilities.
+    """
 
     embedding: Positive = 300  # width of a label embedding
     heads: Positive = 4
@@ -32,6 +36,7 @@ class LabelDecoderConfig(Strict):
     order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels, in training
     beam: Positive = 1  # 1 is greedy
     max_labels: Annotated[int | None, Range(ge=1)] = None  # per text; default: the number of classes
+    decision: Literal["decoder", "threshold"] = "decoder"  # what selects the labels of a text
 
     def build(self, context: DataSpec, encoder: Encoder) -> LabelDecoderHead:
         """Build the head for the data's labels on `encoder`.
@@ -59,6 +64,7 @@ class LabelDecoderHead(Head):
     def __init__(self, config: LabelDecoderConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
+        self.decodes = context.multi and config.decision == "decoder"
         width = encoder.width
         shared = encoder.label_bilstm
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)
