@@ -143,7 +143,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
             {"recipe": name, "pretrain": PretrainSettings()},
             f"systems.x: encoder.family is '{family}', but the view pretrains",
         )
-        for name, family in (("roberta", "roberta"), ("macbert", "bert"), ("xlnet", "xlnet"))
+        for name, family in (("roberta", "roberta"), ("macbert", "macbert"), ("xlnet", "xlnet"))
     ),
     (
         {"train": {"stop_on": "token"}, "shared": {"stop_on": "mean"}},
@@ -199,7 +199,7 @@ def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path:
     folder = str(checkpoint("electra", tmp_path))
     with pytest.raises(
         ParameterError,
-        match=r"systems\.x: encoder\.family is 'bert', but the view's checkpoint '.*' is of family electra",
+        match=r"systems\.x: encoder\.family is 'macbert', but the view's checkpoint '.*' has the model_type electra",
     ):
         checked(recipe="macbert", checkpoint=folder)
     checked(recipe="transformer", checkpoint=folder)  # uses only the checkpoint's tokenizer

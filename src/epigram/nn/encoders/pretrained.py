@@ -20,7 +20,8 @@ from epigram.nn.layers.pos_weighting import pos_table
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.bert import Bert
 from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
-from epigram.nn.pretrained.families import SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.family_check import check_family
 from epigram.nn.pretrained.load_encoder import from_checkpoint, from_config
 from epigram.nn.pretrained.transformers_attention import check_replaceable, install_attention, set_attention_parts
 from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
@@ -34,8 +35,8 @@ class PretrainedConfig(Strict):
 
     `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
     the view's texts, the small encoder takes its sizes and weights from that one.
-    `family`, if given, is the required family of a checkpoint, and the family of a small encoder of the transformers
-    library.
+    `family`, if given, is the required family of a checkpoint (see `check_family`), and the family of a small encoder
+    of the transformers library.
     `head_to_head` and `site` select head-to-head attention (HTH); `residual` leaves pretrained attention unchanged at
     the start of training.
     `pos_weight` applies part-of-speech weights in every attention (Transformer-F).
@@ -58,7 +59,7 @@ class PretrainedConfig(Strict):
             return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
             backbone = from_checkpoint(context.checkpoint)
-            self._check_family(backbone.config.model_type, context.checkpoint)
+            check_family(self.family, backbone.config.model_type, context.checkpoint)
             return PretrainedEncoder(self, backbone, context)
         if context.pretrained is not None:
             self._check_pretrained()
@@ -82,7 +83,7 @@ class PretrainedConfig(Strict):
         info = read_checkpoint_info(context.checkpoint)
         if info is None:
             return TransformerConfig(**self.attention_settings)
-        self._check_family(info.family, context.checkpoint)
+        check_family(self.family, info.model_type, context.checkpoint)
         return self._sketch_like(info)
 
     @property
@@ -91,7 +92,7 @@ class PretrainedConfig(Strict):
         return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
 
     def _sketch_like(self, info: CheckpointInfo) -> TransformerConfig:
-        check_replaceable(info.family, **self.attention_settings)
+        check_replaceable(info.model_type, **self.attention_settings)
         return TransformerConfig(width=info.width, heads=info.heads, depth=1, hidden=1, **self.attention_settings)
 
     def _small_config(self) -> TransformerConfig:
@@ -100,7 +101,7 @@ class PretrainedConfig(Strict):
             small = self._transformer_config()
         else:
             sizes = parse_sizes(SmallSizes, self.small)
-            small = self._sketch_like(CheckpointInfo(self.family, sizes.width, sizes.heads))
+            small = self._sketch_like(CheckpointInfo(ARCHITECTURES[self.family][0], sizes.width, sizes.heads))
         small.check(SMALL_KEY)
         return small
 
@@ -114,13 +115,6 @@ class PretrainedConfig(Strict):
             raise ValueError(
                 f"encoder.family is {self.family!r}, but the view pretrains a small encoder that has no family; "
                 "use a view without pretrain, or a system without encoder.family, such as bert"
-            )
-
-    def _check_family(self, family: str, checkpoint: str) -> None:
-        if self.family not in {None, family}:
-            raise ValueError(
-                f"encoder.family is {self.family!r}, but the view's checkpoint {checkpoint!r} is of family {family}; "
-                f"use a view with a checkpoint of family {self.family}, or the system bert, which accepts any family"
             )
 
 
