@@ -12,7 +12,13 @@ import torch
 import transformers
 from transformers import BertConfig, masking_utils
 
-from epigram.nn.transformers_adapter import FAMILIES, build_boolean_mask, is_bidirectional, unfused_attention
+from epigram.nn.transformers_adapter import (
+    FAMILIES,
+    QUERY_KEY,
+    build_boolean_mask,
+    is_bidirectional,
+    unfused_attention,
+)
 
 NEEDS = f"transformers {transformers.__version__} has no {{}}: epigram needs it for {{}}"
 
@@ -26,6 +32,16 @@ def test_a_family_has_its_attention_class(family: str, name: str) -> None:
     assert "ALL_ATTENTION_FUNCTIONS" in source, NEEDS.format(
         f"attention interface in {family}", "head-to-head attention"
     )
+
+
+@pytest.mark.parametrize(("family", "names"), QUERY_KEY.items())
+def test_a_family_has_its_query_and_key_layers(family: str, names: tuple[str, str]) -> None:
+    folder = family.replace("-", "_")
+    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    source = inspect.getsource(getattr(module, FAMILIES[family]))
+    for name in names:
+        for part in (f"self.{name} = nn.Linear(", f"self.{name}(hidden_states).view("):
+            assert part in source, NEEDS.format(f"{part} in {FAMILIES[family]}", "correlation attention")
 
 
 @pytest.mark.parametrize("name", ["bidirectional_mask_function", "sdpa_mask"])

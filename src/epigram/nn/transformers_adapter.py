@@ -25,6 +25,12 @@ FAMILIES = {
     "modernbert": "ModernBertAttention",
 }
 
+# Names of the query and key layers in these classes. ModernBERT has one layer for queries, keys and values.
+QUERY_KEY = {
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "ernie", "albert", "electra"), ("query", "key")),
+    "distilbert": ("q_lin", "k_lin"),
+}
+
 
 def is_bidirectional(mask_function: Callable[..., Any]) -> bool:
     """Return whether `mask_function` lets every token attend every token."""

@@ -66,7 +66,7 @@ RECIPES = [
     ),
     _family("roberta", "BERT without segments, pretrained longer on more text", "Liu et al. (2019)", "roberta", FIRST),
     _family("albert", "BERT with weights shared by all layers", "Lan et al. (2020)", "albert", FIRST),
-    _family("macbert", "Chinese BERT, pretrained to correct similar words", "Cui et al. (2020)", "bert", FIRST),
+    _family("macbert", "Chinese BERT, pretrained to correct similar words", "Cui et al. (2020)", "macbert", FIRST),
     _family("ernie", "BERT, pretrained with masked entities and phrases", "Sun et al. (2019)", "ernie", FIRST),
     _family(
         "xlnet",

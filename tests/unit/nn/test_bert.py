@@ -257,7 +257,7 @@ def test_a_name_of_the_hub_becomes_our_own(folder: Path, monkeypatch: pytest.Mon
     from transformers import AutoModel, PreTrainedConfig
 
     model = library(folder)
-    monkeypatch.setattr(AutoModel, "from_pretrained", lambda name, **_: model)
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda name, **_: (model, {"missing_keys": set()}))
     monkeypatch.setattr(PreTrainedConfig, "get_config_dict", lambda name: (model.config.to_dict(), {}))
     encoder: Any = recipe_of().build(context(checkpoint="someone/bert")).encoder  # type: ignore[attr-defined]
     assert isinstance(encoder, PretrainedEncoder) and isinstance(encoder.backbone, Bert)

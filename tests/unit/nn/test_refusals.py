@@ -59,6 +59,8 @@ def test_every_recipe_fits_together(name: str) -> None:
         {"head": {"kind": "tagger"}, "train": {"stop_on": "token", "max_length": 2}},
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}, "train": {"stop_on": "sentence"}},
         {"recipe": "bert_pta", "pretrain": PretrainSettings()},
+        {"encoder": pretrained(attention="correlation", pos_weight="after"), "head": {"kind": "prompt"}},
+        {"encoder": pretrained(attention="correlation", family="ernie"), "head": {"kind": "layer_ensemble"}},
     ],
     ids=lambda system: str(system.get("head", {}).get("kind")),
 )
@@ -73,7 +75,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"head": {"fuson": "hook"}}, "systems.x.head.fuson is not a setting: did you mean 'fusion'"),
     ({"head": {"kind": "linaer"}}, "systems.x.head.kind is 'linaer': did you mean 'linear'"),
     ({"encoder": {"kind": "transformr"}}, "systems.x.encoder.kind is 'transformr': did you mean 'transformer'"),
-    ({"encoder": pretrained(attention="correlation")}, "systems.x.encoder.attention is not a setting"),
+    (
+        {"recipe": "bert_hth", "encoder": {"attention": "correlation"}},
+        "systems.x: encoder.head_to_head is 'residual', but encoder.attention is 'correlation', which has one head",
+    ),
+    ({"encoder": pretrained(attention="corelation")}, "systems.x.encoder.attention is 'corelation'"),
     ({"head": {"kind": "prompt"}}, "systems.x: head: prompt needs a view with prompt: true"),
     ({"head": {"kind": "prompt", "soft": True}}, "systems.x: head: prompt needs a view with prompt: true"),
     (
@@ -144,7 +150,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
             {"recipe": name, "pretrain": PretrainSettings()},
             f"systems.x: encoder.family is '{family}', but the view pretrains",
         )
-        for name, family in (("roberta", "roberta"), ("macbert", "bert"), ("xlnet", "xlnet"))
+        for name, family in (("roberta", "roberta"), ("macbert", "macbert"), ("xlnet", "xlnet"))
     ),
     (
         {"train": {"stop_on": "token"}, "shared": {"stop_on": "mean"}},
@@ -200,7 +206,7 @@ def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path:
     folder = str(checkpoint("electra", tmp_path))
     with pytest.raises(
         ParameterError,
-        match=r"systems\.x: encoder\.family is 'bert', but the view's checkpoint '.*' is of family electra",
+        match=r"systems\.x: encoder\.family is 'macbert', but the view's checkpoint '.*' has the model_type electra",
     ):
         checked(recipe="macbert", checkpoint=folder)
     checked(recipe="transformer", checkpoint=folder)  # uses only the checkpoint's tokenizer

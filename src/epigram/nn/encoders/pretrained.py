@@ -5,48 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
 from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head_to_head import Site
 from epigram.nn.layers.pos_weighting import pos_table
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
-from epigram.nn.pretrained.bert import Bert
+from epigram.nn.pretrained.attention_settings import AttentionSettings
 from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
-from epigram.nn.pretrained.families import SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.family_check import check_family
 from epigram.nn.pretrained.load_encoder import from_checkpoint, from_config
-from epigram.nn.pretrained.transformers_attention import check_replaceable, install_attention, set_attention_parts
 from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
-from epigram.nn.transformers_adapter import FAMILIES, unfused_attention
+from epigram.nn.transformers_adapter import unfused_attention
 
 
 @encoders.register("pretrained")
 @dataclass(frozen=True, kw_only=True)
-class PretrainedConfig(Strict):
-    """Settings of the encoder.
+class PretrainedConfig(AttentionSettings):
+    """Settings of the encoder, with those of its attention.
 
     `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
     the view's texts, the small encoder takes its sizes and weights from that one.
-    `family`, if given, is the required family of a checkpoint, and the family of a small encoder of the transformers
-    library.
-    `head_to_head` and `site` select head-to-head attention (HTH); `residual` leaves pretrained attention unchanged at
-    the start of training.
-    `pos_weight` applies part-of-speech weights in every attention (Transformer-F).
+    `family`, if given, is the required family of a checkpoint (see `check_family`), and the family of a small encoder
+    of the transformers library.
     `backbone` is the config of a saved model's backbone.
     """
 
     small: dict[str, Any] = field(default_factory=dict)
     family: Family | None = None
-    head_to_head: Literal["none", "paper", "residual"] = "none"
-    site: Site = "scores"
-    pos_weight: Literal["none", "after", "inside", "log"] = "none"
     backbone: dict[str, Any] | None = None
 
     def build(self, context: DataSpec) -> Encoder:
@@ -54,11 +46,12 @@ class PretrainedConfig(Strict):
 
         Raises ValueError or DataError if the settings, the checkpoint and the view do not fit together.
         """
+        self.check_attention()
         if self.backbone is not None:
             return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
             backbone = from_checkpoint(context.checkpoint)
-            self._check_family(backbone.config.model_type, context.checkpoint)
+            check_family(self.family, backbone.config.model_type, context.checkpoint)
             return PretrainedEncoder(self, backbone, context)
         if context.pretrained is not None:
             self._check_pretrained()
@@ -75,6 +68,7 @@ class PretrainedConfig(Strict):
 
         Raises the errors of `build` that the checkpoint's folder alone reveals.
         """
+        self.check_attention()
         if context.pretrained is not None:
             self._check_pretrained()
         if context.checkpoint is None:
@@ -82,16 +76,11 @@ class PretrainedConfig(Strict):
         info = read_checkpoint_info(context.checkpoint)
         if info is None:
             return TransformerConfig(**self.attention_settings)
-        self._check_family(info.family, context.checkpoint)
+        check_family(self.family, info.model_type, context.checkpoint)
         return self._sketch_like(info)
 
-    @property
-    def attention_settings(self) -> dict[str, Any]:
-        """The additions to the attention: settings `head_to_head` and `pos_weight`."""
-        return {"head_to_head": self.head_to_head, "pos_weight": self.pos_weight}
-
     def _sketch_like(self, info: CheckpointInfo) -> TransformerConfig:
-        check_replaceable(info.family, **self.attention_settings)
+        self.check_model_type(info.model_type)
         return TransformerConfig(width=info.width, heads=info.heads, depth=1, hidden=1, **self.attention_settings)
 
     def _small_config(self) -> TransformerConfig:
@@ -100,7 +89,7 @@ class PretrainedConfig(Strict):
             small = self._transformer_config()
         else:
             sizes = parse_sizes(SmallSizes, self.small)
-            small = self._sketch_like(CheckpointInfo(self.family, sizes.width, sizes.heads))
+            small = self._sketch_like(CheckpointInfo(ARCHITECTURES[self.family][0], sizes.width, sizes.heads))
         small.check(SMALL_KEY)
         return small
 
@@ -110,17 +99,15 @@ class PretrainedConfig(Strict):
         return parse_sizes(TransformerConfig, {**sizes, **own})
 
     def _check_pretrained(self) -> None:
+        if self.attention != "dot":
+            raise ValueError(
+                "encoder.attention is 'correlation', but the view pretrains a small encoder with dot products; "
+                "use a view without pretrain, or set encoder.attention to dot"
+            )
         if self.family is not None:
             raise ValueError(
                 f"encoder.family is {self.family!r}, but the view pretrains a small encoder that has no family; "
                 "use a view without pretrain, or a system without encoder.family, such as bert"
-            )
-
-    def _check_family(self, family: str, checkpoint: str) -> None:
-        if self.family not in {None, family}:
-            raise ValueError(
-                f"encoder.family is {self.family!r}, but the view's checkpoint {checkpoint!r} is of family {family}; "
-                f"use a view with a checkpoint of family {self.family}, or the system bert, which accepts any family"
             )
 
 
@@ -139,12 +126,9 @@ class PretrainedEncoder(Encoder):
                 f"the checkpoint has {config.vocab_size} tokens but the view has {context.vocabulary}; "
                 "set the view's checkpoint to the model's own folder and rerun encode"
             )
-        check_replaceable(config.model_type, **settings.attention_settings)
+        settings.replace_attention(backbone)
         self.register_buffer("pos_weight", pos_table(settings.pos_weight, context))
         self.pos_weight: Tensor | None
-        if config.model_type in FAMILIES:
-            replace_attention = set_attention_parts if isinstance(backbone, Bert) else install_attention
-            replace_attention(backbone, gate=settings.head_to_head, site=settings.site, placement=settings.pos_weight)
         replace_dropout(backbone, nn.Dropout, Dropout)
         self.config: PretrainedConfig = settings
         self.backbone, self.width = backbone, config.hidden_size
@@ -185,7 +169,10 @@ class PretrainedEncoder(Encoder):
         return Encoded(tuple(out.hidden_states), tokens)
 
     def attentions(self, tokens: Tokens) -> tuple[Tensor, ...]:
-        """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention."""
+        """Return the attention weights (B, H, L, L) of every layer, computed by unfused attention.
+
+        Correlation attention has one head.
+        """
         with unfused_attention(self.backbone):
             return tuple(self._run(tokens, output_attentions=True).attentions)
 

@@ -13,15 +13,15 @@ from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 
 
-def standardize(x: Tensor, valid: Tensor) -> Tensor:
+def standardize(x: Tensor, valid: Tensor | None) -> Tensor:
     """Centre each token vector of `x` (B, L, D) and scale it to unit length, so that x̂_i · x̂_j = ρ_ij.  Eq. 3, 4.
 
-    Padding and vectors with zero variance become zero.
+    Padding, where `valid` (B, L) is False, and vectors with zero variance become zero.
     """
     with torch.no_grad():  # a range within rounding error counts as constant
         low, high = x.amin(-1), x.amax(-1)
         varied = high - low > 1e-5 * torch.maximum(high, -low) + 1e-9  # (B, L)
-    share = (varied & valid).to(x.dtype) / math.sqrt(x.shape[-1])
+    share = (varied if valid is None else varied & valid).to(x.dtype) / math.sqrt(x.shape[-1])
     return layer_norm(x, x.shape[-1:], eps=1e-16) * share.unsqueeze(-1)
 
 
@@ -38,12 +38,28 @@ def row_norms(unit: Tensor) -> Tensor:
     return squares.clamp(min=1e-12).sqrt()
 
 
-class CorrelationAttention(nn.Module):
-    """One-head attention softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ: (B, L, D) → (B, L, D).
+class Correlation(nn.Module):
+    """Scores of correlation attention, the correlations C of token vectors, as products of queries and keys.
 
     `row_norm` scales each row of C to unit length (the paper's "regularising"). C is divided by `temperature`; with
-    `learn_temperature` this is the initial value of a trainable parameter. Because ρ = x̂ x̂ᵀ, the fused kernel can
-    compute the attention.
+    `learn_temperature` this is the initial value of a trainable parameter.
+    """
+
+    def __init__(self, *, row_norm: bool = True, temperature: float = 1.0, learn_temperature: bool = False) -> None:
+        super().__init__()
+        self.row_norm = row_norm
+        self.temperature = nn.Parameter(torch.tensor(temperature), requires_grad=learn_temperature)
+
+    def query(self, unit: Tensor) -> Tensor:
+        """Return q (B, L, D) with q · x̂ᵀ = C / temperature for the standardized token vectors `unit`.  Eq. 2."""
+        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # per row of C
+        return unit * scale.to(unit.dtype)
+
+
+class CorrelationAttention(Correlation):
+    """One-head attention softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ: (B, L, D) → (B, L, D).
+
+    The settings of C are those of `Correlation`. Because ρ = x̂ x̂ᵀ, the fused kernel can compute the attention.
     """
 
     def __init__(
@@ -56,9 +72,8 @@ class CorrelationAttention(nn.Module):
         learn_temperature: bool = False,
         placement: Placement = "after",
     ) -> None:
-        super().__init__()
-        self.dropout, self.row_norm, self.placement = dropout, row_norm, placement
-        self.temperature = nn.Parameter(torch.tensor(temperature), requires_grad=learn_temperature)
+        super().__init__(row_norm=row_norm, temperature=temperature, learn_temperature=learn_temperature)
+        self.dropout, self.placement = dropout, placement
         self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
 
@@ -73,8 +88,7 @@ class CorrelationAttention(nn.Module):
         return out
 
     def _fused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
-        scale = 1 / (self.temperature * (row_norms(unit) if self.row_norm else 1.0))  # per row of C, Eq. 2
-        q, k = (unit * scale.to(unit.dtype)).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
+        q, k = self.query(unit).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
         return dot_product_attention(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1

@@ -98,7 +98,8 @@ class BertSelfAttention(nn.Module):
         self.query, self.key, self.value = Linear(width, width), Linear(width, width), Linear(width, width)
         self.joined: nn.Linear | None = None  # set by `join_products`
         self.scale, self.dropout = (width // self.heads) ** -0.5, config.attention_probs_dropout_prob
-        self.head_to_head, self.placement = None, "none"  # `set_attention_parts` may change them
+        self.head_to_head, self.placement = None, "none"  # `set_attention_parts` may change these three
+        self.correlation: nn.Module | None = None
 
     def forward(self, x: Tensor, mask: Tensor | None, **options: Any) -> tuple[Tensor, Tensor | None]:
         """Return the context (B, L, D) of `x` (B, L, D) and the weights (B, H, L, L) or None (see `attend`)."""
@@ -115,8 +116,10 @@ class BertSelfAttention(nn.Module):
     def join_products(self) -> None:
         """Compute queries, keys and values by one matrix product, for inference only.
 
-        One text takes a fifth less time; training would gain nothing.
+        One text takes a fifth less time; training would gain nothing. Correlation attention has only the values.
         """
+        if self.correlation is not None:
+            return
         parts = self.query, self.key, self.value
         self.joined = Linear(self.query.in_features, 3 * self.query.out_features)
         self.joined.weight = nn.Parameter(torch.cat([part.weight for part in parts]), requires_grad=False)

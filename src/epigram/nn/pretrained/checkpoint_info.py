@@ -1,4 +1,4 @@
-"""Family and sizes of a checkpoint, read from its folder without loading it and without the transformers library."""
+"""Architecture and sizes of a checkpoint, read from its folder, without loading it by the transformers library."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ HEADS = ("num_attention_heads", "n_heads", "n_head")
 
 
 class CheckpointInfo(NamedTuple):
-    """Family of a checkpoint (`model_type`), its width and its number of heads."""
+    """Architecture of a checkpoint (`model_type`), its width and its number of heads."""
 
-    family: str
+    model_type: str
     width: int
     heads: int
 
 
 def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
-    """Return the family and sizes of the folder `checkpoint`; None for a name on the hub, which is not looked up here.
+    """Return the architecture and sizes of the folder `checkpoint`, or None for a name on the hub.
 
     Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
     config.json is not that of a supported encoder.

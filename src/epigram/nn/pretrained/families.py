@@ -1,4 +1,4 @@
-"""Small encoders of the transformers library's model families, for a view without a checkpoint."""
+"""Families of pretrained encoders: their architectures, and their small encoders for a view without a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from epigram.core.config_types import Positive, Range, Strict, validate_as
 from epigram.core.errors import ParameterError
 from epigram.nn.layers.types import DataSpec
 
-Family = Literal["bert", "roberta", "albert", "ernie", "xlnet"]
+Family = Literal["bert", "macbert", "roberta", "albert", "ernie", "xlnet"]
 T = TypeVar("T")
+
+# The values of model_type that checkpoints of a family are published with; that of a small encoder is first.
+ARCHITECTURES: dict[Family, tuple[str, ...]] = {
+    "bert": ("bert",),
+    "macbert": ("bert",),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "bert"),  # bert: RoBERTa-wwm
+    "albert": ("albert",),
+    "ernie": ("ernie", "bert"),  # bert: ERNIE 1.0 and 2.0
+    "xlnet": ("xlnet",),
+}
 
 SMALL_KEY = "encoder.small"  # key of a small encoder's sizes in a system of params.yaml
 
@@ -44,7 +54,7 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
     Raises ValueError if `small` has an unknown or invalid size.
     """
     sizes = parse_sizes(SmallSizes, small)
-    common = {"model_type": family, "vocab_size": context.vocabulary, "pad_token_id": 0}
+    common = {"model_type": ARCHITECTURES[family][0], "vocab_size": context.vocabulary, "pad_token_id": 0}
     if family == "xlnet":  # relative positions; no memory of earlier texts
         return {
             **common,

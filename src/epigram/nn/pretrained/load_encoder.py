@@ -49,15 +49,35 @@ def from_checkpoint(checkpoint: str) -> Any:
 
 
 def _load_by_transformers(name: str) -> Any:
-    """Load the encoder by the transformers library; a supported BERT is converted to `Bert`."""
+    """Load the encoder by the transformers library; a supported BERT is converted to `Bert`.
+
+    Raises ValueError if weights are missing.
+    """
     from transformers import AutoModel, PreTrainedConfig
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     config, _ = PreTrainedConfig.get_config_dict(name)
     check_config(config, f"config.json of checkpoint {name!r}")
-    model = AutoModel.from_pretrained(name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+    model, report = AutoModel.from_pretrained(
+        name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+    )
+    _check_complete(model, report["missing_keys"])
     bert_config = BertConfig.of(model.config.to_dict())
     if bert_config is None:
         return model
     return bert_with_weights(bert_config, ((name, weight.detach) for name, weight in model.state_dict().items()))
+
+
+def _check_complete(model: Any, missing: set[str]) -> None:
+    """Raise ValueError for `missing` weights: the library sets them to random values and only logs it.
+
+    The pooler may be missing, because no head reads it. All weights are missing if config.json names another
+    architecture than that of the weights, such as roberta for RoBERTa-wwm, which is a bert.
+    """
+    names = sorted(name for name, _ in model.named_parameters() if name in missing and not name.startswith("pooler."))
+    if names:
+        raise ValueError(
+            f"weight {names[0]} is missing ({len(names)} in all); check that the weights are those of a "
+            f"{model.config.model_type}, which is the model_type in config.json"
+        )

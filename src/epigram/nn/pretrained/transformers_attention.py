@@ -1,19 +1,22 @@
 """Custom attention for the encoders of the transformers library, registered through its attention interface.
 
-It adds head-to-head attention (HTH), part-of-speech weights (Transformer-F), or both.
+It adds head-to-head attention (HTH) or correlation attention (Transformer-F), and part-of-speech weights
+(Transformer-F).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from epigram.nn.layers.attention import dot_product_attention, unfused_attention
+from epigram.nn.layers.correlation import Correlation, standardize
 from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
-from epigram.nn.transformers_adapter import FAMILIES, build_boolean_mask, is_bidirectional
+from epigram.nn.transformers_adapter import FAMILIES, QUERY_KEY, build_boolean_mask, is_bidirectional
 
 NAME = "epigram"
 DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
@@ -29,25 +32,48 @@ def check_replaceable(family: str, **settings: str) -> None:
             )
 
 
+def check_correlation(model_type: str) -> None:
+    """Raise ValueError if correlation attention cannot replace the attention of encoders of `model_type`."""
+    if model_type not in QUERY_KEY:
+        reason = "cannot be replaced"
+        if model_type in FAMILIES:
+            reason = "encodes positions in queries and keys, which correlation attention does not have"
+        raise ValueError(
+            f"encoder.attention is 'correlation', but the attention of {model_type} {reason}; "
+            f"set it to dot, or use a checkpoint of one of these families: {', '.join(QUERY_KEY)}"
+        )
+
+
 def install_attention(
-    backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]
+    backbone: Any,
+    *,
+    gate: Gate | Literal["none"],
+    site: Site,
+    placement: Placement | Literal["none"],
+    correlation: Callable[[], Correlation] | None = None,
 ) -> None:
     """Make every self-attention of the transformers model `backbone` use `attend`, with these settings."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, build_mask)
-    set_attention_parts(backbone, gate=gate, site=site, placement=placement)
+    set_attention_parts(backbone, gate=gate, site=site, placement=placement, correlation=correlation)
     backbone.set_attn_implementation(NAME)
 
 
 def set_attention_parts(
-    backbone: Any, *, gate: Gate | Literal["none"], site: Site, placement: Placement | Literal["none"]
+    backbone: Any,
+    *,
+    gate: Gate | Literal["none"],
+    site: Site,
+    placement: Placement | Literal["none"],
+    correlation: Callable[[], Correlation] | None = None,
 ) -> None:
-    """Set the attributes that `attend` reads on every self-attention of `backbone`: `placement` and `head_to_head`.
+    """Set the attributes that `attend` reads on every self-attention: `placement`, `head_to_head`, `correlation`.
 
-    With a `gate`, `head_to_head` is a new HeadToHead. The modules are created on the CPU after the checkpoint's weights
-    are loaded, so that all their weights are initialized.
+    With a `gate`, `head_to_head` is a new HeadToHead. With `correlation`, which builds that part, the layers of queries
+    and keys are removed. The modules are created on the CPU after the checkpoint's weights are loaded, so that all
+    their weights are initialized.
     """
     config = backbone.config
     for module in list(backbone.modules()):
@@ -56,6 +82,9 @@ def set_attention_parts(
             module.head_to_head = (
                 None if gate == "none" else HeadToHead(heads=heads, gate=gate, site=site, dropout=DROPOUT)
             )
+            module.correlation = None if correlation is None else correlation()
+            for name in QUERY_KEY[config.model_type] if correlation is not None else ():
+                setattr(module, name, nn.Identity())  # `attend` gets the token vectors
 
 
 def build_mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
@@ -86,10 +115,13 @@ def attend(
 
     The weights (B, H, L, L) are None unless `output_attentions` is set. The scores (HTH, Eq. 1) are averaged over all
     pairs of tokens that are not padding, even with sliding-window attention. `token_weight` (B, L) are
-    part-of-speech weights.
+    part-of-speech weights. Correlation attention has one head: the context is (B, L, 1, D).
     """
     part: Any = module.head_to_head
     valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)
+    if module.correlation is not None:
+        query, key, value = _correlated(module.correlation, query, value, valid)
+        scaling = 1.0
     if part is not None:
         query = part.query(query, key, valid, scaling)
     if token_weight is not None:
@@ -102,3 +134,14 @@ def attend(
     if part is not None:
         y = part.context(y, valid)
     return y.transpose(1, 2).contiguous(), weights
+
+
+def _correlated(correlation: Any, query: Tensor, value: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the query, key and value (B, 1, L, D) of correlation attention with one head.
+
+    `query` (B, H, L, d) holds the token vectors, since the query layer is removed. All heads of `value` (B, H, L, d)
+    get the same attention weights.
+    """
+    x, value = (part.transpose(1, 2).flatten(2) for part in (query, value))  # (B, L, D)
+    unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
+    return correlation.query(unit).unsqueeze(1), unit.unsqueeze(1), value.unsqueeze(1)
