@@ -12,8 +12,8 @@ from epigram.models.classifier import Classifier
 from epigram.nn.encoders.transformer import Block, TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.correlation import CorrelationAttention, row_norms, standardize
-from epigram.nn.layers.hook_fusion import fuse, hook_weights
-from epigram.nn.layers.types import DataSpec, Encoded
+from epigram.nn.layers.hook_fusion import FusionConfig, fuse, hook_weights
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import dot_product, sinusoids
 from tests.parity.reference.batches import (
@@ -148,6 +148,16 @@ def test_eq7_fusion(layers: int) -> None:
     got = fuse([padded(rows)[0] for rows in states])
     wanted = [paper.fusion(list(blocks)) for blocks in zip(*states[1:], strict=True)]
     assert_rows(got, wanted, 1e-6)  # the hook weights are float32
+
+
+def test_eq6_7_settings_of_the_hook() -> None:
+    """With a = 1, b = 2 and N = 2: (1·1 + 2/1) / 1 = 3 for the first layer, (1·2 + 2/2) / 1 = 3 for the second."""
+    states = tuple(torch.tensor([[[value]]]) for value in (100.0, 1.0, 10.0))
+    encoded = Encoded(states, Tokens(torch.ones(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)))
+    assert FusionConfig(fusion="hook", hook_a=1.0, hook_b=2.0).fuse_layers(encoded).item() == 33.0
+    # the paper's: 0.4 + 2.9 = 3.3 and 0.8 + 1.45 = 2.25
+    assert FusionConfig(fusion="hook").fuse_layers(encoded).item() == pytest.approx(3.3 + 22.5)
+    assert FusionConfig(hook_a=1.0, hook_b=2.0).fuse_layers(encoded).item() == 10.0
 
 
 def block_reading(block: Block, x: Array, weight: Array) -> Array:
