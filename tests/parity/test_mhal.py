@@ -52,6 +52,7 @@ def test_eq4_to_8_evidence_of_tokens_and_texts(heads: int) -> None:
     assert z[0].shape[1] == -(-10 // heads) * heads
     np.testing.assert_allclose(array(got.queries), np.stack([paper.queries(x, read) for x in z]), atol=1e-9)
     assert_rows(got.tokens, [paper.evidence(x, read) for x in z], 1e-9)
+    assert_rows(got.shares, [paper.shares(paper.evidence(x, read)) for x in z], 1e-9)
     np.testing.assert_allclose(array(got.texts), np.stack([paper.text_scores(x, read) for x in z]), atol=1e-9)
 
 
@@ -359,7 +360,9 @@ def test_summed_language_models_make_the_loss_of_a_batch_the_sum_of_its_texts() 
     model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
     whole = model(tokens, torch.tensor(GOLD)).loss
     parts = [
-        model(Tokens(tokens.ids[rows], tokens.valid[rows], characters=tokens.characters[rows]), torch.tensor(GOLD[rows]))
+        model(
+            Tokens(tokens.ids[rows], tokens.valid[rows], characters=tokens.characters[rows]), torch.tensor(GOLD[rows])
+        )
         for rows in (slice(0, 2), slice(2, 5))
     ]
     torch.testing.assert_close(whole, parts[0].loss + parts[1].loss)

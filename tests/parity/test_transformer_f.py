@@ -122,6 +122,19 @@ def test_eq5_weights_are_not_renormalised() -> None:
     np.testing.assert_allclose(paper.attention(x, w, "log", True).sum(axis=1), 1.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("lengths", [SHORT, LONG], ids=["L≤D", "L>D"])
+@pytest.mark.parametrize("placement", ["after", "inside", "log"])
+@pytest.mark.parametrize("row_norm", [True, False])
+def test_eq5_attention_weights_of_padded_texts(lengths: list[int], placement: str, row_norm: bool) -> None:
+    layer, rows = correlation_layer(placement=placement, row_norm=row_norm, temperature=0.7), texts(lengths, WIDTH)
+    weights = weights_for(rows)
+    got = layer.attention_weights(*padded(rows), padded_weights(weights)).detach().numpy()
+    for found, x, w in zip(got, rows, weights, strict=True):
+        wanted = paper.attention(x, w, placement, row_norm, 0.7)
+        np.testing.assert_allclose(found[0, : len(x), : len(x)], wanted, atol=1e-9)
+        assert not found[0, : len(x), len(x) :].any(), "padding has no weight"
+
+
 @pytest.mark.parametrize(("placement", "same"), [("log", True), ("after", False), ("inside", False)])
 def test_eq5_constant_weight_changes_all_but_log(placement: str, same: bool) -> None:
     layer = correlation_layer(placement=placement)

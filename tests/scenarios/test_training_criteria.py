@@ -51,7 +51,9 @@ def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores
 @pytest.mark.parametrize(
     ("stop_on", "scores", "best"), [("sentence", [0.8, 0.7], 1), ("sentence_f1", [0.0, 2 * 2 / (5 + 2)], 2)]
 )
-def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(stop_on: Any, scores: list[float], best: int) -> None:
+def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(
+    stop_on: Any, scores: list[float], best: int
+) -> None:
     """Two of ten dev texts have label 0, the others the plain class 1. First none, then five are predicted as 0."""
     dev, model = texts(DEV), Scripted([Dev(0), Dev(5)])
     dev.labels, dev.plain_class = torch.tensor([0, 0] + [1] * 8), 1

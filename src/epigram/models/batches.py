@@ -45,8 +45,8 @@ class TextBatches:
     `texts` has the token ids of the N texts, without prefix and suffix. `prefix` (prompt) and `suffix` are put around
     each text, and the text is truncated so that the whole fits `max_length`; prompt and special tokens are never
     truncated. An empty text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED`
-    for a token without one. `characters` has the characters of each of the T tokens. `plain_class` is the class with the
-    smallest share of tokens with a label other than the default.
+    for a token without one. `characters` has the characters of each of the T tokens. `plain_class` is the class with
+    the smallest share of tokens with a label other than the default.
 
     Raises ValueError if `max_length` leaves no room for text.
     """

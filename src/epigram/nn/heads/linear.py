@@ -18,6 +18,7 @@ from epigram.nn.layers.masking import masked_max, masked_mean
 from epigram.nn.layers.pooling import AttentionPool
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
+
 @heads.register("linear")
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(FusionConfig):

@@ -18,11 +18,12 @@ DefaultTarget = Literal["one", "smoothed"]
 
 @dataclass(frozen=True)
 class LabelerOutput:
-    """Outputs of H heads: `queries` q (B, H, d), token scores `tokens` a (B, L, H) and text scores `texts` o (B, H)."""
+    """Outputs of H heads: queries q, token scores a, attention weights α over a text's tokens, text scores o."""
 
-    queries: Tensor
-    tokens: Tensor
-    texts: Tensor
+    queries: Tensor  # (B, H, d)
+    tokens: Tensor  # (B, L, H)
+    shares: Tensor  # (B, L, H)
+    texts: Tensor  # (B, H)
 
 
 class AttentionLabeler(nn.Module):
@@ -54,7 +55,7 @@ class AttentionLabeler(nn.Module):
         alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
         s = torch.einsum("blh,blhd->bhd", self.dropout(alpha).to(v.dtype), v)  # Eq. 7
         o = self.text_out(self.text_hidden(s).tanh()).squeeze(-1)  # (B, H), Eq. 8
-        return LabelerOutput(queries, a, o)
+        return LabelerOutput(queries, a, alpha, o)
 
     def split(self, x: Tensor) -> Tensor:
         """Split `x` (…, H·d) into heads: (…, H, d)."""
