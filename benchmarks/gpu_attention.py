@@ -39,7 +39,7 @@ class Eager(nn.Module):
         batch, length, width = x.shape
         q, k, v = self.layer.qkv(x).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(2, 3) / math.sqrt(width // HEADS)  # U (B, H, L, L)
-        factors = self.part.factors(scores.mean((2, 3)))  # Eq. 1–5
+        factors = self.part(scores.mean((2, 3)))  # Eq. 1–5
         weights = (scores * factors[:, :, None, None].to(scores.dtype)).softmax(-1)  # Eq. 6
         y = dropout(weights, DROPOUT) @ v
         out: Tensor = self.layer.out(y.transpose(1, 2).reshape(batch, length, width))

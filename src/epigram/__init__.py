@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+    from epigram.inference.attention import TextAttention, attention_maps
     from epigram.inference.predictor import Predictor, TextPrediction
     from epigram.inference.words import Word
 
@@ -27,14 +28,17 @@ __all__ = [
     "InputMissingError",
     "ParameterError",
     "Predictor",
+    "TextAttention",
     "TextPrediction",
     "Word",
     "__version__",
+    "attention_maps",
     "load",
 ]
 
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
+    "epigram.inference.attention": ("TextAttention", "attention_maps"),
     "epigram.inference.predictor": ("Predictor", "TextPrediction"),
     "epigram.inference.words": ("Word",),
 }

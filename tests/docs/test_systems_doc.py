@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -18,6 +19,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.ragged import Ragged
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.summary import Corpus
+from epigram.models.attention_maps import AttentionMaps
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES, recipe_of
@@ -31,6 +33,7 @@ from epigram.training.objectives.token_labels import label_objective
 from epigram.training.preflight import check_systems
 from epigram.training.trainer import Trainer
 from tests.support.evaluation_samples import cost, system
+from tests.support.saved_systems import saved
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
@@ -86,7 +89,7 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
 @pytest.fixture
 def example() -> Iterator[str]:
     """Register the new system of the page during the test; yield its name."""
-    code, _, _ = blocks("python")
+    code, *_ = blocks("python")
     assert len(code.splitlines()) < 60
     before = set(RECIPES)
     module = ModuleType("example")
@@ -134,7 +137,7 @@ def test_the_new_system_stands_in_params_yaml_like_any_other(example: str) -> No
 
 
 def test_the_column_of_the_example_is_in_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, code, _ = blocks("python")
+    _, code, *_ = blocks("python")
     monkeypatch.setattr(columns, "COLUMNS", [*columns.COLUMNS])
     exec(code, dict(vars(columns)))
     systems = [system("cnn", [{1}], [{2}], price=cost(depth=4))]
@@ -150,7 +153,7 @@ def test_the_column_of_the_example_is_in_the_tables_that_it_names(monkeypatch: p
 
 
 def test_what_the_library_is_asked_for_is_there() -> None:
-    _, _, code = blocks("python")
+    _, _, code, _ = blocks("python")
     exec("\n".join(line for line in code.splitlines() if "import" in line), {})
     assert "runs/latest/model" in code
 
@@ -158,3 +161,15 @@ def test_what_the_library_is_asked_for_is_there() -> None:
 @pytest.mark.parametrize("path", re.findall(r"`((?:src|docs)/[\w/.]*)`", DOC))
 def test_every_path_exists(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_the_attention_maps_of_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    *_, code = blocks("python")
+    exec(code.replace("runs/latest/model", str(saved("cnle", tmp_path))), {})
+    assert capsys.readouterr().out.startswith("['a', 'text'] ['a', 'b', 'c'] [")
+
+
+def test_the_fields_of_the_attention_maps_are_those_of_the_table() -> None:
+    section = DOC.partition("## Attention maps")[2]
+    rows = [row.split(" | ")[0] for row in section.splitlines() if row.startswith("| `")]
+    assert re.findall(r"`(\w+)`", " ".join(rows)) == [field.name for field in fields(AttentionMaps)]

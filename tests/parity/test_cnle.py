@@ -15,8 +15,9 @@ from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention, Fusion
 from epigram.nn.layers.types import DataSpec, Prediction
 from tests.parity.reference import cnle as paper
+from tests.parity.reference.attention import scores
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
-from tests.parity.reference.common import Array, cross_entropy, linear
+from tests.parity.reference.common import Array, cross_entropy, linear, softmax
 from tests.parity.reference.lstm import bilstm
 from tests.parity.reference.weights import array, lstm_of
 
@@ -62,6 +63,25 @@ def test_co_attention() -> None:
     text_fused, labels_fused = layer(x, valid, torch.from_numpy(labels).unsqueeze(0))
     assert_rows(text_fused, [fusion_reading(layer.text, row, labels) for row in rows], 1e-9)
     assert_rows(labels_fused, [fusion_reading(layer.labels, labels, row) for row in rows], 1e-9)
+
+
+def test_co_attention_weights_of_padded_texts() -> None:
+    layer = scattered(CoAttention(width=WIDTH, heads=2, hidden=6, dropout=0.5))
+    rows, labels = texts(LENGTHS, WIDTH), texts([4], WIDTH, seed=1)[0]
+    x, valid = padded(rows)
+    shared = torch.from_numpy(labels).unsqueeze(0)
+    to_labels = layer.text.attention.attention_weights(x, shared).detach().numpy()
+    to_text = layer.labels.attention.attention_weights(shared, x, valid[:, None, None]).detach().numpy()
+    assert to_labels.shape == (5, 2, 9, 4) and to_text.shape == (5, 2, 4, 9)
+    for row, ahead, back in zip(rows, to_labels, to_text, strict=True):
+        for found, fusion, one, other in (
+            (ahead[:, : len(row)], layer.text, row, labels),
+            (back[..., : len(row)], layer.labels, labels, row),
+        ):
+            heads = heads_of(fusion)
+            wanted = [softmax(scores(one @ q, other @ k)) for q, k in zip(heads.query, heads.key, strict=True)]
+            np.testing.assert_allclose(found, np.stack(wanted), atol=1e-9)
+        assert not back[..., len(row) :].any(), "padding has no weight"
 
 
 def model_of(seed: int = 0, *, multi: bool = False, **head: Any) -> Classifier:

@@ -63,7 +63,7 @@ def test_eq2_to_5_factors(heads: int, gate: str) -> None:
     part = gate_of(heads, gate)
     m = np.random.default_rng(0).normal(size=(6, heads))
     wanted = [paper.factors(row, **settings(part)) for row in m]
-    np.testing.assert_allclose(part.factors(torch.from_numpy(m)).detach().numpy(), wanted, atol=1e-12)
+    np.testing.assert_allclose(part(torch.from_numpy(m)).detach().numpy(), wanted, atol=1e-12)
 
 
 def test_eq4_rows_sum_to_one() -> None:
@@ -90,6 +90,22 @@ def test_eq1_to_6_attention(gate: str, site: str, heads: int, lengths: list[int]
 
 
 @pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("gate", GATES)
+def test_eq6_attention_weights_of_padded_texts(gate: str, site: str) -> None:
+    """With `site` `context`, the factors do not change the attention weights."""
+    layer, rows = layer_of(2, gate, site), texts(LENGTHS, WIDTH)
+    assert layer.head_to_head is not None
+    got = layer.attention_weights(*padded(rows)).detach().numpy()
+    for found, x in zip(got, rows, strict=True):
+        q, k, _ = np.split(linear(x, *pair(layer.qkv)), 3, axis=1)
+        raw = np.stack([scores(*each) for each in zip(split(q, 2), split(k, 2), strict=True)])
+        if site == "scores":
+            raw = paper.factors(paper.squeezed(list(raw)), **settings(layer.head_to_head))[:, None, None] * raw
+        np.testing.assert_allclose(found[:, : len(x), : len(x)], softmax(raw), atol=1e-9)
+        assert not found[:, : len(x), len(x) :].any(), "padding has no weight"
+
+
+@pytest.mark.parametrize("site", SITES)
 def test_eq6_residual_starts_as_plain_attention_and_paper_does_not(site: str) -> None:
     x, valid = padded(texts(LENGTHS, WIDTH))
     for gate, same in (("residual", True), ("paper", False)):
@@ -104,12 +120,12 @@ def test_eq6_residual_starts_as_plain_attention_and_paper_does_not(site: str) ->
 @pytest.mark.parametrize("site", SITES)
 def test_eq5_dropout_takes_a_heads_weight_not_a_residual_head(site: str) -> None:
     m = torch.full((2000, 4), 0.7)
-    dropped = HeadToHead(heads=4, gate="paper", site=site, dropout=0.25).factors(m)
+    dropped = HeadToHead(heads=4, gate="paper", site=site, dropout=0.25)(m)
     assert (dropped == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
     torch.testing.assert_close(dropped[dropped > 0], torch.full_like(dropped[dropped > 0], 0.7 / 0.75))
     residual = HeadToHead(heads=4, gate="residual", site=site, dropout=0.25)
     torch.nn.init.constant_(residual.strength, 0.5)
-    assert (residual.factors(m) >= 1).all()
+    assert (residual(m) >= 1).all()
 
 
 def test_eq1_after_the_softmax_is_a_constant_that_nothing_learns_from() -> None:
@@ -118,7 +134,7 @@ def test_eq1_after_the_softmax_is_a_constant_that_nothing_learns_from() -> None:
     m = paper.squeezed([softmax(u) for u in raw])
     np.testing.assert_allclose(m, 1 / length, atol=1e-12)  # every row sums to 1
     part = gate_of(heads, "paper")
-    weights = part.factors(torch.from_numpy(m)[None])
+    weights = part(torch.from_numpy(m)[None])
     torch.testing.assert_close(weights, torch.full_like(weights, 1 / length))
     weights.square().sum().backward()
     for weight in part.parameters():

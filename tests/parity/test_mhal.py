@@ -52,6 +52,7 @@ def test_eq4_to_8_evidence_of_tokens_and_texts(heads: int) -> None:
     assert z[0].shape[1] == -(-10 // heads) * heads
     np.testing.assert_allclose(array(got.queries), np.stack([paper.queries(x, read) for x in z]), atol=1e-9)
     assert_rows(got.tokens, [paper.evidence(x, read) for x in z], 1e-9)
+    assert_rows(got.shares, [paper.shares(paper.evidence(x, read)) for x in z], 1e-9)
     np.testing.assert_allclose(array(got.texts), np.stack([paper.text_scores(x, read) for x in z]), atol=1e-9)
 
 
@@ -66,6 +67,38 @@ def test_eq6_where_no_token_gives_evidence_all_have_the_same_share() -> None:
     scores = wide(states, valid).texts
     assert scores.isfinite().all()
     torch.testing.assert_close(scores[0], scores[1])
+
+
+class Masked(torch.nn.Module):
+    """Dropout with a given mask."""
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        super().__init__()
+        self.mask = mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.shape == self.mask.shape
+        return x * self.mask
+
+
+def test_eq7_dropout_takes_normalized_attention_weights_and_no_token_score() -> None:
+    layer, rows = labeler(), texts(LENGTHS, WIDTH)
+    masks = 2.0 * np.random.default_rng(5).integers(0, 2, (len(rows), max(LENGTHS), 3))
+    read, plain = heads_of(layer), layer(*padded(rows))
+    layer.dropout = Masked(torch.from_numpy(masks))  # type: ignore[assignment]
+    got = layer(*padded(rows))
+    z = [paper.dense(row, read.join) for row in rows]
+    wanted = [paper.text_scores(x, read, mask[: len(x)]) for x, mask in zip(z, masks, strict=True)]
+    np.testing.assert_allclose(array(got.texts), np.stack(wanted), atol=1e-9)
+    assert torch.equal(got.tokens, plain.tokens) and not torch.equal(got.texts, plain.texts)
+
+
+def test_dropout_of_attention_weights_is_a_setting_of_the_head() -> None:
+    rows = encoded(texts(LENGTHS, WIDTH))
+    for rate, same in ((0.5, False), (0.0, True)):
+        head = head_of(SAME, dropout=rate)
+        assert head.labeler.dropout.p == rate
+        assert torch.equal(head.train()(rows).logits, head.eval()(rows).logits) is same
 
 
 def head_of(context: DataSpec, **settings: Any) -> AttentionLabelerHead:
@@ -133,9 +166,43 @@ def test_eq11_is_zero_for_a_sure_token_of_each_wanted_kind() -> None:
     smooth = 1 - 0.15 + 0.15 / 2
     p = torch.tensor([[[1.0, 0.0, 0.0], [1 - smooth, 0.0, smooth], [0.4, 0.3, 0.3]]])
     valid = torch.ones(1, 3, dtype=torch.bool)
-    assert float(attention_loss(p, valid, torch.tensor([0]), groups, 0.15)) == pytest.approx(0.0, abs=1e-12)
-    plain = attention_loss(p, valid, torch.tensor([1]), groups, 0.15)
+    assert float(attention_loss(p, valid, torch.tensor([0]), groups, 0.15, 2)) == pytest.approx(0.0, abs=1e-12)
+    plain = attention_loss(p, valid, torch.tensor([1]), groups, 0.15, 2)
     assert float(plain) == pytest.approx((1 - smooth) ** 2, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("over", "target", "marked", "plain"),
+    [
+        # two classes, four heads: q'_k is 0.85 + 0.15 / 2 = 0.925, or 0.85 + 0.15 / 4 = 0.8875
+        ("classes", "one", (0.5 - 0.925) ** 2 + (0.3 - 1) ** 2, (0.3 - 0.925) ** 2 + (0.3 - 1) ** 2),
+        ("token_labels", "one", (0.5 - 0.8875) ** 2 + (0.3 - 1) ** 2, (0.3 - 0.8875) ** 2 + (0.3 - 1) ** 2),
+        # q'_d of a marked text is ε/K, and of a plain text q'_k
+        ("classes", "smoothed", (0.5 - 0.925) ** 2 + (0.3 - 0.075) ** 2, 2 * (0.3 - 0.925) ** 2),
+        ("token_labels", "smoothed", (0.5 - 0.8875) ** 2 + (0.3 - 0.0375) ** 2, 2 * (0.3 - 0.8875) ** 2),
+    ],
+)
+def test_eq11_options(over: str, target: str, marked: float, plain: float) -> None:
+    """The classes of TWO are "marked" and "plain"; the highest probability of O is 0.3, that of the other heads 0.5."""
+    head = head_of(TWO, smoothing_over=over, default_target=target)
+    p = torch.tensor([[[0.3, 0.5, 0.1, 0.1], [0.2, 0.3, 0.4, 0.1]]]).repeat(2, 1, 1)
+    loss = head.attention_loss(p, torch.ones(2, 2, dtype=torch.bool), torch.tensor([0, 1]))
+    torch.testing.assert_close(loss, torch.tensor([marked, plain]))
+
+
+@pytest.mark.parametrize(("context", "groups"), RULES)
+@pytest.mark.parametrize("over", ["classes", "token_labels"])
+@pytest.mark.parametrize("target", ["one", "smoothed"])
+def test_eq11_options_in_the_whole_loss(context: DataSpec, groups: list[list[int]], over: str, target: str) -> None:
+    weights = {"sentence_weight": 0.0, "token_weight": 0.0, "attention_weight": 1.0}
+    head = head_of(context, **weights, smoothing=0.4, smoothing_over=over, default_target=target)
+    rows, read, total = texts(LENGTHS, WIDTH), heads_of(head.labeler), 0.0
+    outcomes = len(context.labels if over == "classes" else context.token_labels)
+    for row, label in zip(rows, GOLD, strict=True):
+        t = softmax(paper.evidence(paper.dense(row, read.join), read))
+        total += paper.attention_loss(t, label, groups, 0.4, outcomes, target == "smoothed")
+    loss = head(encoded(rows), torch.tensor(GOLD)).loss
+    assert loss is not None and float(loss.detach()) == pytest.approx(total, abs=1e-6)
 
 
 def test_eq12_of_one_head_a_class_is_that_head() -> None:
@@ -211,7 +278,11 @@ def test_language_model_of_both_directions(most: int) -> None:
     counts = torch.tensor([1, 2, 1, 3, 1])
     wanted = sum(int(n) * cost_reading(model, row, ids) for n, row, ids in zip(counts, rows, IDS, strict=True))
     wanted /= 2 * sum(int(n) * len(ids) for n, ids in zip(counts, IDS, strict=True))
-    assert float(model(states[valid], tokens.ids, valid, counts).detach()) == pytest.approx(wanted, rel=1e-6)
+    loss = model(states[valid], tokens.ids, valid, counts)
+    assert float(loss.mean.detach()) == pytest.approx(wanted, rel=1e-6)
+    predictions = 2 * (5 * 1 + 1 * 2 + 9 * 1 + 12 * 3 + 2 * 1)  # two directions; the lengths of IDS times `counts`
+    assert int(loss.predictions) == predictions
+    assert float(loss.total.detach()) == pytest.approx(predictions * wanted, rel=1e-6)
 
 
 def spelled_tokens() -> tuple[Tokens, list[list[list[int]]]]:
@@ -255,8 +326,9 @@ def character_cost(encoder: CharBiLstmEncoder, word: list[int]) -> float:
     return cost_reading(encoder.speller.model, states, word)
 
 
-def test_language_models_cost_of_every_word_and_every_token_s_characters() -> None:
-    encoder = encoder_of(SAME, lm_weight=0.1, lm_hidden=3, lm_vocabulary=8).train()
+@pytest.mark.parametrize("lm_loss", ["mean", "sum"])
+def test_language_models_cost_of_every_word_and_every_token_s_characters(lm_loss: str) -> None:
+    encoder = encoder_of(SAME, lm_weight=0.1, lm_loss=lm_loss, lm_hidden=3, lm_vocabulary=8).train()
     assert encoder.word_model is not None
     tokens, spellings = spelled_tokens()
     word_costs = [
@@ -264,11 +336,13 @@ def test_language_models_cost_of_every_word_and_every_token_s_characters() -> No
         for ids, words in zip(IDS, spellings, strict=True)
     ]
     spelled = [word for words in spellings for word in words]
-    words = sum(word_costs) / sum(map(len, IDS))
-    characters = sum(character_cost(encoder, word) for word in spelled) / sum(map(len, spelled))
+    words, characters = sum(word_costs), sum(character_cost(encoder, word) for word in spelled)
+    wanted = (words + characters) / len(IDS)  # per text
+    if lm_loss == "mean":  # per prediction of two directions, half from words and half from characters
+        wanted = (words / sum(map(len, IDS)) + characters / sum(map(len, spelled))) / 4
     cost = encoder(tokens).cost
     assert cost is not None
-    assert float(cost.detach()) == pytest.approx(0.1 * (words + characters) / 4, rel=1e-6)
+    assert float(cost.detach()) == pytest.approx(0.1 * wanted, rel=1e-6)
     assert encoder.eval()(tokens).cost is None
 
 
@@ -278,3 +352,17 @@ def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:
     model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
     alone, cost = head(encoder(tokens), torch.tensor(GOLD)).loss, encoder(tokens).cost
     torch.testing.assert_close(model(tokens, torch.tensor(GOLD)).loss, alone + len(IDS) * cost, check_dtype=False)
+
+
+def test_summed_language_models_make_the_loss_of_a_batch_the_sum_of_its_texts() -> None:
+    encoder = encoder_of(SAME, lm_weight=0.1, lm_loss="sum", lm_hidden=3)
+    head = AttentionLabelerConfig(hidden=9, attention_weight=0.01, query_weight=0.5).build(SAME, encoder)
+    model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
+    whole = model(tokens, torch.tensor(GOLD)).loss
+    parts = [
+        model(
+            Tokens(tokens.ids[rows], tokens.valid[rows], characters=tokens.characters[rows]), torch.tensor(GOLD[rows])
+        )
+        for rows in (slice(0, 2), slice(2, 5))
+    ]
+    torch.testing.assert_close(whole, parts[0].loss + parts[1].loss)

@@ -12,8 +12,8 @@ from epigram.models.classifier import Classifier
 from epigram.nn.encoders.transformer import Block, TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.correlation import CorrelationAttention, row_norms, standardize
-from epigram.nn.layers.hook_fusion import fuse, hook_weights
-from epigram.nn.layers.types import DataSpec, Encoded
+from epigram.nn.layers.hook_fusion import FusionConfig, fuse, hook_weights
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.attention import dot_product, sinusoids
 from tests.parity.reference.batches import (
@@ -122,6 +122,19 @@ def test_eq5_weights_are_not_renormalised() -> None:
     np.testing.assert_allclose(paper.attention(x, w, "log", True).sum(axis=1), 1.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("lengths", [SHORT, LONG], ids=["L≤D", "L>D"])
+@pytest.mark.parametrize("placement", ["after", "inside", "log"])
+@pytest.mark.parametrize("row_norm", [True, False])
+def test_eq5_attention_weights_of_padded_texts(lengths: list[int], placement: str, row_norm: bool) -> None:
+    layer, rows = correlation_layer(placement=placement, row_norm=row_norm, temperature=0.7), texts(lengths, WIDTH)
+    weights = weights_for(rows)
+    got = layer.attention_weights(*padded(rows), padded_weights(weights)).detach().numpy()
+    for found, x, w in zip(got, rows, weights, strict=True):
+        wanted = paper.attention(x, w, placement, row_norm, 0.7)
+        np.testing.assert_allclose(found[0, : len(x), : len(x)], wanted, atol=1e-9)
+        assert not found[0, : len(x), len(x) :].any(), "padding has no weight"
+
+
 @pytest.mark.parametrize(("placement", "same"), [("log", True), ("after", False), ("inside", False)])
 def test_eq5_constant_weight_changes_all_but_log(placement: str, same: bool) -> None:
     layer = correlation_layer(placement=placement)
@@ -148,6 +161,16 @@ def test_eq7_fusion(layers: int) -> None:
     got = fuse([padded(rows)[0] for rows in states])
     wanted = [paper.fusion(list(blocks)) for blocks in zip(*states[1:], strict=True)]
     assert_rows(got, wanted, 1e-6)  # the hook weights are float32
+
+
+def test_eq6_7_settings_of_the_hook() -> None:
+    """With a = 1, b = 2 and N = 2: (1·1 + 2/1) / 1 = 3 for the first layer, (1·2 + 2/2) / 1 = 3 for the second."""
+    states = tuple(torch.tensor([[[value]]]) for value in (100.0, 1.0, 10.0))
+    encoded = Encoded(states, Tokens(torch.ones(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)))
+    assert FusionConfig(fusion="hook", hook_a=1.0, hook_b=2.0).fuse_layers(encoded).item() == 33.0
+    # the paper's: 0.4 + 2.9 = 3.3 and 0.8 + 1.45 = 2.25
+    assert FusionConfig(fusion="hook").fuse_layers(encoded).item() == pytest.approx(3.3 + 22.5)
+    assert FusionConfig(hook_a=1.0, hook_b=2.0).fuse_layers(encoded).item() == 10.0
 
 
 def block_reading(block: Block, x: Array, weight: Array) -> Array:

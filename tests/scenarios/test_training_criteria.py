@@ -48,6 +48,22 @@ def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores
     assert record.accuracy == BOTH[best - 1][0] / DEV, "that of the texts, whatever the criterion"
 
 
+@pytest.mark.parametrize(
+    ("stop_on", "scores", "best"), [("sentence", [0.8, 0.7], 1), ("sentence_f1", [0.0, 2 * 2 / (5 + 2)], 2)]
+)
+def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(
+    stop_on: Any, scores: list[float], best: int
+) -> None:
+    """Two of ten dev texts have label 0, the others the plain class 1. First none, then five are predicted as 0."""
+    dev, model = texts(DEV), Scripted([Dev(0), Dev(5)])
+    dev.labels, dev.plain_class = torch.tensor([0, 0] + [1] * 8), 1
+    dev.token_labels = torch.tensor([0] * DEV + [-1])
+    config = TrainingConfig(**CONFIG, epochs=2, stop_on=stop_on)
+    record = Trainer(model, label_objective(texts(4), dev, config), seed=0).run()
+    assert [line["dev"] for line in record.history] == pytest.approx(scores)
+    assert (record.epoch, model.mark.item()) == (best, best)
+
+
 class Shrinking(Scripted):
     """Model of three layers that drops one when the controller acts at the epochs `losses`."""
 
@@ -83,13 +99,14 @@ def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:
     assert model.asked[1] == [0.9, pytest.approx(0.1)]
 
 
-def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience() -> None:
+@pytest.mark.parametrize("patience", [{"patience": 4}, {"patience": 1, "patience_steps": 4}])
+def test_a_layer_that_goes_late_gives_the_new_depth_all_of_the_patience(patience: dict[str, int]) -> None:
     """A layer is dropped after two stale evaluations: the patience restarts, and a worse score is the best one."""
     script = [Dev(9), Dev(8), Dev(8), Dev(8), Dev(5), Dev(4), Dev(4), Dev(4)]
     model = Shrinking(script)
     model.losses = (4,)
     trainer = Trainer(
-        model, label_objective(texts(4), texts(DEV), TrainingConfig(**{**CONFIG, "patience": 4}, epochs=7)), seed=0
+        model, label_objective(texts(4), texts(DEV), TrainingConfig(**{**CONFIG, **patience}, epochs=7)), seed=0
     )
     record = trainer.run()
     assert [line["dev"] for line in record.history] == [0.9, 0.8, 0.8, 0.5, 0.4, 0.4, 0.4]

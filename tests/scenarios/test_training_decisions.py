@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from epigram.training.history import estimate_pace
 from epigram.training.trainer import DivergedError
+from tests.support.runs import Always, KilledError
 from tests.support.scripted import Dev, Run, prepared, trained
 
 WORSE = Dev(3)
@@ -37,6 +42,67 @@ def test_patience_counts_evaluations_and_stops_within_an_epoch() -> None:
     run = trained(script, batches=4, epochs=2, evaluations=4, patience=3)
     assert steps(run) == [1, 2, 3, 4, 5]
     assert (run.model.steps, run.model.mark.item()) == (5, 2)
+
+
+def test_patience_in_steps_ends_training_at_the_evaluation_that_many_steps_after_the_best() -> None:
+    """Ten batches per epoch, evaluations every four steps and after each epoch, patience of six steps.
+
+    step   4  8  10  12  16  20  24  28  30
+    score  5  7   6   6   8   8   8   8   8
+    best   4  8   8   8  16  16  16  (of equal scores the first)
+    since  0  0   2   4   0   4   8 ≥ 6: training ends at step 24
+    """
+    script = [Dev(right) for right in (5, 7, 6, 6, 8, 8, 8, 8, 8)]
+    run = trained(script, batches=10, epochs=3, evaluation_steps=4, patience_steps=6, patience=1)
+    assert steps(run) == [4, 8, 10, 12, 16, 20, 24]
+    assert (run.model.steps, run.model.evaluations) == (24, 7)
+    assert (run.record.epoch, run.record.step, run.record.stale_steps, run.model.mark.item()) == (2, 16, 8, 16)
+
+
+@pytest.mark.parametrize(("patience_steps", "last"), [(1, 6), (2, 6), (3, 8), (4, 8), (5, 10), (99, 12)])
+def test_patience_in_steps_counts_batches_not_evaluations(patience_steps: int, last: int) -> None:
+    """Evaluations every two steps; the best is the second one, at step 4."""
+    script = [Dev(5), Dev(9), *[Dev(8)] * 4]
+    run = trained(script, batches=12, epochs=1, evaluation_steps=2, patience_steps=patience_steps, patience=1)
+    assert steps(run) == list(range(2, last + 1, 2))
+
+
+def test_patience_in_steps_with_one_evaluation_per_epoch() -> None:
+    run = trained([Dev(5), Dev(4), Dev(4), Dev(9)], batches=3, patience_steps=4)
+    assert steps(run) == [3, 6, 9], "six steps after the best, not three"
+
+
+def test_the_interval_of_evaluations_goes_on_over_the_epochs() -> None:
+    run = trained([Dev(5)] * 6, batches=3, epochs=4, evaluation_steps=5)
+    assert steps(run) == [3, 5, 6, 9, 10, 12], "after steps 5 and 10, and after each epoch"
+
+
+@pytest.mark.parametrize("killed", [2, 5, 9, 13, 17, 18, 21, 24])
+def test_patience_in_steps_goes_on_after_a_resume(killed: int, tmp_path: Path) -> None:
+    """Training ends at step 24 of 30 (see above), also if it was killed in any step before."""
+    script = [Dev(right) for right in (5, 7, 6, 6, 8, 8, 8, 8, 8)]
+    settings: dict[str, Any] = {"batches": 10, "epochs": 3, "evaluation_steps": 4, "patience_steps": 6, "patience": 1}
+    whole, first, second = trained(script, **settings), prepared(script, **settings), prepared(script, **settings)
+
+    def kill(*_: object) -> None:
+        if first.model.steps == killed:
+            raise KilledError
+
+    first.trainer.optimizer.register_step_post_hook(kill)
+    first.trainer.checkpoints = second.trainer.checkpoints = Always(tmp_path)
+    with pytest.raises(KilledError):
+        first.trainer.run()
+    second.model.evaluations = first.model.evaluations
+    second.trainer.run()
+    assert second.trainer.first_step == killed - 1
+    assert asdict(second.record) == asdict(whole.record)
+    assert (second.model.mark.item(), second.model.rise.item()) == (whole.model.mark.item(), whole.model.rise.item())
+
+
+def test_a_rollback_counts_as_no_gain_for_the_patience_in_steps() -> None:
+    script = [Dev(9), WORSE, WORSE, WORSE]
+    run = trained(script, batches=8, epochs=1, faults=(3,), rollbacks=1, evaluation_steps=2, patience_steps=3)
+    assert steps(run) == [2, 4, 6], "step 6 is the first evaluation at least three steps after the best, step 2"
 
 
 def test_training_ends_after_its_epochs_where_dev_gains_each_time() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted, dev_score, predict
@@ -46,6 +47,12 @@ def test_loss_is_the_mean_negative_log_likelihood() -> None:
     assert several.loss(np.array([[1, 0], [0, 1]])) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize(("plain", "score"), [(0, 2 * 1 / (2 + 3)), (1, 2 * 1 / (3 + 2)), (2, 2 * 2 / (3 + 3))])
+def test_text_f1_leaves_the_plain_class_out(plain: int, score: float) -> None:
+    """Predicted 0, 2, 1, 0; gold 0, 1, 1, 2. Right are the first text, of class 0, and the third, of class 1."""
+    assert ONE.text_f1(np.array([0, 1, 1, 2]), plain) == pytest.approx(score)
+
+
 def test_a_part_has_its_own_score() -> None:
     parts = np.stack([ONE.logits, -ONE.logits])
     assert Predicted(ONE.logits, parts).scores(np.array([0, 2, 1, 1])) == [0.75, 0.25]  # −logits: only the last text
@@ -79,11 +86,27 @@ def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.Mon
     assert found.counts is not None and found.counts.tolist() == lengths.tolist()
 
 
-@pytest.mark.parametrize(("judged", "score"), [("sentence", 0.3), ("token", 0.5), ("mean", 0.4)])
+@pytest.mark.parametrize(
+    ("judged", "score"),
+    [("sentence", 0.3), ("sentence_f1", 6 / 13), ("token", 0.5), ("mean", 0.4), ("mean_f1", (0.5 + 6 / 13) / 2)],
+)
 def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> None:
-    """Three of ten texts are right, and three of the nine tokens with label 1 are found: F1 = 6 / (3 + 9)."""
+    """Three of ten texts are right, and three of the nine tokens with label 1 are found: F1 = 6 / (3 + 9).
+
+    All texts have label 0. As the plain class is 1, their F1 is 2 · 3 / (3 + 10).
+    """
     dev = texts(10)
+    dev.plain_class = 1
     dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # the last entry is for positions without a token
     logits = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]]).astype(np.float32)
     tokens = np.eye(2, dtype=np.float32)[[1] * 3 + [0] * 7]
     assert dev_score(Predicted(logits, None, tokens=tokens), dev, judged) == pytest.approx(score)  # type: ignore[arg-type]
+
+
+def test_f1_of_the_texts_needs_one_label_per_text_and_token_labels() -> None:
+    dev = texts(3)
+    with pytest.raises(ParameterError, match=r"train\.stop_on is sentence_f1, .* the data have no token labels"):
+        dev_score(ONE, dev, "sentence_f1")
+    dev.token_labels = torch.tensor([1, 1, 1, -1])
+    with pytest.raises(ParameterError, match=r"train\.stop_on is sentence_f1, .* texts may have several labels"):
+        dev_score(SEVERAL, dev, "sentence_f1")

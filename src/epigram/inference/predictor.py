@@ -16,7 +16,7 @@ from epigram.inference.runtime import OnnxModel
 from epigram.inference.words import Word, words_of
 from epigram.models.batches import TextBatches
 from epigram.models.manifest import require_unchanged
-from epigram.models.precision import prepare_for_inference
+from epigram.models.precision import Precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
 from epigram.text.alignment import PositionedTokens
@@ -48,19 +48,24 @@ class TextPrediction:
 
 
 class Predictor:
-    """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts."""
+    """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
 
-    def __init__(self, folder: Path) -> None:
+    `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it.
+    """
+
+    def __init__(self, folder: Path, *, precision: Precision = "auto") -> None:
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer = load_tokenizer(folder / "tokenizer.json")
-        if not isinstance(self.saved.model, OnnxModel):
+        self.precision = precision
+        if precision == "auto" and not isinstance(self.saved.model, OnnxModel):
             prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
         self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
         characters = frame.characters
-        if len(vocabulary_of(tokenizer)) > self.saved.frame.vocabulary:
+        self.vocabulary = vocabulary_of(tokenizer)
+        if len(self.vocabulary) > self.saved.frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
         self.character_encoder = CharacterEncoder(characters) if characters else None
 
@@ -85,7 +90,7 @@ class Predictor:
         words: list[list[Word]] = [[] for _ in texts]
         if predicted.tokens is not None:
             tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
-            words = words_of(texts, _shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
+            words = words_of(texts, shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
         return [
             TextPrediction(
                 self._labels_of(row),
@@ -99,7 +104,7 @@ class Predictor:
 
     def _run_model(self, batches: TextBatches) -> Predicted:
         """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
-        predicted, saved = predict(self.saved.model, batches), self.saved
+        predicted, saved = predict(self.saved.model, batches, precision=self.precision), self.saved
         for output, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
             if output is not None and output.shape[1] != len(labels):
                 raise DataError(
@@ -131,7 +136,7 @@ class Predictor:
         return [self.saved.labels[row.argmax()]]
 
 
-def _shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:
+def shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:
     """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
     shift = tokens.ids.spread(np.array([leading_whitespace(text) for text in texts]))
     return tokens._replace(spans=tokens.spans + shift[:, None])

@@ -45,7 +45,8 @@ class TextBatches:
     `texts` has the token ids of the N texts, without prefix and suffix. `prefix` (prompt) and `suffix` are put around
     each text, and the text is truncated so that the whole fits `max_length`; prompt and special tokens are never
     truncated. An empty text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED`
-    for a token without one. `characters` has the characters of each of the T tokens.
+    for a token without one. `characters` has the characters of each of the T tokens. `plain_class` is the class with
+    the smallest share of tokens with a label other than the default.
 
     Raises ValueError if `max_length` leaves no room for text.
     """
@@ -62,6 +63,7 @@ class TextBatches:
         labels: NDArray[Any] | None = None,
         token_labels: NDArray[Any] | None = None,
         characters: Ragged[Any] | None = None,
+        plain_class: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
         max_text = max_length - len(prefix) - len(suffix)
@@ -82,7 +84,7 @@ class TextBatches:
             self.token_labels = torch.from_numpy(flat).to(device)
         self.characters = None if characters is None else CharacterArrays(characters, device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
-        self.pad_id, self.device = pad_id, torch.device(device)
+        self.pad_id, self.plain_class, self.device = pad_id, plain_class, torch.device(device)
 
     @classmethod
     def from_template(cls, frame: TextTemplate, texts: Ragged[Any], **more: Any) -> TextBatches:
@@ -94,6 +96,7 @@ class TextBatches:
             max_length=frame.max_length,
             pad_id=frame.pad_id,
             unk_id=frame.unk_id,
+            plain_class=frame.plain_class,
             **more,
         )
 

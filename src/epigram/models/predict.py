@@ -18,7 +18,10 @@ from epigram.models.precision import Precision, matmul_precision
 BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
 GPU_BATCH_LIMITS = 256, 32_768
 Array = NDArray[np.float32]
-ScoredLabels = Literal["sentence", "token", "mean"]  # labels that a model is scored on: of texts, of tokens, or both
+# What a model is scored on: the text labels (accuracy or F1*), the token labels (F1*), or the mean of both.
+ScoredLabels = Literal["sentence", "sentence_f1", "token", "mean", "mean_f1"]
+TEXT_F1 = ("sentence_f1", "mean_f1")  # scores that need the class without marked tokens
+TOKEN_F1 = ("token", "mean", "mean_f1")  # scores that need predicted token labels
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,11 @@ class Predicted:
             missing = "the data have none" if labels is None else "this system predicts none"
             raise ParameterError(f"params.yaml: train.stop_on needs token labels, and {missing}; set it to sentence")
         known = labels >= 0
-        predicted, gold = self.tokens.argmax(1)[known], labels[known]
-        hits = ((predicted == gold) & (gold > 0)).sum()
-        return float(2 * hits / max(1, (predicted > 0).sum() + (gold > 0).sum()))
+        return micro_f1(self.tokens.argmax(1)[known], labels[known], 0)
+
+    def text_f1(self, labels: NDArray[np.integer], plain_class: int) -> float:
+        """Return the micro-F1 of the text labels (N,) other than `plain_class`."""
+        return micro_f1(self.logits.argmax(1), labels, plain_class)
 
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
         """Return the score of each part: α of the depth controller."""
@@ -81,18 +86,32 @@ class Predicted:
 
 
 def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) -> float:
-    """Return the score on labelled `texts` by which a model is selected."""
+    """Return the score on labelled `texts` by which a model is selected.
+
+    Raises ParameterError if the score needs labels that the texts or the predictions do not have.
+    """
     labels = texts.targets(np.arange(len(texts))).cpu().numpy()
-    if scored == "sentence":
-        return predicted.score(labels)
-    tokens = predicted.token_score(texts.read_labels())
-    return tokens if scored == "token" else (tokens + predicted.score(labels)) / 2
+    if scored == "token":
+        return predicted.token_score(texts.read_labels())
+    if scored in TEXT_F1 and (predicted.multi or texts.token_labels is None):
+        reason = "the texts may have several labels" if predicted.multi else "the data have no token labels"
+        raise ParameterError(f"params.yaml: train.stop_on is {scored}, but {reason}; set it to sentence")
+    score = predicted.text_f1(labels, texts.plain_class) if scored in TEXT_F1 else predicted.score(labels)
+    return (predicted.token_score(texts.read_labels()) + score) / 2 if scored in TOKEN_F1 else score
+
+
+def micro_f1(predicted: NDArray[np.integer], gold: NDArray[np.integer], default: int) -> float:
+    """Return the micro-F1 of the labels other than `default`: F1* of Pislar and Rei (2020)."""
+    hits = ((predicted == gold) & (gold != default)).sum()
+    return float(2 * hits / max(1, (predicted != default).sum() + (gold != default).sum()))
 
 
 def score_name(scored: ScoredLabels, *, multi: bool) -> str:
     """Return the name of the score that `dev_score` returns, for messages and reports."""
-    texts = "micro-F1 at 0.5" if multi else "accuracy"
-    return {"sentence": texts, "token": "token F1", "mean": f"mean of token F1 and {texts}"}[scored]
+    texts = "text F1*" if scored in TEXT_F1 else "micro-F1 at 0.5" if multi else "accuracy"
+    if scored not in TOKEN_F1:
+        return texts
+    return "token F1" if scored == "token" else f"mean of token F1 and {texts}"
 
 
 @torch.inference_mode()

@@ -12,6 +12,8 @@ from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
+OptionalPositive = Annotated[int | None, Range(ge=1)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Strict):
@@ -32,12 +34,15 @@ class TrainingConfig(Strict):
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
     schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"
     warmup: Share = 0.05  # share of all steps
-    warmup_steps: Annotated[int | None, Range(ge=1)] = None  # maximum of the warm-up steps
+    warmup_steps: OptionalPositive = None  # maximum of the warm-up steps
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
     patience: Positive = 5  # evaluations without improvement on dev before early stopping
-    stop_on: ScoredLabels = "sentence"  # dev score that selects the weights: of texts, token micro-F1, or their mean
+    patience_steps: OptionalPositive = None  # instead of `patience`: steps since the best evaluation
+    # dev score that selects the weights: accuracy or F1* of the texts, F1* of the tokens, or the mean of both
+    stop_on: ScoredLabels = "sentence"
     token_supervision: Share = 1.0  # share of the training texts that keep their token labels
     evaluations: Positive = 1  # per epoch
+    evaluation_steps: OptionalPositive = None  # instead of `evaluations`: evaluate after each epoch and this many steps
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
     precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
     threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums

@@ -39,8 +39,10 @@ class Record:
     score: tuple[float, float] = (-1.0, float("-inf"))  # dev score by `stop_on`, then minus dev loss
     accuracy: float = 0.0  # or micro-F1, of the texts of dev at that evaluation
     epoch: int = 0
+    step: int = 0
     depth: int = 0
-    stale: int = 0
+    stale: int = 0  # evaluations since then
+    stale_steps: int = 0  # from then to the last evaluation
     history: list[dict[str, float]] = field(default_factory=list)
 
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.models.listing import labels_tokens
+from epigram.models.predict import TEXT_F1, TOKEN_F1, ScoredLabels
 from epigram.models.recipe import ENCODERS, Recipe, parse_part, settings_of
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
@@ -43,19 +44,33 @@ def check_systems(
         config = configure(name, recipe, train)
         context = placeholder_spec(views[system.view], multi=multi, tokens=tokens)
         model = build_placeholder(recipe, context, f"systems.{name}")
-        if config.stop_on != "sentence" and recipe.by_gradient and not labels_tokens(model, context):
-            _reject_stop_on(name, system, train, recipe)
+        if recipe.by_gradient:
+            _check_stop_on(name, system, train, recipe, config.stop_on, model, context)
 
 
-def _reject_stop_on(name: str, system: System, train: Mapping[str, Any], recipe: Recipe) -> None:
-    """Raise ParameterError for a system that is to be selected by token labels but predicts none."""
-    own = f"systems.{name}.train.stop_on"
+def _check_stop_on(
+    name: str,
+    system: System,
+    train: Mapping[str, Any],
+    recipe: Recipe,
+    stop_on: ScoredLabels,
+    model: nn.Module,
+    context: DataSpec,
+) -> None:
+    """Raise ParameterError for a system that cannot be selected by the score `stop_on`."""
+    own, more = f"systems.{name}.train.stop_on", ""
+    if stop_on in TEXT_F1 and context.multi:
+        reason = "texts may have several labels"
+    elif stop_on in TEXT_F1 and not context.token_labels:
+        reason = "the data have no token labels, so that no text label is the default"
+    elif stop_on in TOKEN_F1 and not labels_tokens(model, context):
+        reason = f"the head of systems.{name}, {recipe.head['kind']}, labels no tokens"
+        more = ", or use a head that labels tokens, such as tagger"
+    else:
+        return
     sections = {own: system.train, "train.stop_on": train}
     key = next((name for name, section in sections.items() if "stop_on" in section), f"{own} (from the recipe)")
-    raise ParameterError(
-        f"params.yaml: {key} is {recipe.train['stop_on']!r}, but the head of systems.{name}, {recipe.head['kind']}, "
-        f"labels no tokens; set {own} to sentence, or use a head that labels tokens, such as tagger"
-    )
+    raise ParameterError(f"params.yaml: {key} is {stop_on!r}, but {reason}; set {own} to sentence{more}")
 
 
 def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:

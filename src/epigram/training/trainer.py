@@ -84,20 +84,22 @@ class Trainer:
 
     @property
     def _stopped_early(self) -> bool:
-        return self.record.stale >= self.config.patience
+        record, config = self.record, self.config
+        if config.patience_steps is not None:
+            return record.stale_steps >= config.patience_steps
+        return record.stale >= config.patience
 
     def _epoch(self) -> Iterator[None]:
         """Train on the remaining batches of the epoch; yield after each one, when its evaluation is done as well."""
         position = self.position
         batches = self.objective.epoch(self.order)
-        every = max(1, len(batches) // self.config.evaluations)
         for batch in islice(batches, position.done, None):
             if self._stopped_early:
                 break
             self._step(batch)
             position.done += 1
             last = position.done == len(batches)
-            evaluate_now = last or (position.done % every == 0 and len(batches) - position.done >= every)
+            evaluate_now = last or self._is_evaluation_due(len(batches))
             if evaluate_now or position.done % CHECK_INTERVAL == 0:
                 self._check_divergence()
             if evaluate_now:
@@ -108,6 +110,14 @@ class Trainer:
                 yield
         position.epoch, position.done, position.order = position.epoch + 1, 0, dict(self.order.bit_generator.state)
         yield
+
+    def _is_evaluation_due(self, batches: int) -> bool:
+        """Return whether to evaluate within an epoch of that many `batches`."""
+        position, config = self.position, self.config
+        if config.evaluation_steps is not None:
+            return position.step % config.evaluation_steps == 0
+        every = max(1, batches // config.evaluations)
+        return position.done % every == 0 and batches - position.done >= every
 
     def _step(self, batch: Batch) -> None:
         """Train on `batch`; if out of memory, take this and all later batches in two halves."""
@@ -186,10 +196,10 @@ class Trainer:
         line = {"epoch": self.position.epoch, "step": self.position.step, "loss": float(self.running)}
         if np.isfinite(line["loss"]):  # NaN before the first finite loss
             record.history.append({**line, "dev": evaluation.score, "dev_loss": evaluation.loss})
-        record.stale += 1
+        record.stale, record.stale_steps = record.stale + 1, self.position.step - record.step
         if self.objective.keeps_last or score > record.score:
             record.score, record.accuracy = score, evaluation.accuracy
-            record.epoch, record.stale = self.position.epoch, 0
+            record.epoch, record.step, record.stale, record.stale_steps = self.position.epoch, self.position.step, 0, 0
             self.best = {} if self.objective.keeps_last else copy.deepcopy(self.model.state_dict())
         elif self.config.schedule == "plateau" and record.stale % PLATEAU_EVALUATIONS == 0:
             scale_learning_rate(self.schedule, PLATEAU_FACTOR)

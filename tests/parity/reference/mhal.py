@@ -52,12 +52,19 @@ def evidence(z: Array, heads: Heads) -> Array:
     return np.array([[q[h] @ keys[h, i] for h in range(heads.count)] for i in range(len(z))])
 
 
-def text_scores(z: Array, heads: Heads) -> Array:
-    """Eq. 6–8: α_ih = σ(a_ih) / Σ_j σ(a_jh), s_h = Σ_i α_ih v_ih, o_h = W_o tanh(W_s s_h + b_s) + b_o: (H,)."""
-    a, values, scores = evidence(z, heads), parts(z, heads.value, heads.count), []
+def shares(a: Array) -> Array:
+    """Eq. 6: α_ih = σ(a_ih) / Σ_j σ(a_jh): (L, H)."""
+    return np.array([[sigmoid(a[i, h]) / sigmoid(a[:, h]).sum() for h in range(a.shape[1])] for i in range(len(a))])
+
+
+def text_scores(z: Array, heads: Heads, dropped: Array | float = 1.0) -> Array:
+    """Eq. 6–8: s_h = Σ_i α_ih v_ih, o_h = W_o tanh(W_s s_h + b_s) + b_o: (H,).
+
+    `dropped` (L, H) is the dropout mask of α, 0 or 1 / (1 − rate).
+    """
+    alpha, values, scores = shares(evidence(z, heads)) * dropped, parts(z, heads.value, heads.count), []
     for h in range(heads.count):
-        alpha = sigmoid(a[:, h]) / sigmoid(a[:, h]).sum()
-        s = sum(alpha[i] * values[h, i] for i in range(len(z)))
+        s = sum(alpha[i, h] * values[h, i] for i in range(len(z)))
         scores.append(float(linear(dense(s, heads.text_hidden), *heads.text_out)[0]))
     return np.array(scores)
 
@@ -67,11 +74,28 @@ def sentence(o: Array, heads_of: Sequence[Sequence[int]]) -> Array:
     return np.array([max(o[h] for h in mine) for mine in heads_of])
 
 
-def attention_loss(t: Array, label: int, heads_of: Sequence[Sequence[int]], smoothing: float) -> float:
-    """Eq. 11, 12: (max_i t̃*_ik − q'_k)² + (max_i t̃_id − 1)², with t̃ (L, H) and the default label d = 0."""
-    starred = [max(row[h] for h in heads_of[label]) for row in t]
-    smooth = (1 - smoothing) * 1 + smoothing / len(heads_of)
-    return float((max(starred) - smooth) ** 2 + (max(row[0] for row in t) - 1) ** 2)
+def smoothed(label: int, target: int, smoothing: float, outcomes: int) -> float:
+    """Szegedy et al. 2016, §7: q'_label of a text with the label `target`, (1 − ε) δ + ε/K."""
+    return (1 - smoothing) * (1.0 if label == target else 0.0) + smoothing / outcomes
+
+
+def attention_loss(
+    t: Array,
+    label: int,
+    heads_of: Sequence[Sequence[int]],
+    smoothing: float,
+    outcomes: int | None = None,
+    printed: bool = False,
+) -> float:
+    """Eq. 11, 12: (max_i t̃*_ik − q'_k)² + (max_i t̃_id − 1)², with t̃ (L, H) and the default label d = 0.
+
+    `outcomes` is K, by default the number of text labels. `printed` has the target q'_d instead of 1.
+    """
+    starred, count = [max(row[h] for h in heads_of[label]) for row in t], outcomes or len(heads_of)
+    default = next(k for k, own in enumerate(heads_of) if 0 in own)
+    wanted = smoothed(default, label, smoothing, count) if printed else 1.0
+    own = smoothed(label, label, smoothing, count)
+    return float((max(starred) - own) ** 2 + (max(row[0] for row in t) - wanted) ** 2)
 
 
 def likeness(q: Array, *, absolute: bool = False) -> float:

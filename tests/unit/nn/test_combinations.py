@@ -139,6 +139,17 @@ def test_hook_weights_follow_the_depth(folders: dict[str, Path]) -> None:
         model.drop(1)
 
 
+@pytest.mark.parametrize("kind", [kind for kind, head in HEADS.items() if "fusion" in head])
+@torch.no_grad()
+def test_every_head_reads_both_settings_of_the_hook(kind: str, folders: dict[str, Path]) -> None:
+    logits = [
+        model_of(folders["bert"], uneven(), {**HEADS[kind], **hook})(TEXTS).logits
+        for hook in ({}, {"hook_a": 0.4, "hook_b": 2.9}, {"hook_a": 0.9}, {"hook_b": 0.5})
+    ]
+    assert torch.equal(logits[0], logits[1])
+    assert not torch.equal(logits[0], logits[2]) and not torch.equal(logits[0], logits[3])
+
+
 @torch.no_grad()
 def test_a_small_encoder_without_a_checkpoint_takes_all_of_it() -> None:
     context = families.context(prefix_ids=PREFIX, pos_weight=uneven())

@@ -25,6 +25,7 @@ def checked(
     checkpoint: str | None = None,
     prompt: bool = False,
     multi: bool = False,
+    tokens: bool = True,
     pretrain: PretrainSettings | None = None,
     shared: dict[str, Any] | None = None,
     **system: Any,
@@ -32,7 +33,7 @@ def checked(
     """Check a run of one system, named x; `shared` is the train section of the run."""
     view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
-    check_systems({"view": view}, {"x": wanted}, shared or {}, multi=multi)
+    check_systems({"view": view}, {"x": wanted}, shared or {}, multi=multi, tokens=tokens)
 
 
 def pretrained(**settings: Any) -> dict[str, Any]:
@@ -58,6 +59,9 @@ def test_every_recipe_fits_together(name: str) -> None:
         {"recipe": "universal_transformer", "head": {"kind": "layer_ensemble"}},
         {"head": {"kind": "tagger"}, "train": {"stop_on": "token", "max_length": 2}},
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}, "train": {"stop_on": "sentence"}},
+        {"train": {"stop_on": "sentence_f1"}},
+        {"recipe": "bilstm_tagger", "train": {"stop_on": "mean_f1"}},
+        {"recipe": "tfidf_svm", "train": {"stop_on": "mean_f1"}},
         {"recipe": "bert_pta", "pretrain": PretrainSettings()},
         {"encoder": pretrained(attention="correlation", pos_weight="after"), "head": {"kind": "prompt"}},
         {"encoder": pretrained(attention="correlation", family="ernie"), "head": {"kind": "layer_ensemble"}},
@@ -160,6 +164,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}},
         "systems.x.train.stop_on .from the recipe. is 'mean', but the head",
+    ),
+    (
+        {"train": {"stop_on": "mean_f1"}},
+        "systems.x.train.stop_on is 'mean_f1', but the head of systems.x, linear, labels no tokens; set",
+    ),
+    (
+        {"shared": {"stop_on": "sentence_f1"}, "tokens": False},
+        "(?<= )train.stop_on is 'sentence_f1', but the data have no token labels, so .* set systems.x.train.stop_on to",
+    ),
+    (
+        {"train": {"stop_on": "sentence_f1"}, "multi": True},
+        "systems.x.train.stop_on is 'sentence_f1', but texts may have several labels; set .* to sentence$",
     ),
     ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm has no head; remove this key"),
     (

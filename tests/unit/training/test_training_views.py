@@ -66,6 +66,7 @@ def test_the_plain_class_has_the_fewest_marked_tokens() -> None:
     view: Any = Words()
     assert data_spec_of(view, 8).plain_class == 1
     assert data_spec_of(view, 8).token_labels == ("O", "A", "B")
+    assert batches_of(view, "dev", template_of(view, 8)).plain_class == 1
 
 
 class ThreeClasses(Words):

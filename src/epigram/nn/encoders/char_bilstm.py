@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.language_model import LanguageModel
+from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -27,6 +27,7 @@ class CharBiLstmConfig(Strict):
 
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
     vector. `lm_weight` is λ_LM, the weight of the word and character language models in the loss; 0 omits the models.
+    `lm_loss` is `sum`, as in the paper, or `mean`; see `CharBiLstmEncoder`.
     """
 
     embedding: Positive = 300
@@ -36,6 +37,7 @@ class CharBiLstmConfig(Strict):
     spelling: Positive = 50
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # on the BiLSTM's input and states
     lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
+    lm_loss: Literal["mean", "sum"] = "mean"
     lm_hidden: Positive = 50
     lm_vocabulary: Positive = 7_500
 
@@ -56,8 +58,8 @@ class CharBiLstmEncoder(Encoder):
     """Encoder z_i = BiLSTM([w_i; c_i]) with word vector w_i and character vector c_i; only w_i without characters.
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
-    models' mean loss per prediction, and it counts once per text. The sum over all predictions, thousands per batch,
-    would dominate the loss of the text labels (docs/log.md).
+    models' loss: with `lm_loss` `mean` their mean loss per prediction, with `sum` the sum over all predictions of a
+    text. With the paper's λ_LM of 0.1, the sum is 98% of the loss, and the text labels are not learned (docs/log.md).
     """
 
     def __init__(self, config: CharBiLstmConfig, context: DataSpec) -> None:
@@ -84,19 +86,24 @@ class CharBiLstmEncoder(Encoder):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the word and character vectors (B, L, E) and the states of the BiLSTM (B, L, D)."""
-        x, cost = self.embedding(tokens), None
+        x, cost, spelling_loss = self.embedding(tokens), None, None
         if self.speller is not None:
-            characters, cost = self.character_vectors(tokens)
+            characters, spelling_loss = self.character_vectors(tokens)
             x = torch.cat([x, characters.to(x.dtype)], -1)
         states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
         if self.training and self.word_model is not None:
             counts = torch.ones_like(tokens.ids[:, 0])
             words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, counts)
-            mean = words if cost is None else (words + cost) / 2
-            cost = self.config.lm_weight * mean
+            cost = self.config.lm_weight * self.language_loss(words, spelling_loss, len(tokens.ids))
         return Encoded((x, states), tokens, cost)
 
-    def character_vectors(self, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+    def language_loss(self, words: LanguageModelLoss, spelling: LanguageModelLoss | None, texts: int) -> Tensor:
+        """Return the loss of the language models of `words` and of `spelling`, a mean over the number of `texts`."""
+        if self.config.lm_loss == "sum":
+            return (words.total if spelling is None else words.total + spelling.total) / texts
+        return words.mean if spelling is None else (words.mean + spelling.mean) / 2
+
+    def character_vectors(self, tokens: Tokens) -> tuple[Tensor, LanguageModelLoss | None]:
         """Return the character vectors (B, L, `spelling`), zero on padding, and their language model's loss or None.
 
         Raises ValueError if the batch has no characters.
@@ -106,6 +113,6 @@ class CharBiLstmEncoder(Encoder):
         if torch.compiler.is_exporting():
             vectors, _ = self.speller(tokens.characters.flatten(0, 1))
             return vectors.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
-        vectors, cost = self.speller(tokens.characters[tokens.valid])
+        vectors, loss = self.speller(tokens.characters[tokens.valid])
         padded = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
-        return padded.masked_scatter(tokens.valid.unsqueeze(-1), vectors), cost
+        return padded.masked_scatter(tokens.valid.unsqueeze(-1), vectors), loss

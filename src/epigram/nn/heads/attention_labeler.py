@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +11,13 @@ from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
-from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
+from epigram.nn.layers.attention_labeler import (
+    AttentionLabeler,
+    DefaultTarget,
+    attention_loss,
+    max_per_class,
+    query_similarity,
+)
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
@@ -24,8 +30,10 @@ Weight = Annotated[float, Range(ge=0.0)]
 class AttentionLabelerConfig(Strict):
     """Settings of the head: the weights λ of the losses, and sizes.
 
-    The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q. `hidden`
-    is the width of z, `text_hidden` the width of W_s.
+    The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q.
+    `smoothing_over` says what K counts in ε/K: the text classes, or the token labels as in the paper.
+    `default_target` is the target of the default label in Eq. 11: 1, or q'_d as printed. `dropout` is the dropout rate
+    of the attention weights α; the paper's is 0.5. `hidden` is the width of z, `text_hidden` the width of W_s.
     """
 
     sentence_weight: Weight = 1.0
@@ -34,6 +42,9 @@ class AttentionLabelerConfig(Strict):
     query_weight: Weight = 0.0
     absolute: bool = False
     smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.15  # ε
+    smoothing_over: Literal["classes", "token_labels"] = "classes"
+    default_target: DefaultTarget = "one"
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.0
     hidden: Positive = 200
     text_hidden: Positive = 50
 
@@ -98,7 +109,11 @@ class AttentionLabelerHead(Head):
         self.register_buffer("groups", heads_of_classes(context))
         self.groups: Tensor
         self.labeler = AttentionLabeler(
-            inputs=width, hidden=config.hidden, text_hidden=config.text_hidden, heads=len(context.token_labels)
+            inputs=width,
+            hidden=config.hidden,
+            text_hidden=config.text_hidden,
+            heads=len(context.token_labels),
+            dropout=config.dropout,
         )
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
@@ -109,12 +124,18 @@ class AttentionLabelerHead(Head):
         if labels is None:
             return Prediction(logits, tokens=a)
         text_loss = cross_entropy(logits, labels, reduction="sum")  # Eq. 9
-        attention = attention_loss(a.softmax(-1), tokens.valid, labels, self.groups, self.config.smoothing).sum()
-        similarity = query_similarity(evidence.queries.float(), absolute=self.config.absolute).sum()
         weight = self.config
         loss = weight.sentence_weight * text_loss + weight.token_weight * token_loss(a, tokens)
+        similarity = query_similarity(evidence.queries.float(), absolute=weight.absolute).sum()
+        attention = self.attention_loss(a.softmax(-1), tokens.valid, labels).sum()
         loss = loss + weight.attention_weight * attention + weight.query_weight * similarity
         return Prediction(logits, loss, tokens=a)
+
+    def attention_loss(self, p: Tensor, valid: Tensor, labels: Tensor) -> Tensor:
+        """Return L_attn of each text (B,) for token label probabilities `p` (B, L, H) and text labels (B,)."""
+        config, (classes, heads) = self.config, self.groups.shape
+        outcomes = classes if config.smoothing_over == "classes" else heads
+        return attention_loss(p, valid, labels, self.groups, config.smoothing, outcomes, config.default_target)
 
 
 def token_loss(logits: Tensor, tokens: Tokens) -> Tensor:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -21,12 +21,11 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 @heads.register("convolution")
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionHeadConfig(Strict):
-    """Settings of the head: filters per window size, window sizes in tokens, and fusion of the layers."""
+class ConvolutionHeadConfig(FusionConfig):
+    """Settings of the head: filters per window size, and window sizes in tokens."""
 
     filters: Positive = 256
     sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
-    fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: DataSpec, encoder: Encoder) -> ConvolutionHead:
@@ -36,7 +35,7 @@ class ConvolutionHeadConfig(Strict):
         """
         if not self.sizes:
             raise ValueError("head.sizes is []; expected at least one window size, for example [2, 3, 4]")
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         return ConvolutionHead(self, context, encoder.width)
 
 
@@ -45,14 +44,14 @@ class ConvolutionHead(Head):
 
     def __init__(self, config: ConvolutionHeadConfig, context: DataSpec, width: int) -> None:
         super().__init__()
-        self.config, self.fusion = config, config.fusion
+        self.config = config
         self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
         self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        states, valid = fuse_layers(encoded, self.fusion), encoded.tokens.valid
+        states, valid = self.config.fuse_layers(encoded), encoded.tokens.valid
         features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
         logits = self.out(self.dropout(masked_max(features, valid)))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))

@@ -8,28 +8,27 @@ from typing import Annotated
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from epigram.core.config_types import Range, Strict
+from epigram.core.config_types import Range
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @heads.register("interaction")
 @dataclass(frozen=True, kw_only=True)
-class InteractionConfig(Strict):
+class InteractionConfig(FusionConfig):
     """Settings of the head; `hidden` is the number of units of the aggregation, by default 2 · `max_length`."""
 
     hidden: Annotated[int | None, Range(ge=1)] = None
-    fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: DataSpec, encoder: Encoder) -> InteractionHead:
         """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         return InteractionHead(self, context, encoder.width)
 
 
@@ -51,7 +50,7 @@ class InteractionHead(Head):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         valid = encoded.tokens.valid
-        matched = self.classes(self.dropout(fuse_layers(encoded, self.config.fusion)))  # (B, L, C), Eq. 6
+        matched = self.classes(self.dropout(self.config.fuse_layers(encoded)))  # (B, L, C), Eq. 6
         matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
         hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
         # Eq. 7; the sum over positions is not in the paper but in the authors' code

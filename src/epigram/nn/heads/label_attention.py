@@ -9,19 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, normalize
 
-from epigram.core.config_types import Count, Positive, Range, Strict
+from epigram.core.config_types import Count, Positive, Range
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
 @heads.register("label_attention")
 @dataclass(frozen=True, kw_only=True)
-class LabelAttentionConfig(Strict):
+class LabelAttentionConfig(FusionConfig):
     """Settings of the head.
 
     A phrase is a token with `radius` neighbours on each side. `hidden` is the width of f₂'s hidden layer, `anchor` the
@@ -30,13 +30,12 @@ class LabelAttentionConfig(Strict):
 
     radius: Count = 5
     hidden: Positive = 300
-    fusion: Fusion = "last"
     anchor: Annotated[float, Range(ge=0.0)] = 1.0
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
 
     def build(self, context: DataSpec, encoder: Encoder) -> LabelAttentionHead:
         """Build the head for the data's labels on `encoder`. Raises ValueError if there are no layers to fuse."""
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         return LabelAttentionHead(self, context, encoder.width)
 
 
@@ -70,7 +69,7 @@ class LabelAttentionHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss of texts and anchors."""
-        states = fuse_layers(encoded, self.config.fusion)
+        states = self.config.fuse_layers(encoded)
         beta = self.attention(states, encoded.tokens.valid).to(states.dtype)
         logits = self.classify(torch.bmm(beta.unsqueeze(1), states).squeeze(1))  # f₂(z), Eq. 8
         if labels is None:

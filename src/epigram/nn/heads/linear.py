@@ -7,46 +7,29 @@ from typing import Annotated, Literal, cast
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Range, Strict
+from epigram.core.config_types import Range
 from epigram.nn import heads
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
-from epigram.nn.layers.hook_fusion import fuse
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max, masked_mean
 from epigram.nn.layers.pooling import AttentionPool
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
-Fusion = Literal["last", "hook"]
-
-
-def fuse_layers(encoded: Encoded, fusion: Fusion) -> Tensor:
-    """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
-    return encoded.last if fusion == "last" else fuse(encoded.states)
-
-
-def check_fusion(fusion: Fusion, encoder: Encoder) -> None:
-    """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
-    if fusion == "hook" and encoder.depth == 0:
-        raise ValueError(
-            "head.fusion is 'hook', but this encoder has no layers to fuse; set it to last, or use an encoder with "
-            "layers, for example transformer"
-        )
-
 
 @heads.register("linear")
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig(Strict):
-    """Settings of the head: `pool` combines tokens, `fusion` combines layers."""
+class LinearConfig(FusionConfig):
+    """Settings of the head: `pool` combines tokens."""
 
     pool: Literal["mean", "max", "first", "attention"] = "mean"
-    fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: DataSpec, encoder: Encoder) -> LinearHead:
         """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         return LinearHead(self, context, encoder.width)
 
 
@@ -55,14 +38,14 @@ class LinearHead(Head):
 
     def __init__(self, config: LinearConfig, context: DataSpec, width: int) -> None:
         super().__init__()
-        self.config, self.pool, self.fusion = config, config.pool, config.fusion
+        self.config, self.pool = config, config.pool
         self.attention = AttentionPool(width=width) if config.pool == "attention" else None
         self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(width, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        pooled = self.pooled(fuse_layers(encoded, self.fusion), encoded.tokens.valid)
+        pooled = self.pooled(self.config.fuse_layers(encoded), encoded.tokens.valid)
         logits = self.out(self.dropout(pooled))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))
 

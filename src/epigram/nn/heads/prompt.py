@@ -9,19 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from epigram.core.config_types import Range, Share, Strict
+from epigram.core.config_types import Range, Share
 from epigram.nn import heads
-from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.soft_prompt import SoftPrompt
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 
 @heads.register("prompt")
 @dataclass(frozen=True, kw_only=True)
-class PromptConfig(Strict):
+class PromptConfig(FusionConfig):
     """Settings of the head.
 
     `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]". `soft` trains the vectors of
@@ -30,7 +30,6 @@ class PromptConfig(Strict):
 
     gamma: Share = 0.5
     soft: bool = False
-    fusion: Fusion = "last"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
     def build(self, context: DataSpec, encoder: Encoder) -> PromptHead:
@@ -54,7 +53,7 @@ class PromptConfig(Strict):
                 "head: prompt needs an encoder with one state per token, and this one has fewer; "
                 "use another encoder, or head linear"
             )
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         check_reach(context, encoder)
         return PromptHead(self, context, encoder)
 
@@ -79,7 +78,7 @@ class PromptHead(Head):
     def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         assert context.mask_id is not None
-        self.config, self.gamma, self.fusion = config, config.gamma, config.fusion
+        self.config, self.gamma = config, config.gamma
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
         self.label = nn.Linear(encoder.width, context.classes)
@@ -96,7 +95,7 @@ class PromptHead(Head):
         # the prompt precedes the text, so the two leftmost masks are the prompt's
         rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
         positions = rank.topk(2, dim=1).indices
-        states = fuse_layers(encoded, self.fusion)
+        states = self.config.fuse_layers(encoded)
         both = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 2, D)
         return both[:, 0], both[:, 1]
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
-from epigram.nn.heads.linear import LinearConfig, LinearHead, check_fusion, fuse_layers
+from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -32,7 +32,7 @@ class TaggerConfig(LinearConfig):
                 "head: tagger needs an encoder with one state per token, and this one has fewer; "
                 "use another encoder, or head linear"
             )
-        check_fusion(self.fusion, encoder)
+        self.check_fusion(encoder)
         return TaggerHead(self, context, encoder.width)
 
 
@@ -48,7 +48,7 @@ class TaggerHead(LinearHead):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""
-        states, tokens = fuse_layers(encoded, self.fusion), encoded.tokens
+        states, tokens = self.config.fuse_layers(encoded), encoded.tokens
         logits = self.out(self.dropout(self.pooled(states, tokens.valid)))
         token_logits = self.token(self.dropout(states)).float()
         if labels is None:

@@ -37,19 +37,37 @@ class DotProductAttention(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
         """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
-        batch, length, width = x.shape
-        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # 3 × (B, H, L, d)
-        scale = 1 / math.sqrt(width // self.heads)
+        q, k, v = self._project(x)
+        y = self._attend(q, k, v, valid, weight)
+        if self.head_to_head is not None:
+            y = self.head_to_head.context(y, valid)
+        out: Tensor = self.out(y.transpose(1, 2).reshape(x.shape))
+        return out
+
+    def attention_weights(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the weight of each key for each query, with part-of-speech weights and HTH's scores: (B, H, L, L)."""
+        q, k, _ = self._project(x)
+        return self._attend(q, k, one_hot_values(k), valid, weight)
+
+    def _project(self, x: Tensor) -> Tensor:
+        """Return queries, keys and values, 3 × (B, H, L, d)."""
+        qkv: Tensor = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1)
+        return qkv.permute(2, 0, 3, 1, 4)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
+        """Return the context (B, H, L, d) before HTH rescales it."""
+        scale = 1 / math.sqrt(q.shape[-1])
         if self.head_to_head is not None:
             q = self.head_to_head.query(q, k, valid, scale)
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
-        y = dot_product_attention(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
-        if self.head_to_head is not None:
-            y = self.head_to_head.context(y, valid)
-        out: Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
-        return out
+        return dot_product_attention(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)
+
+
+def one_hot_values(key: Tensor) -> Tensor:
+    """Return values (B, H, L, L) for `key` (B, H, L, d) whose weighted sum is the weights themselves."""
+    return torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:2], -1, -1)
 
 
 def dot_product_attention(

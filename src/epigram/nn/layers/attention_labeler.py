@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
+from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.masking import masked_max, masked_mean
+
+DefaultTarget = Literal["one", "smoothed"]
 
 
 @dataclass(frozen=True)
 class LabelerOutput:
-    """Outputs of H heads: `queries` q (B, H, d), token scores `tokens` a (B, L, H) and text scores `texts` o (B, H)."""
+    """Outputs of H heads: queries q, token scores a, attention weights α over a text's tokens, text scores o."""
 
-    queries: Tensor
-    tokens: Tensor
-    texts: Tensor
+    queries: Tensor  # (B, H, d)
+    tokens: Tensor  # (B, L, H)
+    shares: Tensor  # (B, L, H)
+    texts: Tensor  # (B, H)
 
 
 class AttentionLabeler(nn.Module):
     """Attention with one head per token label: states (B, L, D) → scores of each label for each token and the text.
 
     `inputs` is D, `hidden` the width of z, rounded up to a multiple of `heads`, and `text_hidden` the width of W_s.
+    `dropout` is the dropout rate of the attention weights α.
     """
 
-    def __init__(self, *, inputs: int, hidden: int, text_hidden: int, heads: int) -> None:
+    def __init__(self, *, inputs: int, hidden: int, text_hidden: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         width = -(-hidden // heads) * heads
         self.heads = heads
@@ -35,6 +41,7 @@ class AttentionLabeler(nn.Module):
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.text_hidden = nn.Linear(width // heads, text_hidden)  # W_s
         self.text_out = nn.Linear(text_hidden, 1)  # W_o
+        self.dropout = Dropout(dropout)
         glorot(self)
 
     def forward(self, states: Tensor, valid: Tensor) -> LabelerOutput:
@@ -46,9 +53,9 @@ class AttentionLabeler(nn.Module):
         a = torch.einsum("bhd,blhd->blh", queries, k)  # Eq. 5
         # softmax(log σ) is σ / Σ σ without NaN when every σ underflows
         alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
-        s = torch.einsum("blh,blhd->bhd", alpha.to(v.dtype), v)  # Eq. 7
+        s = torch.einsum("blh,blhd->bhd", self.dropout(alpha).to(v.dtype), v)  # Eq. 7
         o = self.text_out(self.text_hidden(s).tanh()).squeeze(-1)  # (B, H), Eq. 8
-        return LabelerOutput(queries, a, o)
+        return LabelerOutput(queries, a, alpha, o)
 
     def split(self, x: Tensor) -> Tensor:
         """Split `x` (…, H·d) into heads: (…, H, d)."""
@@ -63,17 +70,28 @@ def max_per_class(scores: Tensor, groups: Tensor) -> Tensor:
     return scores.unsqueeze(-2).masked_fill(~groups, float("-inf")).amax(-1)
 
 
-def attention_loss(p: Tensor, valid: Tensor, labels: Tensor, groups: Tensor, smoothing: float) -> Tensor:
+def attention_loss(
+    p: Tensor,
+    valid: Tensor,
+    labels: Tensor,
+    groups: Tensor,
+    smoothing: float,
+    outcomes: int,
+    default_target: DefaultTarget = "one",
+) -> Tensor:
     """Return (max_i t̃*_{i,k} − q'_k)² + (max_i t̃_{i,d} − 1)² for each text: (B,).  Eq. 11, 12.
 
     `p` (B, L, H) are the token label probabilities t̃ with the default label d first, `labels` (B,) the text labels k,
-    `groups` (C, H) the heads of each class and `smoothing` ε. The loss asks each text for one token of its own label,
-    with target q'_k = 1 − ε + ε/C, and one token of the default label.
+    `groups` (C, H) the heads of each class, `smoothing` ε and `outcomes` K. The loss asks each text for one token of
+    its own label, with target q'_k = 1 − ε + ε/K, and one token of the default label, with target 1. With
+    `default_target` `smoothed`, this target is q'_d as printed: q'_k for texts of the default class, otherwise ε/K.
     """
-    smooth = 1 - smoothing + smoothing / len(groups)  # q'_k
+    low = smoothing / outcomes
+    high = 1 - smoothing + low  # q'_k
     peaks = masked_max(p, valid)  # (B, H); maxima over tokens and over heads commute
     own = max_per_class(peaks, groups).gather(1, labels.unsqueeze(1)).squeeze(1)
-    return (own - smooth) ** 2 + (peaks[:, 0] - 1) ** 2
+    default = 1.0 if default_target == "one" else torch.where(groups[labels, 0], high, low)
+    return (own - high) ** 2 + (peaks[:, 0] - default) ** 2
 
 
 def query_similarity(queries: Tensor, *, absolute: bool) -> Tensor:

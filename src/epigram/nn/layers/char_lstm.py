@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from epigram.nn.layers import onnx_lstm
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.language_model import LanguageModel
+from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
 
 
 class CharLstm(nn.Module):
@@ -28,8 +28,8 @@ class CharLstm(nn.Module):
         self.model = model
         glorot(self)
 
-    def forward(self, characters: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the vectors (T, `width`) of T tokens and the language model's mean loss.
+    def forward(self, characters: Tensor) -> tuple[Tensor, LanguageModelLoss | None]:
+        """Return the vectors (T, `width`) of T tokens and the language model's loss.
 
         The loss is None outside of training, and without a language model.
         """

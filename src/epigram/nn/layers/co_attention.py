@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from epigram.nn.layers.attention import one_hot_values
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.masking import key_mask
 
@@ -27,13 +28,23 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
         """Attend from `x` (B, L, D) to the tokens of `other` (B, M, D) that `mask` (B, 1, 1, M) allows: (B, L, D)."""
-        batch = max(len(x), len(other))
-        q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, L, d)
-        k, v = self.key_value(other).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 2 × (B, H, M, d)
-        q, k, v = (t.expand(batch, -1, -1, -1) for t in (q, k, v))
+        q, k, v = self._project(x, other)
         y = scaled_dot_product_attention(q, k, v, mask)
         out: Tensor = self.out(y.transpose(1, 2).flatten(2))
         return out
+
+    def attention_weights(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the weight of each token of `other` for each token of `x`, given as in `forward`: (B, H, L, M)."""
+        q, k, _ = self._project(x, other)
+        return scaled_dot_product_attention(q, k, one_hot_values(k), mask)
+
+    def _project(self, x: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries (B, H, L, d), keys and values (B, H, M, d)."""
+        batch = max(len(x), len(other))
+        q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        k, v = self.key_value(other).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = (t.expand(batch, -1, -1, -1) for t in (q, k, v))
+        return q, k, v
 
 
 class Fusion(nn.Module):

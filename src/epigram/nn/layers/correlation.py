@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from epigram.nn.layers.attention import attention_from_scores, dot_product_attention, is_unfused
+from epigram.nn.layers.attention import attention_from_scores, dot_product_attention, is_unfused, one_hot_values
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 
@@ -86,6 +86,11 @@ class CorrelationAttention(Correlation):
         mix = self._unfused if is_unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._fused
         out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
         return out
+
+    def attention_weights(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the weight of each key for each query, with part-of-speech weights: (B, 1, L, L)."""
+        unit = standardize(x, valid)
+        return self._fused(unit, one_hot_values(unit.unsqueeze(1)), key_mask(valid), weight, 0.0)
 
     def _fused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
         q, k = self.query(unit).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)

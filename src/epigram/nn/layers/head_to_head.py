@@ -44,7 +44,7 @@ class HeadToHead(nn.Module):
         self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None
         self.dropout = Dropout(dropout)
 
-    def factors(self, m: Tensor) -> Tensor:
+    def forward(self, m: Tensor) -> Tensor:
         """Return the factor of each head (B, H) from the heads' means `m` (B, H)."""
         x, y = self.first(m).sigmoid(), self.second(m).sigmoid()  # Eq. 2, 3
         z = (x.unsqueeze(2) * y.unsqueeze(1) / math.sqrt(m.shape[1])).softmax(-1)  # (B, H, H) Eq. 4
@@ -56,11 +56,13 @@ class HeadToHead(nn.Module):
         if self.site != "scores":
             return q
         m = (token_mean(q, valid) * token_mean(k, valid)).sum(-1) * scale  # Eq. 1
-        return q * self.factors(m)[:, :, None, None].to(q.dtype)  # Eq. 6
+        rescaled: Tensor = q * self(m)[:, :, None, None].to(q.dtype)  # Eq. 6
+        return rescaled
 
     def context(self, y: Tensor, valid: Tensor | None) -> Tensor:
         """Return `y` (B, H, L, d) multiplied by the factor of each head, or `y` itself if `site` is `scores`."""
         if self.site != "context":
             return y
         m = token_mean(y, valid).mean(-1)  # Eq. 1
-        return y * self.factors(m)[:, :, None, None].to(y.dtype)  # Eq. 6
+        rescaled: Tensor = y * self(m)[:, :, None, None].to(y.dtype)  # Eq. 6
+        return rescaled

@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
+from epigram.core.config_types import Range, Strict
+from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.types import Encoded
 
-def hook_weights(layers: int, a: float = 0.4, b: float = 2.9) -> Tensor:
+PAPER_A, PAPER_B = 0.4, 2.9
+Factor = Annotated[float, Range(gt=0.0)]
+
+
+def hook_weights(layers: int, a: float = PAPER_A, b: float = PAPER_B) -> Tensor:
     """Return Hook(l) = (a·l + b/l) / (N/2) for l = 1..N, (N,).  Eq. 6; its minimum is at l = √(b/a)."""
     level = torch.arange(1, layers + 1, dtype=torch.float32)
     return (a * level + b / level) / (layers / 2)
 
 
-def fuse(states: Sequence[Tensor]) -> Tensor:
+def fuse(states: Sequence[Tensor], a: float = PAPER_A, b: float = PAPER_B) -> Tensor:
     """Return Σ_l Hook(l) · block_l (B, L, D) over the N layer outputs.  Eq. 7.
 
     `states` are N + 1 tensors (B, L, D); the first, the embeddings, is not used.
     """
     blocks = states[1:]
-    weights = hook_weights(len(blocks)).tolist()
+    weights = hook_weights(len(blocks), a, b).tolist()
     total: Tensor = blocks[0] * weights[0]
     for weight, block in zip(weights[1:], blocks[1:], strict=True):
         total = total + weight * block
     return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionConfig(Strict):
+    """Settings of a head that reads one state per token: that of the last layer, or the hook fusion of all layers.
+
+    `hook_a` and `hook_b` are a and b of Eq. 6.
+    """
+
+    fusion: Literal["last", "hook"] = "last"
+    hook_a: Factor = PAPER_A
+    hook_b: Factor = PAPER_B
+
+    def check_fusion(self, encoder: Encoder) -> None:
+        """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
+        if self.fusion == "hook" and encoder.depth == 0:
+            raise ValueError(
+                "head.fusion is 'hook', but this encoder has no layers to fuse; set it to last, or use an encoder with "
+                "layers, for example transformer"
+            )
+
+    def fuse_layers(self, encoded: Encoded) -> Tensor:
+        """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""
+        return encoded.last if self.fusion == "last" else fuse(encoded.states, self.hook_a, self.hook_b)

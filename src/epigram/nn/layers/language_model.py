@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from epigram.nn.layers.initialization import glorot
+
+
+class LanguageModelLoss(NamedTuple):
+    """Loss summed over all predictions of both directions, a scalar, and the number of predictions."""
+
+    total: Tensor
+    predictions: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean loss per prediction."""
+        return self.total / self.predictions
 
 
 class _TokenClassifier(nn.Module):
@@ -39,8 +53,8 @@ class LanguageModel(nn.Module):
         )
         glorot(self)
 
-    def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
-        """Return the mean loss per prediction of both directions over the `valid` tokens of `ids` (B, L), a scalar.
+    def forward(self, states: Tensor, ids: Tensor, valid: Tensor, counts: Tensor) -> LanguageModelLoss:
+        """Return the loss of both directions over the `valid` tokens of `ids` (B, L).
 
         `states` (T, D) belong to the T valid tokens, row after row; the first half of each is the forward direction's,
         the second half the backward direction's. Row b counts `counts[b]` times, `counts` (B,).
@@ -48,8 +62,8 @@ class LanguageModel(nn.Module):
         after, before = neighbours(ids.clamp(max=self.other), valid, self.border)
         ahead, back = states.chunk(2, -1)
         weight = counts.unsqueeze(1).expand_as(ids)[valid]
-        cost: Tensor = self.ahead(ahead, after[valid], weight) + self.back(back, before[valid], weight)
-        return cost / (2 * weight.sum())
+        total: Tensor = self.ahead(ahead, after[valid], weight) + self.back(back, before[valid], weight)
+        return LanguageModelLoss(total, 2 * weight.sum())
 
 
 def neighbours(ids: Tensor, valid: Tensor, border: int) -> tuple[Tensor, Tensor]:

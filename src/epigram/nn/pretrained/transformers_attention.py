@@ -115,7 +115,8 @@ def attend(
 
     The weights (B, H, L, L) are None unless `output_attentions` is set. The scores (HTH, Eq. 1) are averaged over all
     pairs of tokens that are not padding, even with sliding-window attention. `token_weight` (B, L) are
-    part-of-speech weights. Correlation attention has one head: the context is (B, L, 1, D).
+    part-of-speech weights, which the returned weights include. Correlation attention has one head: the context is
+    (B, L, 1, D).
     """
     part: Any = module.head_to_head
     valid = None if attention_mask is None else attention_mask.any(2).squeeze(1)  # (B, L)
@@ -129,6 +130,8 @@ def attend(
         key, value, attention_mask = weigh(key, value, attention_mask, token_weight, placement)
     if output_attentions:
         y, weights = unfused_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout)
+        if token_weight is not None and module.placement == "after":
+            weights = weights * token_weight[:, None, None, :]
     else:
         y, weights = dot_product_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
     if part is not None:

@@ -1,4 +1,4 @@
-"""Objective of token labels: the loss is that of classification, but the tokens' labels on dev select the weights."""
+"""Objective of token labels: the loss is that of classification, but another score on dev selects the weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epigram.training.objectives.classification import Classification
 class TokenLabels(Classification):
     """Labels of tokens, and of texts if the head has a loss for them.
 
-    The token micro-F1 selects the weights; with `stop_on: mean`, its mean with the score of the texts.
+    The score that `stop_on` names selects the weights, for example the micro-F1 of the tokens.
     """
 
     def score(self, predicted: Predicted) -> float:
