@@ -14,7 +14,10 @@ import torch
 
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictor import Predictor
+from epigram.models.registry import RECIPES
+from epigram.models.serialization import save as save_model
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.text import lexicons, pos_words
@@ -148,6 +151,26 @@ def test_a_model_reads_the_weights_of_words_in_training_and_prediction(table: Po
     )
     assert template_of(view, 9, plain).pos_words is None
     assert batches_of(view, "train", template_of(view, 9)).gather(np.arange(2)).word_weight is None
+
+
+def test_a_saved_model_finds_the_weights_of_its_training(table: PosTable, tmp_path: Path) -> None:
+    save(grown(table, ("呗好", "u")), tmp_path, {})
+    texts = ["我的目的", "说呗好，的确", "好的话" * 3]
+    rows = [(text, "pos") for text in texts]
+    view = encoded_in(tmp_path / "v", tmp_path, dict.fromkeys(SPLITS, rows))
+    recipe = RECIPES["transformer_f"]
+    model = recipe.build(data_spec_of(view, 5))
+    frame = template_of(view, 5, model)
+    save_model(
+        tmp_path / "model", model, recipe=recipe, frame=frame, labels=["neg", "pos"], tokenizer=view.tokenizer_json,
+        facts={},
+    )  # fmt: skip
+    every = np.arange(3)
+    found = Predictor(tmp_path / "model").batches(texts).gather(every).word_weight
+    expected = batches_of(view, "test", frame).gather(every).word_weight
+    assert found is not None and expected is not None
+    assert torch.equal(found, expected)
+    assert found.tolist() == [[1.0, 0.5, 1.0, 1.0, OWN], [1.0, 0.5, 0.5, 0.5, 0.5], [1.0, 0.5, 0.5, 1.0, 0.5]]
 
 
 def test_an_english_word_view_has_rows_alone(table: PosTable, tmp_path: Path) -> None:
