@@ -47,7 +47,7 @@ SPLITS_YAML = "splits: {train: [train], dev: [dev], test: [test]}\n"
 ARGUMENTS = {
     "download": ("data/sources/titles.yaml", "data/raw"),
     "validate": ("data/raw", "data/validated"),
-    "pos_table": ("data/validated", "data/pos"),
+    "pos_table": ("data/validated", "data/pos_versions", "data/pos"),
     "augment": ("data/validated", "data/augmented"),
     "encode": ("{view}", "data/validated", "data/augmented", "data/pos", "data/encoded/{view}"),
     "pretrain": ("{view}", "data/encoded/{view}", "data/pretrained/{view}"),

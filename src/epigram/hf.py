@@ -30,10 +30,13 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
+from epigram.core.ragged import Ragged
+from epigram.models.batches import NO_WORD
 from epigram.models.manifest import require_unchanged, verify
 from epigram.models.serialization import Saved, TextTemplate, load
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
+from epigram.text.pos_words import PosWords, WordWeights
 
 Folder = str | PathLike[str]
 CONFIG_KEYS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
@@ -122,6 +125,7 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
     def __init__(self, config: EpigramConfig, saved: Saved) -> None:
         super().__init__(config)
         self.model, self.frame = saved.model, saved.frame
+        self.word_weights = _word_weights(saved)
 
     @classmethod
     def from_pretrained(  # type: ignore[override]  # a model always needs a folder
@@ -168,7 +172,26 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
             ids, valid = pad(ids, (0, missing), value=self.frame.pad_id), pad(valid, (0, missing))
             ids[empty, : len(unknown)] = unknown
             valid[empty, : len(unknown)] = True
-        return Tokens(ids, valid)
+        return Tokens(ids, valid, word_weight=self._word_weight(ids, valid))
+
+    def _word_weight(self, ids: Tensor, valid: Tensor) -> Tensor | None:
+        """Return the part-of-speech weight of each token's word (B, L), if the model reads them."""
+        if self.word_weights is None:
+            return None
+        before, after = len(self.frame.prefix_ids), len(self.frame.suffix_ids)
+        position = torch.arange(ids.shape[1], device=ids.device)
+        inside = (position >= before) & (position < valid.sum(1, keepdim=True) - after)  # (B, L): the texts' own tokens
+        texts = Ragged.from_lengths(ids[inside].cpu().numpy(), inside.sum(1).cpu().numpy())
+        weight = torch.full(ids.shape, NO_WORD, device=ids.device)
+        weight[inside] = torch.from_numpy(self.word_weights.find(texts, self.frame.room)).to(ids.device)
+        return weight
+
+
+def _word_weights(saved: Saved) -> WordWeights | None:
+    if saved.frame.pos_words is None:
+        return None
+    words = PosWords.parse(saved.frame.pos_words, f"{saved.folder}/config.json")
+    return WordWeights(words, tokenizers.vocabulary_of(tokenizers.load(saved.folder / "tokenizer.json")))
 
 
 AutoConfig.register("epigram", EpigramConfig)

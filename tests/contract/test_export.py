@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import predict
 from epigram.models.serialization import load
+from epigram.text.pos_words import PosWords
 from tests.support.model_seeds import sealed
 from tests.support.saved_systems import saved
 from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, recipe_of, texts_of
@@ -258,3 +260,14 @@ def test_words_have_their_places_in_the_text_as_it_is_given(tmp_path: Path) -> N
     assert [word.label for word in given.words] == [word.label for word in bare.words]
     assert given.probabilities == pytest.approx(bare.probabilities, abs=1e-6)
     assert all(word.text == "" for word in blank.words)
+
+
+def test_a_graph_reads_the_weights_of_words(tmp_path: Path) -> None:
+    words = PosWords(language="zh", pieces=True, notional=1.0, function=0.5, weights={"w9": 0.1}, frequencies={})
+    model = saved("transformer_f", tmp_path, pos_words=asdict(words))
+    export(model, tmp_path / "out")
+    exported = Predictor(tmp_path / "out")
+    assert exported.batches(["w7 w9"]).gather(np.arange(1)).word_weight is not None
+    for text in ("w7 w9", "w9 w8 w22", ""):
+        expected = predict(load(model).model, Predictor(model).batches([text]), precision="fp32").logits
+        np.testing.assert_allclose(predict(exported.saved.model, exported.batches([text])).logits, expected, atol=1e-4)

@@ -18,7 +18,7 @@ import yaml
 from tests.support.toy import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("data/pocket", "data/local")  # dependencies that are empty here
+FOLDERS = ("data/pocket", "data/local", "data/pos_versions")  # dependencies that are empty here
 ROWS = 300
 SIMPLE, NEURAL = "tfidf_svm", "dmsp"
 LEARNING = (f"train@{NEURAL}", "pretrain@token")  # the stages that write checkpoints

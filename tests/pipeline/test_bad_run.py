@@ -52,7 +52,7 @@ def shop(workshop: Workshop) -> Workshop:
     [
         (("validate", "data/raw"), "data/raw/reviews.csv", None, 66),
         (("validate", "data/raw"), "data/raw/source.json", b"{", 65),
-        (("pos_table", "data/validated"), "data/validated/train.parquet", b"PAR1", 65),
+        (("pos_table", "data/validated", "data/pos_versions"), "data/validated/train.parquet", b"PAR1", 65),
         (("augment", "data/validated"), "data/validated/corpus.json", b"[]", 65),
         (ENCODE, "data/validated/dev.parquet", None, 66),
         (ENCODE, "data/pos/table.parquet", b"", 65),

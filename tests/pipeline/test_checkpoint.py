@@ -57,7 +57,7 @@ def test_a_checkpoint_is_fine_tuned_saved_and_reloaded_without_it(
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     run(monkeypatch, download, "data/sources/pocket_en.yaml", "raw")
     run(monkeypatch, validate, "raw", "validated")
-    run(monkeypatch, pos_table, "validated", "pos")
+    run(monkeypatch, pos_table, "validated", "versions", "pos")
     run(monkeypatch, augment, "validated", "augmented")
     run(monkeypatch, encode, "wordpiece_prompt", "validated", "augmented", "pos", "encoded")
     run(monkeypatch, pretrain, "wordpiece_prompt", "encoded", "pretrained")

@@ -36,7 +36,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     steps: list[tuple[str, ...]] = [
         ("download", "data/sources/reviews.yaml", "data/raw"),
         ("validate", "data/raw", "data/validated"),
-        ("pos_table", "data/validated", "data/pos"),
+        ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
         ("augment", "data/validated", "data/augmented"),
         ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
         ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),

@@ -91,7 +91,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Place:
     for stage in (
         "download data/sources/pocket_en.yaml data/raw",
         "validate data/raw data/validated",
-        "pos_table data/validated data/pos",
+        "pos_table data/validated data/pos_versions data/pos",
         "augment data/validated data/augmented",
         "encode token data/validated data/augmented data/pos data/encoded/token",
         "pretrain",

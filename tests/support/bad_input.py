@@ -155,7 +155,7 @@ def built(root: Path) -> Workshop:
     steps: list[tuple[str, ...]] = [
         ("download", "data/sources/reviews.yaml", "data/raw"),
         ("validate", "data/raw", "data/validated"),
-        ("pos_table", "data/validated", "data/pos"),
+        ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
         ("augment", "data/validated", "data/augmented"),
         *(
             ("encode", view, "data/validated", "data/augmented", "data/pos", f"data/encoded/{view}")

@@ -98,7 +98,7 @@ def run_to_train(shop: Workshop) -> None:
         shop,
         ("download", "data/sources/reviews.yaml", "data/raw"),
         ("validate", "data/raw", "data/validated"),
-        ("pos_table", "data/validated", "data/pos"),
+        ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
         ("augment", "data/validated", "data/augmented"),
         ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
         ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,8 +15,8 @@ from epigram.training.fitters.linear_svm import fit
 from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 
 
-def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
-    """Save a model with random weights whose vocabulary is w5, w6, …"""
+def saved(name: str, folder: Path, *, multi: bool = False, **frame: Any) -> Path:
+    """Save a model with random weights whose vocabulary is w5, w6, …; `frame` are changes of its text template."""
     recipe = recipe_of(name)
     model = build(recipe, multi=multi)
     if isinstance(model, LinearSvm):
@@ -25,7 +27,7 @@ def saved(name: str, folder: Path, *, multi: bool = False) -> Path:
     tokenizer = folder / "tokenizer.json"
     word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))
     save(
-        folder / "model", model, recipe=recipe, frame=frame_of(recipe), labels=LABELS, tokenizer=tokenizer,
-        facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,
+        folder / "model", model, recipe=recipe, frame=replace(frame_of(recipe), **frame), labels=LABELS,
+        tokenizer=tokenizer, facts={"seed": 0}, thresholds=[0.3, 0.5, 0.6] if multi else None,
     )  # fmt: skip
     return folder / "model"

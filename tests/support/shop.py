@@ -25,7 +25,7 @@ for line in Path("stages.txt").read_text().splitlines():
 STAGES = """\
 download data/sources/DATASET.yaml data/raw
 validate data/raw data/validated
-pos_table data/validated data/pos
+pos_table data/validated data/pos_versions data/pos
 augment data/validated data/augmented
 encode token data/validated data/augmented data/pos data/encoded/token
 pretrain token data/encoded/token data/pretrained/token

@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.serialization import TextTemplate, character_count
+from epigram.nn.layers.pos_weighting import reads_pos_weight
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import View
+from epigram.text.pos_words import PosWords, WordWeights
 
 
 def effective_length(view: View, max_length: int) -> int:
@@ -30,8 +33,11 @@ def effective_length(view: View, max_length: int) -> int:
     return min(max_length, view.max_length + special)
 
 
-def template_of(view: View, max_length: int) -> TextTemplate:
-    """Return the input format of a view for a model that reads at most `max_length` tokens."""
+def template_of(view: View, max_length: int, model: nn.Module | None = None) -> TextTemplate:
+    """Return the input format of a view for a model that reads at most `max_length` tokens.
+
+    If `model` applies part-of-speech weights, the format has the weights of words.
+    """
     return TextTemplate(
         language=view.language,
         max_length=effective_length(view, max_length),
@@ -44,6 +50,7 @@ def template_of(view: View, max_length: int) -> TextTemplate:
         characters=view.characters,
         token_labels=view.token_labels,
         plain_class=_plain_class(view),
+        pos_words=view.pos_words if model is not None and reads_pos_weight(model) else None,
     )
 
 
@@ -110,8 +117,17 @@ def batches_of(
         if part.token_labels is None
         else _keep_token_labels(part.ids.with_values(part.token_labels), *token_supervision),
         characters=part.characters,
+        word_weight=_word_weight(view, frame, part.ids),
         device=device,
     )
+
+
+def _word_weight(view: View, frame: TextTemplate, ids: Ragged[np.int32]) -> NDArray[np.float32] | None:
+    """Return the weights of the words that contain the tokens `ids`, (T,), if the model reads them."""
+    if frame.pos_words is None:
+        return None
+    words = PosWords.parse(frame.pos_words, f"the model of view {view.view}")
+    return WordWeights(words, view.entries()).find(ids, frame.room)
 
 
 def _keep_token_labels(token_labels: Ragged[np.int16], share: float, seed: int) -> NDArray[np.int16]:
@@ -123,8 +139,7 @@ def _keep_token_labels(token_labels: Ragged[np.int16], share: float, seed: int) 
 
 def count_truncated(view: View, frame: TextTemplate, split: str) -> int:
     """Return the number of texts of a split that are longer than the model reads."""
-    room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)
-    return int((view.split(split).ids.lengths > room).sum())
+    return int((view.split(split).ids.lengths > frame.room).sum())
 
 
 def default_device() -> torch.device:

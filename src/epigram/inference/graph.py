@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.inference.runtime import OnnxModel
-from epigram.models.batches import TextBatches
+from epigram.models.batches import NO_WORD, TextBatches
 from epigram.models.serialization import Saved, character_count
 from epigram.nn.layers.types import Prediction, Tokens
 
-INPUTS = {"ids": ("texts", "length"), "valid": ("texts", "length"), "characters": ("texts", "length", "letters")}
+AXES = ("texts", "length")
+INPUTS = {"ids": AXES, "valid": AXES, "characters": (*AXES, "letters"), "word_weight": AXES}
 OUTPUTS = ("logits", "tokens")  # fields of Prediction; the inputs are fields of Tokens
 OPSET = 20
 TOLERANCE = 1e-4  # maximum difference of a logit, relative to the model's largest logit if that is above 1
@@ -31,9 +32,11 @@ class TraceableModel(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, valid: Tensor, characters: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, ids: Tensor, valid: Tensor, characters: Tensor | None = None, word_weight: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the outputs that the model gives, in the order of `OUTPUTS`."""
-        predicted: Prediction = self.model(Tokens(ids, valid, characters=characters))
+        predicted: Prediction = self.model(Tokens(ids, valid, characters=characters, word_weight=word_weight))
         return tuple(out for name in OUTPUTS if (out := getattr(predicted, name)) is not None)
 
 
@@ -54,7 +57,9 @@ def random_batch(saved: Saved, texts: int, length: int) -> Tokens:
     if letters := character_count(frame.characters):
         characters = Ragged(random.integers(2, letters, 3 * total), 3 * np.arange(total + 1))
     ids = Ragged.from_lengths(random.integers(0, frame.vocabulary, total), lengths)
-    return TextBatches.from_template(frame, ids, characters=characters).gather(np.arange(texts))
+    weight = None if frame.pos_words is None else random.choice([NO_WORD, 0.5, 1.0], total)
+    batches = TextBatches.from_template(frame, ids, characters=characters, word_weight=weight)
+    return batches.gather(np.arange(texts))
 
 
 def write_graph(saved: Saved, path: Path) -> None:
@@ -69,9 +74,9 @@ def write_graph(saved: Saved, path: Path) -> None:
     try:
         program = torch.onnx.export(
             TraceableModel(saved.model),
-            tuple(getattr(tokens, name) for name in inputs),
+            kwargs={name: getattr(tokens, name) for name in inputs},
             opset_version=OPSET,
-            dynamic_shapes=tuple(dict(enumerate(axes)) for axes in inputs.values()),
+            dynamic_shapes={name: dict(enumerate(axes)) for name, axes in inputs.items()},
             input_names=list(inputs),
             output_names=[name for name in OUTPUTS if getattr(predicted, name) is not None],
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},

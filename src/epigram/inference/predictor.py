@@ -22,6 +22,7 @@ from epigram.models.serialization import Saved, load
 from epigram.text.alignment import PositionedTokens
 from epigram.text.characters import leading_whitespace, strip
 from epigram.text.encoding import TextEncoder
+from epigram.text.pos_words import PosWords, WordWeights
 from epigram.text.token_characters import CharacterEncoder
 from epigram.text.tokenizers import load as load_tokenizer
 from epigram.text.tokenizers import vocabulary_of
@@ -62,12 +63,15 @@ class Predictor:
             prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
-        self.room = frame.max_length - len(frame.prefix_ids) - len(frame.suffix_ids)  # maximum tokens of a text
+        self.room = frame.room
         characters = frame.characters
-        self.vocabulary = vocabulary_of(tokenizer)
-        if len(self.vocabulary) > self.saved.frame.vocabulary:
+        self.vocabulary = vocabulary = vocabulary_of(tokenizer)
+        if len(vocabulary) > frame.vocabulary:
             raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
         self.character_encoder = CharacterEncoder(characters) if characters else None
+        self.word_weights: WordWeights | None = None
+        if frame.pos_words is not None:
+            self.word_weights = WordWeights(PosWords.parse(frame.pos_words, f"{folder}/config.json"), vocabulary)
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""
@@ -115,15 +119,17 @@ class Predictor:
 
     def _encode(self, texts: Sequence[str]) -> tuple[TextBatches, PositionedTokens | None, list[bool]]:
         """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
-        frame = self.saved.frame
         # one token more than the model reads is encoded: it shows whether a text is truncated
         if self.character_encoder is None:
             encoded = self.encoder.encode(texts, self.room + 1)
-            return TextBatches.from_template(frame, encoded.ids), None, self._truncated(encoded.ids)
+            return self._batches(encoded.ids), None, self._truncated(encoded.ids)
         tokens = self.encoder.encode_with_positions(texts, self.room + 1)
         characters = self.character_encoder.encode(texts, tokens)
-        batches = TextBatches.from_template(frame, tokens.ids, characters=characters)
-        return batches, tokens, self._truncated(tokens.ids)
+        return self._batches(tokens.ids, characters), tokens, self._truncated(tokens.ids)
+
+    def _batches(self, ids: Ragged[np.int32], characters: Ragged[np.int32] | None = None) -> TextBatches:
+        weight = None if self.word_weights is None else self.word_weights.find(ids, self.room)
+        return TextBatches.from_template(self.saved.frame, ids, characters=characters, word_weight=weight)
 
     def _truncated(self, ids: Ragged[np.int32]) -> list[bool]:
         truncated: list[bool] = (ids.lengths > self.room).tolist()

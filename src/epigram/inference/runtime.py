@@ -26,7 +26,7 @@ class OnnxModel:
 
     training = False
     required: ClassVar[set[str]] = {"ids", "valid"}
-    optional: ClassVar[set[str]] = {"characters"}
+    optional: ClassVar[set[str]] = {"characters", "word_weight"}
 
     def __init__(self, path: Path, *, multi: bool) -> None:
         require(str(path), "onnx", "onnxruntime")

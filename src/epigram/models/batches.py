@@ -16,6 +16,7 @@ from epigram.nn.layers.types import Tokens
 
 Rows = NDArray[np.int64]
 UNLABELLED = -1
+NO_WORD = -1.0  # of prompt, special tokens and padding
 POOL = 64  # batches per pool; the texts of a pool are sorted together
 SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
 
@@ -45,8 +46,9 @@ class TextBatches:
     `texts` has the token ids of the N texts, without prefix and suffix. `prefix` (prompt) and `suffix` are put around
     each text, and the text is truncated so that the whole fits `max_length`; prompt and special tokens are never
     truncated. An empty text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED`
-    for a token without one. `characters` has the characters of each of the T tokens. `plain_class` is the class with
-    the smallest share of tokens with a label other than the default.
+    for a token without one. `characters` has the characters of each of the T tokens, and `word_weight` (T,) the
+    part-of-speech weights of their words. `plain_class` is the class with the smallest share of tokens with a label
+    other than the default.
 
     Raises ValueError if `max_length` leaves no room for text.
     """
@@ -64,6 +66,7 @@ class TextBatches:
         token_labels: NDArray[Any] | None = None,
         characters: Ragged[Any] | None = None,
         plain_class: int = 0,
+        word_weight: NDArray[Any] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         max_text = max_length - len(prefix) - len(suffix)
@@ -83,6 +86,9 @@ class TextBatches:
             flat = np.append(token_labels, UNLABELLED).astype(np.int64)
             self.token_labels = torch.from_numpy(flat).to(device)
         self.characters = None if characters is None else CharacterArrays(characters, device)
+        self.word_weight: Tensor | None = None
+        if word_weight is not None:
+            self.word_weight = torch.from_numpy(np.append(word_weight, NO_WORD).astype(np.float32)).to(device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.plain_class, self.device = pad_id, plain_class, torch.device(device)
 
@@ -128,6 +134,7 @@ class TextBatches:
             position < (counts + before + after)[:, None],
             characters=None if self.characters is None else self.characters.gather(flat, inside),
             labels=None if self.token_labels is None else torch.where(inside, self.token_labels[flat], UNLABELLED),
+            word_weight=None if self.word_weight is None else torch.where(inside, self.word_weight[flat], NO_WORD),
         )
 
     def targets(self, rows: Rows) -> Tensor:

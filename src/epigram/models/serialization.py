@@ -64,6 +64,12 @@ class TextTemplate:
     characters: str = ""  # all characters of tokens, for models that read characters
     token_labels: list[str] = field(default_factory=list)  # the default label first
     plain_class: int = 0  # class with the smallest share of non-default token labels
+    pos_words: dict[str, Any] | None = None  # weights of words, for models with part-of-speech weights; see PosWords
+
+    @property
+    def room(self) -> int:
+        """Maximum number of tokens of a text, without prompt and special tokens."""
+        return self.max_length - len(self.prefix_ids) - len(self.suffix_ids)
 
 
 def character_count(characters: str) -> int:

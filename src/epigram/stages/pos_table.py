@@ -1,8 +1,9 @@
 """pos_table: write the parts of speech and the weight of every character and frequent word.
 
-python -m epigram.stages.pos_table VALIDATED OUT
+python -m epigram.stages.pos_table VALIDATED VERSIONS OUT
 
-A tagger adds the new words of a sample of the training texts; tagging a large corpus would take hours.
+The table starts with the words of the latest version in VERSIONS. A tagger adds the new words of a sample of the
+training texts; tagging a large corpus would take hours.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ PARAMS = ("pos_table",)
 TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
 
 
-def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
+def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) -> None:
     """Build the table of both languages, add words of the corpus, and write it with its coverage."""
     from epigram.text.coverage import coverage
     from epigram.text.pos_table import add_entries, build, save
+    from epigram.text.pos_versions import add_version, read_version
     from epigram.text.taggers import count_tags, tagger_for
     from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
     corpus = ValidatedCorpus.read(validated)
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}
-    base = build(settings)
+    base = add_version(build(settings), read_version(versions))
     tagger = tagger_for(corpus.language, base)
     table = add_entries(base, count_tags(tagger.tag(samples["train"])), corpus.language)
     covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
@@ -42,15 +44,16 @@ def run(settings: PosTableSettings, validated: Path, out: Path) -> None:
     with atomic_folder(out) as folder:
         save(table, folder, about)
     dev = covered["dev"]
-    echo(f"{table.frame.height:,} rows; {tagger.name} tagged {len(samples['train']):,} training texts;", end=" ")
+    echo(f"version {table.version}: {table.frame.height:,} rows;", end=" ")
+    echo(f"{tagger.name} tagged {len(samples['train']):,} training texts;", end=" ")
     echo(f"{100 * dev['covered']:.1f}% of the dev tokens are covered, {100 * dev['notional']:.1f}% are notional")
 
 
 @handle_errors
 def main() -> None:
     """Read the settings and write the table."""
-    validated, out = map(Path, arguments("VALIDATED", "OUT"))
-    run(Params.read(PARAMS).section("pos_table", PosTableSettings), validated, out)
+    validated, versions, out = map(Path, arguments("VALIDATED", "VERSIONS", "OUT"))
+    run(Params.read(PARAMS).section("pos_table", PosTableSettings), validated, versions, out)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def train_seed(
             "parameters": parameters_hash(seed=seed, system=vars(recipe), training=vars(config)),
         },
     }
-    frame = template_of(view, config.max_length)
+    frame = template_of(view, config.max_length, trained.model)
     save(
         out,
         trained.model,

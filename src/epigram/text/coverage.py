@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.text.characters import by_frequency, count_characters
+from epigram.text.marks import is_mark
 from epigram.text.pos_table import PosTable, weights_for
-from epigram.text.tagsets import Language, is_mark
+from epigram.text.tagsets import Language
 from epigram.text.tokenizers import split_words
 
 

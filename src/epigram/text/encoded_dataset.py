@@ -17,6 +17,8 @@ from epigram.core.files import read_json, sha256
 from epigram.core.npy_files import read_array
 from epigram.core.ragged import Ragged
 
+ENTRIES = "entries.json"  # vocabulary in the order of its ids, in a view whose tokens may be parts of words
+
 
 @dataclass(frozen=True)
 class Split:
@@ -58,6 +60,7 @@ class View:
     prefix_ids: list[int]  # before every text: [CLS], prompt
     suffix_ids: list[int]  # after every text: [SEP]
     max_length: int  # maximum number of text tokens in a row
+    pos_words: dict[str, Any] | None  # fields of PosWords; None if every token is a word
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
     truncated: dict[str, int]  # truncated rows per split
@@ -102,6 +105,15 @@ class View:
         if not ((weights >= 0) & (weights <= 1)).all():
             raise DataError(f"{self.folder / 'pos_weight.npy'} contains weights outside 0 to 1: run dvc repro")
         return weights
+
+    def entries(self) -> list[str]:
+        """Return the vocabulary in the order of its ids; requires `pos_words`."""
+        entries = read_json(self.folder / ENTRIES)
+        if not has_type(entries, list[str]) or len(entries) != self.vocabulary:
+            raise DataError(
+                f"{self.folder / ENTRIES} is not the view's vocabulary: delete {self.folder} and run dvc repro"
+            )
+        return list(entries)
 
     def vectors_array(self) -> NDArray[np.float32]:
         """Return the pretrained vector of every vocabulary entry, (V, E), NaN if it has none; requires `vectors`."""

@@ -10,6 +10,19 @@ from epigram.core.files import is_inside
 LOCAL_FOLDER = Path("data/local")  # relative to the repository root
 
 
+def local_path(path: str, setting: str, root: Path = Path()) -> Path:
+    """Return the path of the file or folder that `setting` of params.yaml in `root` names.
+
+    Raises ParameterError if `path` is outside data/local and InputMissingError if it does not exist.
+    """
+    value, place = f"params.yaml: {setting} is {path!r}", root / path
+    if not is_inside(place, root / LOCAL_FOLDER):
+        raise ParameterError(f"{value}; expected a file or folder in {LOCAL_FOLDER}: put it there and set its path")
+    if not place.exists():
+        raise InputMissingError(f"{value}, which does not exist; put it there or remove the setting")
+    return place
+
+
 def local_file(path: str, setting: str) -> Path:
     """Return the path of the file that `setting` of params.yaml names.
 

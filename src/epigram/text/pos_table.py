@@ -8,7 +8,7 @@ tagger), `hand` (a manual correction) or `standard` (a standard character that n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 
 from epigram.core.config_types import has_type, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.files import read_json, sha256, write_json
+from epigram.core.files import read_json, write_json
 from epigram.text import lexicons
+from epigram.text.local_files import local_file
+from epigram.text.marks import is_mark
+from epigram.text.pos_words import PosWords
+from epigram.text.segmenter import frequencies_of
 from epigram.text.settings import PosTableSettings
-from epigram.text.tagsets import Language, as_language, is_mark, is_notional
+from epigram.text.tagsets import Language, as_language, is_notional
+from epigram.text.token_texts import SPECIAL_TOKEN
+from epigram.text.user_words import read_corrections
 from epigram.text.validated_corpus import READ_ERRORS
 
 MIN_FREQUENCY = 500  # minimum frequency in the jieba dictionary for a word to get its own row
-SPECIAL_TOKEN = r"^(\[\w+\]|<\|?/?\w+\|?>)$"  # [MASK], [unused1], <s>, </s>, <|mask|>
 PIECE_PREFIX = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces
 PARTS = pl.List(pl.Struct({"tag": pl.String, "frequency": pl.Int64}))
 SCHEMA = pl.Schema(
@@ -42,12 +47,12 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class PosTable:
-    """Rows of the table, the two weights they are based on, and the version of the table."""
+    """Rows of the table, the settings they are based on, and the version of the table (see pos_versions)."""
 
     frame: pl.DataFrame
     settings: PosTableSettings
     version: int = 1
-    previous: str | None = None  # sha256 of the previous version's parquet file
+    previous: str | None = None  # SHA-256 of the previous version's file
 
 
 def build(settings: PosTableSettings) -> PosTable:
@@ -60,7 +65,11 @@ def build(settings: PosTableSettings) -> PosTable:
         _rows(words.with_columns(source=pl.lit("jieba")), "zh", settings),
         _rows(lexicons.english_counts().with_columns(source=pl.lit("ud")), "en", settings),
     ]
-    return PosTable(apply_corrections(pl.concat(frames), settings), settings)
+    table = apply_corrections(pl.concat(frames), lexicons.corrections(), settings)
+    if settings.corrections is not None:
+        manual = read_corrections(local_file(settings.corrections, "pos_table.corrections"))
+        table = apply_corrections(table, manual, settings)
+    return PosTable(table, settings)
 
 
 def _rows(evidence: pl.DataFrame, language: Language, settings: PosTableSettings) -> pl.DataFrame:
@@ -97,9 +106,9 @@ def _with_levels(characters: pl.DataFrame, settings: PosTableSettings) -> pl.Dat
     ).cast(SCHEMA)
 
 
-def apply_corrections(frame: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
-    """Return `frame` with the manual corrections applied; they override every other source."""
-    for (name,), evidence in lexicons.corrections().group_by("language", maintain_order=True):
+def apply_corrections(frame: pl.DataFrame, corrections: pl.DataFrame, settings: PosTableSettings) -> pl.DataFrame:
+    """Return `frame` with manual `corrections` (entry, language, tag, frequency), which override its other sources."""
+    for (name,), evidence in corrections.group_by("language", maintain_order=True):
         language = as_language(str(name))
         manual = _rows(evidence.select(pl.exclude("language"), source=pl.lit("hand")), language, settings)
         levels = frame.filter(pl.col("language") == language).select("entry", "level")
@@ -115,11 +124,11 @@ def add_entries(table: PosTable, tagged: pl.DataFrame, language: Language) -> Po
     known = table.frame.filter(pl.col("language") == language)
     unseen = tagged.join(known, on="entry", how="anti", maintain_order="left")
     rows = _rows(unseen.with_columns(source=pl.lit("corpus")), language, table.settings)
-    return PosTable(pl.concat([table.frame, rows]), table.settings, table.version, table.previous)
+    return replace(table, frame=pl.concat([table.frame, rows]))
 
 
 def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) -> NDArray[np.float32]:
-    """Return the weight of every vocabulary entry, (V,).
+    """Return the weight of every vocabulary entry by itself, (V,).
 
     Special tokens weigh 1. An entry outside the table is a function word if it is only punctuation (`is_mark`), else
     notional.
@@ -132,8 +141,27 @@ def weights_for(vocabulary: Sequence[str], table: PosTable, language: Language) 
     )
     joined = frame.join(known, on="entry", how="left", maintain_order="left")
     by_shape = pl.when("mark").then(table.settings.function).otherwise(table.settings.notional)
-    weight = pl.when(pl.col("token").str.contains(SPECIAL_TOKEN)).then(1.0).otherwise(pl.coalesce("weight", by_shape))
+    special = pl.col("token").str.contains(f"^{SPECIAL_TOKEN.pattern}$")
+    weight = pl.when(special).then(1.0).otherwise(pl.coalesce("weight", by_shape))
     return joined.select(weight.cast(pl.Float32)).to_series().to_numpy()
+
+
+def words_of(table: PosTable, language: Language, *, pieces: bool) -> PosWords | None:
+    """Return the weights of words, for a view whose tokens may be parts of words; None if its tokens are words."""
+    if language == "en" and not pieces:
+        return None
+    rows = table.frame.filter(pl.col("language") == language)
+    mark = pl.Series("mark", map(is_mark, rows["entry"]), dtype=pl.Boolean)
+    shape = pl.when(mark).then(table.settings.function).otherwise(table.settings.notional).cast(pl.Float32)
+    found = pl.col("source").is_in(["corpus", "hand"]) & (pl.col("entry").str.len_chars() > 1)
+    return PosWords(
+        language=language,
+        pieces=pieces,
+        notional=table.settings.notional,
+        function=table.settings.function,
+        weights=dict(rows.filter(pl.col("weight") != shape).select("entry", "weight").iter_rows()),
+        frequencies=frequencies_of(rows.filter(found)["entry"]) if language == "zh" else {},
+    )
 
 
 def save(table: PosTable, folder: Path, about: dict[str, Any]) -> None:
@@ -171,9 +199,3 @@ def load(folder: Path) -> PosTable:
     if frame.schema != SCHEMA or not frame["weight"].is_between(0, 1).fill_null(False).all():
         raise DataError(f"{path} contains weights outside 0 to 1: delete it and run dvc repro")
     return table
-
-
-def next_version(table: PosTable, folder: Path) -> PosTable:
-    """Return `table` as the successor of the version in `folder`."""
-    old = load(folder)
-    return PosTable(table.frame, table.settings, old.version + 1, sha256(folder / "table.parquet"))

@@ -8,9 +8,12 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+Segmenter = Callable[[str], Iterable[str]]
 
 
 def jieba() -> Any:
@@ -25,3 +28,23 @@ def jieba() -> Any:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
     package.dt.tmp_dir = str(own)
     return package
+
+
+def tokenizer_with(words: Mapping[str, int]) -> Any:
+    """Return a tokenizer of jieba that also knows `words`, with their frequencies; jieba's own one does not change."""
+    package = jieba()
+    if not words:
+        return package.dt
+    package.dt.initialize()
+    tokenizer = package.Tokenizer()
+    tokenizer.FREQ, tokenizer.total, tokenizer.initialized = dict(package.dt.FREQ), package.dt.total, True
+    for word, frequency in words.items():
+        tokenizer.add_word(word, frequency)
+    return tokenizer
+
+
+def frequencies_of(words: Iterable[str]) -> dict[str, int]:
+    """Return the least frequency with which jieba does not split a word, for each of `words` that it lacks."""
+    tokenizer = jieba().dt
+    tokenizer.initialize()
+    return {word: int(tokenizer.suggest_freq(word)) for word in words if not tokenizer.FREQ.get(word)}

@@ -12,11 +12,17 @@ from epigram.core.settings import Params
 
 @dataclass(frozen=True, kw_only=True)
 class PosTableSettings(Strict):
-    """Attention weights of notional and function words (Transformer-F, Eq. 5)."""
+    """Attention weights of notional and function words (Transformer-F, Eq. 5), and where parts of speech come from.
+
+    `tagger` is `builtin` (jieba for Chinese, the table itself for English), or in data/local a file with words and tags
+    or the folder of a spaCy pipeline. `corrections` is a file in data/local, which overrides every other source.
+    """
 
     notional: Share = 1.0
     function: Share = 0.5
     adverb: Literal["notional", "function"] = "notional"
+    tagger: str = "builtin"
+    corrections: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

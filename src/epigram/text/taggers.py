@@ -1,20 +1,27 @@
-"""Part-of-speech taggers. A tagger is any object with `name`, `language` and `tag`."""
+"""Part-of-speech taggers. A tagger is any object with `name`, `language` and `tag`.
+
+Setting `pos_table.tagger` selects it; `tagger_for` returns it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import polars as pl
 
 from epigram.text.lexicons import SCHEMA
+from epigram.text.local_files import local_path
+from epigram.text.marks import is_mark, is_number
 from epigram.text.pos_table import PosTable
-from epigram.text.segmenter import jieba
-from epigram.text.tagsets import Language, is_mark, is_number
+from epigram.text.segmenter import frequencies_of, jieba, tokenizer_with
+from epigram.text.spacy_tagger import SpacyTagger, TaggedText
+from epigram.text.tagsets import Language
 from epigram.text.tokenizers import split_words
-
-TaggedText = list[tuple[str, str]]  # (word, tag) in the order of the text
+from epigram.text.user_words import read_tags
 
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 SUFFIXES = {
@@ -36,13 +43,20 @@ class Tagger(Protocol):
 
 
 class JiebaTagger:
-    """Chinese tagger based on jieba.posseg; its tag `x` becomes `w` for punctuation."""
+    """Chinese tagger based on jieba.posseg; its tag `x` becomes `w` for punctuation.
 
-    name = "jieba.posseg"
+    `tags` are further words with their tags, which override those of jieba.
+    """
+
     language: Language = "zh"
 
-    def __init__(self) -> None:
-        self._cut = jieba().posseg.dt.cut
+    def __init__(self, tags: Mapping[str, str] = MappingProxyType({}), name: str = "jieba.posseg") -> None:
+        self.name, package = name, jieba()
+        tagger = package.posseg.dt
+        if tags:
+            tagger = package.posseg.POSTokenizer(tokenizer_with(frequencies_of(tags)))
+            tagger.word_tag_tab.update(tags)
+        self._cut = tagger.cut
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
         """Yield the tagged words of each text, without whitespace."""
@@ -52,15 +66,18 @@ class JiebaTagger:
 
 
 class TableTagger:
-    """English tagger: the most frequent tag of the table, or a tag guessed from shape and suffix for unknown words."""
+    """English tagger: the most frequent tag of the table, or a tag guessed from shape and suffix for unknown words.
 
-    name = "table"
+    `tags` are further words with their tags, which override those of the table.
+    """
+
     language: Language = "en"
 
-    def __init__(self, table: PosTable) -> None:
+    def __init__(self, table: PosTable, tags: Mapping[str, str] = MappingProxyType({}), name: str = "table") -> None:
+        self.name = name
         rows = table.frame.filter(pl.col("language") == self.language)
         first = rows.select("entry", pl.col("parts").list.first().struct.field("tag"))
-        self._tags: dict[str, str] = dict(first.iter_rows())
+        self._tags: dict[str, str] = dict(first.iter_rows()) | {word.lower(): tag for word, tag in tags.items()}
 
     def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
         """Yield the tagged words of each text, split as in the `token` view."""
@@ -86,6 +103,16 @@ def count_tags(tagged: Iterable[TaggedText]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def tagger_for(language: Language, table: PosTable) -> Tagger:
-    """Return the tagger of a language."""
-    return JiebaTagger() if language == "zh" else TableTagger(table)
+def tagger_for(language: Language, table: PosTable, root: Path = Path()) -> Tagger:
+    """Return the tagger that the table's settings select; paths in them are relative to `root`.
+
+    Raises ParameterError, InputMissingError or DataError if the setting or what it names is invalid.
+    """
+    setting = table.settings.tagger
+    if setting == "builtin":
+        return JiebaTagger() if language == "zh" else TableTagger(table)
+    path = local_path(setting, "pos_table.tagger", root)
+    if path.is_dir():
+        return SpacyTagger(path, language)
+    tags = read_tags(path, language)
+    return JiebaTagger(tags, path.name) if language == "zh" else TableTagger(table, tags, path.name)

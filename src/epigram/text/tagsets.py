@@ -6,7 +6,6 @@ Chinese uses the tags of the jieba dictionary, English the universal tags (UPOS)
 from __future__ import annotations
 
 from typing import Literal
-from unicodedata import category
 
 import polars as pl
 
@@ -18,22 +17,6 @@ FUNCTION_ZH = tuple("pcuyeowkh")
 FOREIGN_ZH = "eng"  # a Latin word in Chinese text is notional; the first letter e would be an interjection
 NOTIONAL_EN = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM")
 FUNCTION_EN = ("ADP", "AUX", "CCONJ", "DET", "INTJ", "PART", "PRON", "PUNCT", "SCONJ", "SYM", "X")
-
-# Unicode categories of marks: punctuation, spaces, combining and control characters, symbols.
-# Emoji (So) are not marks, because they express sentiment.
-MARK_CATEGORIES = frozenset(
-    ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Mn", "Mc", "Me", "Cc", "Cf", "Sm", "Sc", "Sk")
-)
-
-
-def is_mark(entry: str) -> bool:
-    """Return whether `entry` consists only of marks, which are function tokens in every language."""
-    return all(category(character) in MARK_CATEGORIES for character in entry)
-
-
-def is_number(entry: str) -> bool:
-    """Return whether `entry` is a number such as 3, 2.5 or 10:30."""
-    return entry[:1].isnumeric() and all(character.isnumeric() or character in ".,:/" for character in entry)
 
 
 def is_notional(tag: pl.Expr, language: Language, adverb: str) -> pl.Expr:

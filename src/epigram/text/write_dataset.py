@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from epigram.core.files import sha256, write_json
 from epigram.core.npy_files import NpyWriter, RaggedWriter, read_array
+from epigram.text.encoded_dataset import ENTRIES
 from epigram.text.encoding import TextEncoder
-from epigram.text.pos_table import PosTable, weights_for
+from epigram.text.pos_table import PosTable, weights_for, words_of
 from epigram.text.settings import View
 from epigram.text.token_arrays import OFFSETS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
@@ -100,6 +101,9 @@ def write_view(
     counts = {split: write_split(encoder, corpus, split, folder) for split in SPLITS}
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
+    words = words_of(table, corpus.language, pieces=tokenizer.kind == "wordpiece")
+    if words is not None:
+        write_json(folder / ENTRIES, vocabulary)
     vector_coverage = None
     if vectors is not None:
         np.save(folder / "vectors.npy", vectors)
@@ -115,6 +119,7 @@ def write_view(
         **_special_id_fields(tokenizer),
         "max_length": tokenizer.max_length,
         "characters": tokenizer.characters,
+        "pos_words": None if words is None else asdict(words),
         "vectors": vector_coverage,
         "truncated": {split: part.truncated for split, part in counts.items()},
         "unknown": {split: part.unknown_share for split, part in counts.items()},

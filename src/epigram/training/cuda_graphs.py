@@ -99,8 +99,10 @@ class GraphSteps:
     def _tokens(self, index: Tensor, width: int) -> Tokens:
         """Return the texts `index` (B,), all with `width` tokens."""
         every = self.tokens
-        labels = None if every.labels is None else every.labels[:, :width][index]
-        return Tokens(every.ids[:, :width][index], every.valid[:, :width][index], labels=labels)
+        labels, weight = (
+            None if part is None else part[:, :width][index] for part in (every.labels, every.word_weight)
+        )
+        return Tokens(every.ids[:, :width][index], every.valid[:, :width][index], labels=labels, word_weight=weight)
 
     def _make_capturable(self) -> None:
         """Let the optimizer read its learning rate from the device, where a captured step sees each new value."""

@@ -41,8 +41,8 @@ def train_system(
     """
     torch.manual_seed(seed)
     device = default_device() if recipe.by_gradient else torch.device("cpu")  # the other fitters use NumPy
-    frame = template_of(view, config.max_length)
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
+    frame = template_of(view, config.max_length, model)
     train = batches_of(view, "train", frame, device, token_supervision=(config.token_supervision, seed))
     dev = batches_of(view, "dev", frame, device)
     rate = learning_rate_of(config, view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import TextTemplate, load, save
 from epigram.nn.layers.types import DataSpec
+from epigram.text.pos_words import PosWords
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
@@ -42,6 +44,7 @@ TEXTS = [
 CASES = [
     ("textcnn", "word", []),
     ("transformer_f", "character", []),
+    ("transformer_f", "piece", [2]),
     ("dmsp", "word", []),
     ("bert", "piece", [2]),
     ("bert_pta", "piece", PROMPT),
@@ -58,10 +61,14 @@ def folder_of(
     """Save a model with random weights and return its folder."""
     torch.manual_seed(0)
     kind = TOKENIZERS[tokenizer]
+    words = PosWords(
+        language="en" if tokenizer == "piece" else "zh", pieces=tokenizer == "piece", notional=1.0, function=0.5,
+        weights={"这家": 0.1, "真好": 0.2, "unheardof": 0.1, "food": 0.3}, frequencies={"店的": 10**6},
+    )  # fmt: skip
     frame = TextTemplate(
         language="en", max_length=16, prefix_ids=prefix, suffix_ids=[3] if prefix else [], pad_id=0, unk_id=1,
         mask_id=4 if prefix == PROMPT else None, vocabulary=kind.get_vocab_size(),
-        characters=characters,
+        characters=characters, pos_words=asdict(words) if recipe == "transformer_f" else None,
     )  # fmt: skip
     context = DataSpec(
         vocabulary=frame.vocabulary, classes=3, max_length=16, multi=multi, mask_id=frame.mask_id,
@@ -97,6 +104,17 @@ def test_model_and_tokenizer_give_the_predictor_s_probabilities(
         alone = torch.cat([model(**read(text, return_tensors="pt")).logits for text in TEXTS])
     np.testing.assert_allclose(together.softmax(-1), expected, atol=1e-5)
     np.testing.assert_allclose(alone.softmax(-1), expected, atol=1e-5)
+
+
+def test_a_text_has_the_weights_of_its_words_in_the_library_and_in_the_predictor(tmp_path: Path) -> None:
+    folder = folder_of("transformer_f", "piece", [2], tmp_path)
+    weight = Predictor(folder).batches(["the food, unheardof", "food"]).gather(np.arange(2)).word_weight
+    assert weight is not None
+    expected = [-1, 1, 0.3, 0.5, *[0.1] * 9, -1], [-1, 0.3, -1, *[-1] * 11]  # [CLS] the food , u ##n … ##f [SEP]
+    assert weight.tolist() == [pytest.approx(row) for row in expected]
+    model, read = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = read(["the food, unheardof", "food"], padding=True, return_tensors="pt")
+    assert torch.equal(model._word_weight(ids["input_ids"], ids["attention_mask"].bool()), weight)
 
 
 def test_the_tokenizer_frames_and_cuts_the_text_as_the_predictor_does(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.core.files import sha256
 from epigram.stages import pos_table as stage
 from epigram.text import lexicons
-from epigram.text.pos_table import SCHEMA, PosTable, add_entries, build, load, next_version, save, weights_for
+from epigram.text.pos_table import SCHEMA, PosTable, add_entries, build, load, weights_for
 from epigram.text.settings import PosTableSettings
 from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from tests.support.text_samples import EN, ZH, validated
@@ -109,23 +108,10 @@ def test_growing_adds_unseen_words_and_changes_no_row(table: PosTable) -> None:
     assert add_entries(grown, seen, "zh").frame.equals(grown.frame)
 
 
-def test_versions_follow_each_other_and_corrections_stay(table: PosTable, tmp_path: Path) -> None:
-    save(table, tmp_path, {})
-    grown = add_entries(load(tmp_path), pl.DataFrame([("新词儿", "n", 3)], schema=lexicons.SCHEMA, orient="row"), "zh")
-    second = next_version(grown, tmp_path)
-    assert (second.version, second.previous) == (2, sha256(tmp_path / "table.parquet"))
-    save(second, tmp_path, {})
-    again = load(tmp_path)
-    assert again.version == 2
-    assert again.frame.equals(second.frame)
-    hand = lexicons.corrections()
-    assert again.frame.filter(source="hand").height == hand.select("entry", "language").n_unique()
-
-
 @pytest.mark.parametrize(("language", "rows"), [("zh", ZH), ("en", EN)])
 def test_the_stage_reports_coverage_and_notional_share(tmp_path: Path, language: str, rows: Any) -> None:
     validated(tmp_path / "validated", language, rows)
-    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "pos")
+    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
     about = json.loads((tmp_path / "pos" / "about.json").read_text(encoding="utf-8"))
     assert about["levels"] == {"1": 3500, "2": 3000, "3": 1605}
     assert about["version"] == 1
@@ -140,7 +126,7 @@ def test_the_stage_reports_coverage_and_notional_share(tmp_path: Path, language:
 def test_the_stage_learns_the_words_of_train_alone_and_covers_them(tmp_path: Path) -> None:
     rows = {split: [(text, label) for label in ("pos", "neg")] for split, text in NEW.items()}
     validated(tmp_path / "validated", "en", rows)
-    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "pos")
+    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
     entries = set(load(tmp_path / "pos").frame.filter(language="en")["entry"])
     assert entries & set(NEW.values()) == {NEW["train"]}
     about = json.loads((tmp_path / "pos" / "about.json").read_text(encoding="utf-8"))

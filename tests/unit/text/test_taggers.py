@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.extras import MissingPackageError
 from epigram.text.pos_table import PosTable, add_entries, build
 from epigram.text.settings import PosTableSettings
+from epigram.text.spacy_tagger import SpacyTagger
 from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, count_tags, guess_tag, tagger_for
 from epigram.text.tagsets import Language
 
@@ -75,3 +83,91 @@ def test_any_object_that_tags_can_grow_the_table(table: PosTable) -> None:
 def test_each_language_has_its_tagger(table: PosTable) -> None:
     assert [tagger_for(language, table).language for language in ("zh", "en")] == ["zh", "en"]
     assert count_tags([]).height == 0
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder data/local of a new project, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/local").mkdir(parents=True)
+    return tmp_path / "data/local"
+
+
+def chosen(table: PosTable, tagger: str, language: Language = "zh") -> Tagger:
+    return tagger_for(language, replace(table, settings=PosTableSettings(tagger=tagger)))
+
+
+def test_words_and_tags_of_the_user_come_before_those_of_the_tagger(table: PosTable, local: Path) -> None:
+    (local / "zh.tsv").write_text("# words\n呗好\ty\n喜欢\tn\n", encoding="utf-8")
+    (before,) = JiebaTagger().tag(["我喜欢呗好"])
+    tagger = chosen(table, "data/local/zh.tsv")
+    assert tagger.name == "zh.tsv"
+    assert list(tagger.tag(["我喜欢呗好"])) == [[("我", "r"), ("喜欢", "n"), ("呗好", "y")]]
+    assert list(JiebaTagger().tag(["我喜欢呗好"])) == [before], "jieba itself does not change"
+    (local / "en.tsv").write_text("Zorp\tADP\nfilm\tVERB\n", encoding="utf-8")
+    english = chosen(table, "data/local/en.tsv", "en")
+    assert list(english.tag(["The film zorp"])) == [[("the", "DET"), ("film", "VERB"), ("zorp", "ADP")]]
+
+
+@pytest.mark.parametrize(("text", "language", "expected"), [
+    ("呗好\n", "zh", "line 1 has 1 columns"),
+    ("好\ta\n呗好\t\n", "zh", "line 2 has 2 columns or an empty one"),
+    ("呗好\tNOUN\n", "zh", "has the tag 'NOUN'; expected a tag of jieba"),
+    ("zorp\tn\n", "en", "has the tag 'n'; expected a universal tag"),
+])  # fmt: skip
+def test_a_file_of_tags_is_checked(table: PosTable, local: Path, text: str, language: Language, expected: str) -> None:
+    (local / "tags.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=expected):
+        chosen(table, "data/local/tags.tsv", language)
+
+
+def test_a_tagger_is_in_the_user_s_folder(table: PosTable, local: Path) -> None:
+    with pytest.raises(ParameterError, match=r"pos_table\.tagger is 'jiba'; expected a file or folder in data/local"):
+        chosen(table, "jiba")
+    with pytest.raises(InputMissingError, match=r"pos_table\.tagger is 'data/local/none', which does not exist"):
+        chosen(table, "data/local/none")
+
+
+class Spacy(ModuleType):
+    """Stand-in for spaCy: a pipeline that splits at spaces and tags by a table."""
+
+    def __init__(self, lang: str, tags: dict[str, str]) -> None:
+        super().__init__("spacy")
+        self.__spec__: Any = SimpleNamespace()
+        self.lang, self.tags, self.disabled = lang, tags, [""]
+
+    pipe_names = ("tagger", "ner")
+
+    def load(self, folder: Path) -> Spacy:
+        if not (folder / "meta.json").exists():
+            raise OSError("no meta.json")
+        return self
+
+    def pipe(self, texts: Iterable[str], disable: list[str]) -> Iterator[list[SimpleNamespace]]:
+        self.disabled = disable
+        for text in texts:
+            yield [SimpleNamespace(text=w, lower_=w.lower(), pos_=self.tags.get(w, "")) for w in text.split(" ")]
+
+
+def test_a_pipeline_of_spacy_tags_words(table: PosTable, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (local / "pipeline").mkdir()
+    with pytest.raises(MissingPackageError, match=r"pos_table\.tagger .* needs spacy.*pip install 'epigram\[spacy\]'"):
+        chosen(table, "data/local/pipeline")
+    tags = {"我": "PRON", "能": "AUX", "目的": "NOUN", "的": "PART", "而": "CCONJ", "。": "PUNCT", "Film": "NOUN"}
+    spacy = Spacy("zh", tags)
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+    with pytest.raises(DataError, match=r"pipeline is not a spaCy pipeline that can be loaded \(no meta\.json\)"):
+        chosen(table, "data/local/pipeline")
+    (local / "pipeline/meta.json").touch()
+    tagger = chosen(table, "data/local/pipeline")
+    assert isinstance(tagger, SpacyTagger)
+    assert tagger.name == "spaCy pipeline"
+    found = list(tagger.tag(["我 能 目的 的 而 。"]))
+    assert found == [[("我", "r"), ("能", "v"), ("目的", "n"), ("的", "u"), ("而", "c"), ("。", "w")]]
+    assert spacy.disabled == ["ner"]
+    with pytest.raises(DataError, match="sets no part of speech"):
+        list(tagger.tag(["好"]))
+    with pytest.raises(ParameterError, match="is a spaCy pipeline for 'zh', but the texts are 'en'"):
+        chosen(table, "data/local/pipeline", "en")
+    spacy.lang = "en"
+    assert list(chosen(table, "data/local/pipeline", "en").tag(["Film"])) == [[("film", "NOUN")]]

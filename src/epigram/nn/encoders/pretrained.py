@@ -14,7 +14,7 @@ from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.pos_weighting import pos_table
+from epigram.nn.layers.pos_weighting import pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.attention_settings import AttentionSettings
 from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
@@ -178,5 +178,6 @@ class PretrainedEncoder(Encoder):
 
     def _run(self, tokens: Tokens, **outputs: bool) -> Any:
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
-        weights = {} if self.pos_weight is None else {"token_weight": self.pos_weight[tokens.ids]}  # w (B, L)
+        weight = token_weights(self.pos_weight, tokens)
+        weights = {} if weight is None else {"token_weight": weight}
         return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **outputs)

@@ -15,7 +15,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import Positions, TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head_to_head import HeadToHead, Site
-from epigram.nn.layers.pos_weighting import Placement, pos_table
+from epigram.nn.layers.pos_weighting import Placement, pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -99,7 +99,7 @@ class Block(nn.Module):
 
 
 class TransformerEncoder(Encoder):
-    """Embeddings and N post-LN blocks; part-of-speech weights are looked up by token id."""
+    """Embeddings and N post-LN blocks; part-of-speech weights are those of the tokens' words."""
 
     def __init__(self, config: TransformerConfig, context: DataSpec) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class TransformerEncoder(Encoder):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the states of the embeddings and of every block, (B, L, D) each."""
-        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        weight = token_weights(self.pos_weight, tokens)
         states = [self.embedding(tokens)]
         for block in self.blocks:
             states.append(block(states[-1], tokens.valid, weight))

@@ -13,6 +13,7 @@ from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncode
 from epigram.nn.layers.adaptive_computation import Halting
 from epigram.nn.layers.embedding import Positions, sinusoids
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -70,7 +71,7 @@ class UniversalTransformerEncoder(Encoder):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the embeddings and the states after each step, and the ponder cost τ · mean(N + R)."""
-        weight = None if self.pos_weight is None else self.pos_weight[tokens.ids]  # w (B, L)
+        weight = token_weights(self.pos_weight, tokens)
         block, positions = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
 
         def step(state: Tensor, t: int) -> Tensor:

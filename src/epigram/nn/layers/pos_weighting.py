@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from epigram.nn.layers.types import DataSpec
+from epigram.nn.layers.types import DataSpec, Tokens
 
 Placement = Literal["after", "inside", "log"]
 
@@ -22,6 +22,21 @@ def pos_table(setting: Placement | Literal["none"], context: DataSpec) -> Tensor
     if context.pos_weight is None:
         raise ValueError(f"encoder.pos_weight is {setting!r}, but the view has no part-of-speech table; set it to none")
     return context.pos_weight
+
+
+def token_weights(table: Tensor | None, tokens: Tokens) -> Tensor | None:
+    """Return w (B, L): the weight of each token's word, or that of the token in `table` (V,); None without `table`."""
+    if table is None:
+        return None
+    own = table[tokens.ids]
+    if tokens.word_weight is None:
+        return own
+    return torch.where(tokens.word_weight < 0, own, tokens.word_weight.to(own.dtype))
+
+
+def reads_pos_weight(model: nn.Module) -> bool:
+    """Return whether a part of `model` applies part-of-speech weights: it has a buffer named pos_weight."""
+    return any(name.rpartition(".")[2] == "pos_weight" for name, _ in model.named_buffers())
 
 
 def weigh(

@@ -18,7 +18,8 @@ class Tokens:
 
     `vectors` (B, L, E), if given, replace the encoder's embeddings of `ids`, before positions and normalization.
     `characters` (B, L, W) int64 are the character ids of the tokens if the view has them, padded with 0. `labels`
-    (B, L) int64 are the token labels if the data have them, -1 for a token without a label.
+    (B, L) int64 are the token labels if the data have them, -1 for a token without a label. `word_weight` (B, L), if
+    given, is the part-of-speech weight of the word that contains each token, negative where the token's own applies.
     """
 
     ids: Tensor
@@ -26,6 +27,7 @@ class Tokens:
     vectors: Tensor | None = None
     characters: Tensor | None = None
     labels: Tensor | None = None
+    word_weight: Tensor | None = None
 
 
 @dataclass(frozen=True)

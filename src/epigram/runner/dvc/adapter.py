@@ -75,6 +75,12 @@ def _recording(restore: Callable[..., None], restored: list[str]) -> Callable[..
     return restore_and_record
 
 
+def track(root: Path, path: Path) -> None:
+    """Put a file into DVC's cache, and record its hash in the file `path`.dvc, like `dvc add`."""
+    with open_repo(root) as repo:
+        repo.add([str(path)])
+
+
 def locked_stages(root: Path) -> dict[str, Any]:
     """Return the stages of dvc.lock in file order; empty if there is no dvc.lock."""
     path = root / "dvc.lock"

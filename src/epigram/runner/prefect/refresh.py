@@ -1,6 +1,9 @@
-"""Body of the flow `refresh_pos`: a forced rerun of one stage."""
+"""Body of the flow `refresh_pos`: a forced rerun of one stage, and the next version of the part-of-speech table."""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
 
 from prefect import get_run_logger
 
@@ -8,16 +11,43 @@ from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.runner.dvc import force_rerun, graph
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.workspace import open_workspace
+from epigram.runner.workspace.workspace import Workspace, lock_tree, open_workspace
 
 
-def rerun_stage(request: Request, stage: str) -> bool:
-    """Rerun `stage` in the workspace of the request, and return whether its output has changed.
+def refresh(request: Request, stage: str) -> bool:
+    """Rerun `stage` in the workspace of the request, and publish the next version of the part-of-speech table.
 
-    Raises ParameterError for an unknown stage, EpigramError if the stage fails.
+    Returns whether the output of the stage has changed or a version was published. Raises ParameterError for an unknown
+    stage, EpigramError if the stage fails, and TryAgainError while a run works in the user's tree.
     """
     with open_workspace(request) as workspace:
         stages = graph.read(workspace.path).stages
         if stage not in stages:
             raise ParameterError(f"unknown stage {stage!r}: {nearest(stage, list(stages))}")
-        return force_rerun.rerun(workspace.path, stage, get_run_logger())
+        changed = force_rerun.rerun(workspace.path, stage, get_run_logger())
+        published = publish_words(workspace, stages[stage].outs[0])
+        return changed or published
+
+
+def publish_words(workspace: Workspace, table: Path) -> bool:
+    """Publish the words of the training texts that the latest version lacks, and return whether there are any.
+
+    `table` is the output of the stage that was rerun. The new version is written into the user's tree, which all
+    workspaces share, and tracked by DVC.
+    """
+    from epigram.runner.dvc.adapter import track
+    from epigram.text.pos_versions import VERSIONS_FOLDER, WORDS, find_words, publish
+    from epigram.text.validated_corpus import CORPUS
+
+    corpus = graph.read(workspace.path).find(CORPUS)
+    if corpus is None or not (table / "table.parquet").is_file():
+        return False  # the stage writes no part-of-speech table
+    found = find_words(corpus.parent, table, workspace.path)
+    with nullcontext() if workspace.path == workspace.main else lock_tree(workspace.main):
+        version = publish(workspace.main / VERSIONS_FOLDER, found)
+        if version is None:
+            return False
+        track(workspace.main, workspace.main / VERSIONS_FOLDER / WORDS)
+    words = version.words.select("language", "entry").n_unique()
+    get_run_logger().info("published version %d of the part-of-speech table: %d words", version.number, words)
+    return True

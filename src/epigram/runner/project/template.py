@@ -16,6 +16,7 @@ PATTERNS = (
     ".gitignore",
     "data/local/.gitkeep",
     "data/pocket/*.jsonl",
+    "data/pos_versions/.gitkeep",
     "data/sources/*.yaml",
     "dvc.yaml",
     "flows/*.py",

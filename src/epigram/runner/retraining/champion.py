@@ -24,7 +24,7 @@ from epigram.runner.prefect.publish import check_is_link, set_link
 from epigram.runner.retraining.champion_tree import add_to_index, temporary_index, untracked_inputs
 from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.run_names import RunName
-from epigram.runner.workspace.workspace import lock_folder
+from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
 
 BRANCH = "refs/heads/champion"
 ENTRY, REFERENCE = "champion.json", "reference.json"
@@ -151,7 +151,7 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     with temporary_index() as env:
         start = head(root)
         git(workspace, "read-tree", start or "--empty", env=env)
-        git(workspace, "add", "--update", "--", ".", ":(exclude)data/local", env=env)
+        git(workspace, "add", "--update", "--", ".", *(f":(exclude){folder}" for folder in SHARED_FOLDERS), env=env)
         if new := untracked_inputs(workspace, env):
             git(workspace, "add", "--", *new, env=env)
         add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)

@@ -18,6 +18,7 @@ from epigram.runner.workspace import git, overrides
 from epigram.runner.workspace.request import Request
 
 WRITTEN_FOLDERS = ("data", ".dvc")  # folders of a workspace in which files are created and replaced
+SHARED_FOLDERS = ("data/local", "data/pos_versions")  # folders of the main tree that every workspace links to
 LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not those of the main tree
 
 
@@ -40,7 +41,7 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
     """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
     main, state_folder = request.root, request.root / ".epigram"
     if not request.isolated:
-        with lock_folder(state_folder / "tree.lock", main):
+        with lock_tree(main):
             check_version(main)
             yield Workspace(main, main, git.revision(main))
         return
@@ -52,6 +53,11 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
         check_version(path)
         overrides.write(path / "params.yaml", request)
         yield Workspace(main, path, commit if request.revision else git.revision(main))
+
+
+def lock_tree(main: Path) -> AbstractContextManager[None]:
+    """Lock the user's tree. Raises TryAgainError while a run works there."""
+    return lock_folder(main / ".epigram" / "tree.lock", main)
 
 
 def lock_folder(lock: Path, folder: Path) -> AbstractContextManager[None]:
@@ -73,7 +79,8 @@ def _check_out(main: Path, path: Path, commit: str) -> None:
                 temporary.write_bytes(content)
     _check_no_links(path)
     _share_cache(main, path)
-    _link_local_files(main / "data" / "local", path / "data" / "local")
+    for folder in SHARED_FOLDERS:
+        _link_shared_folder(main / folder, path / folder)
 
 
 def _check_no_links(path: Path) -> None:
@@ -105,8 +112,8 @@ def _share_cache(main: Path, path: Path) -> None:
     settings.write()
 
 
-def _link_local_files(own: Path, shared: Path) -> None:
-    """Link the folder of the user's own files, which are not in git."""
+def _link_shared_folder(own: Path, shared: Path) -> None:
+    """Link a folder of the main tree whose files are not in git."""
     if not own.is_dir():
         return
     if shared.is_symlink():
