@@ -19,8 +19,13 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
-    """Return the recipe of a system of params.yaml with its changes; its own `train` overrides the run's `train`.
+def recipe_of(
+    name: str, system: System, train: Mapping[str, Any] | None = None, *, checkpoint: str | None = None
+) -> Recipe:
+    """Return the recipe of a system of params.yaml with its changes.
+
+    Training settings, each overriding the ones before: the recipe's defaults from scratch, its defaults for a view with
+    a `checkpoint`, the run's section `train`, and the system's own `train`.
 
     Raises ParameterError with the nearest name for an unknown recipe or kind of model, for an encoder or a head of a
     model that has none, and for `encoder.backbone`, which only saved models have.
@@ -31,9 +36,8 @@ def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None)
         raise ParameterError(f"params.yaml: {where}: unknown system {base!r}: {nearest(base, list(RECIPES))}")
     if "backbone" in system.encoder:  # only in a saved model's config.json
         raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting; remove it")
-    recipe = RECIPES[base].changed(
-        model=system.model, encoder=system.encoder, head=system.head, train={**(train or {}), **system.train}
-    )
+    recipe = RECIPES[base].changed(model=system.model, encoder=system.encoder, head=system.head)
+    recipe = recipe.starting_from(checkpoint).changed(train={**(train or {}), **system.train})
     parse_part(MODELS, recipe.model, f"systems.{name}.model")
     for part in ("encoder", "head"):
         if getattr(system, part) and recipe.kind != ClassifierConfig.kind:

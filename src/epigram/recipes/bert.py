@@ -10,21 +10,24 @@ from typing import Any
 from epigram.models.recipe import Recipe
 
 ENCODER = {"kind": "pretrained"}
-TRAIN = {
-    "epochs": 8,
-    "patience": 3,
-    "batch_size": 32,
-    "learning_rate": 5e-4,
-    "checkpoint_learning_rate": 5e-5,
-    "warmup": 0.1,
-}
+TRAIN = {"epochs": 8, "patience": 3, "batch_size": 32, "learning_rate": 5e-4, "warmup": 0.1}
+CHECKPOINT_TRAIN = {"learning_rate": 5e-5}
 FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
 MEAN: dict[str, Any] = {"kind": "linear", "pool": "mean", "dropout": 0.1}
 
 
 def _family(name: str, about: str, paper: str, family: str, head: dict[str, Any]) -> Recipe:
     encoder = {**ENCODER, "family": family}
-    return Recipe(name=name, about=about, paper=paper, view="wordpiece", encoder=encoder, head=head, train=TRAIN)
+    return Recipe(
+        name=name,
+        about=about,
+        paper=paper,
+        view="wordpiece",
+        encoder=encoder,
+        head=head,
+        train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
+    )
 
 
 RECIPES = [
@@ -36,6 +39,7 @@ RECIPES = [
         encoder=ENCODER,
         head=FIRST,
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_cnn",
@@ -45,6 +49,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "convolution"},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_pta",
@@ -54,6 +59,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "prompt"},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_pta_soft",
@@ -63,6 +69,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "prompt", "soft": True},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     _family("roberta", "BERT without segments, pretrained longer on more text", "Liu et al. (2019)", "roberta", FIRST),
     _family("albert", "BERT with weights shared by all layers", "Lan et al. (2020)", "albert", FIRST),

@@ -21,6 +21,7 @@ def _on_bert(name: str, about: str, gate: str, head: dict[str, Any]) -> Recipe:
         encoder={"kind": "pretrained", "head_to_head": gate},
         head=head,
         train=bert.TRAIN,
+        checkpoint_train=bert.CHECKPOINT_TRAIN,
     )
 
 

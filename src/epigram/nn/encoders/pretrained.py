@@ -85,6 +85,21 @@ class PretrainedConfig(Strict):
         self._check_family(info.family, context.checkpoint)
         return self._sketch_like(info)
 
+    def unused(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        found = {} if self.head_to_head != "none" else {"site": "encoder.head_to_head is 'none'"}
+        if context.checkpoint is not None:
+            return found | {"small": f"the view's checkpoint {context.checkpoint!r} has its own sizes"}
+        if self.family is not None:
+            return found
+        nested = self._small_config().unused(context, SMALL_KEY)
+        replaced = {"head_to_head", "site", "pos_weight"} & set(self.small)
+        return {
+            **found,
+            **{f"small.{name}": reason for name, reason in nested.items()},
+            **{name: f"{SMALL_KEY}.{name} replaces it" for name in sorted(replaced)},
+        }
+
     @property
     def attention_settings(self) -> dict[str, Any]:
         """The additions to the attention: settings `head_to_head` and `pos_weight`."""

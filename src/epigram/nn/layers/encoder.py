@@ -23,6 +23,7 @@ class Encoder(nn.Module):
     embedding: TokenEmbedding
     blocks: nn.ModuleList
     keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
+    pooled: ClassVar[bool] = False  # whether there is one state per text
 
     @property
     def depth(self) -> int:
