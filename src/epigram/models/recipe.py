@@ -42,6 +42,19 @@ NO_CHANGE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings that a paper states for a system; where the paper is silent, the recipe's own values stay.
+
+    `checkpoint`: the paper fine-tunes a pretrained encoder, so the view must have a checkpoint.
+    """
+
+    encoder: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Definition of a system.
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 ENCODER = {"kind": "pretrained"}
 TRAIN = {"epochs": 8, "patience": 3, "batch_size": 32, "learning_rate": 5e-4, "warmup": 0.1}
 CHECKPOINT_TRAIN = {"learning_rate": 5e-5}
+PAPER_TRAIN = {"optimizer": "adamw", "learning_rate": 2e-5, "batch_size": 64, "clip": 10.0}  # of the HTH + PTA paper
 FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
 MEAN: dict[str, Any] = {"kind": "linear", "pool": "mean", "dropout": 0.1}
 
@@ -83,3 +84,14 @@ RECIPES = [
         MEAN,
     ),
 ]
+
+# bert_pta_soft is not in the paper
+PRESETS = {
+    recipe.name: Preset(
+        head={"gamma": 0.5} if recipe.name == "bert_pta" else {},
+        train=PAPER_TRAIN,
+        checkpoint=True,
+    )
+    for recipe in RECIPES
+    if recipe.name != "bert_pta_soft"
+}
