@@ -14,7 +14,7 @@ from epigram.training.threads import resolve_threads
 
 def config_of(name: str, checkpoint: str | None = None, **changes: Any) -> TrainingConfig:
     """Return the settings of a system's recipe with `changes`; set PyTorch's number of threads to their `threads`."""
-    recipe = RECIPES[name]
+    recipe = RECIPES[name].starting_from(checkpoint)
     config = resolve_threads(replace(configure(name, recipe), **changes), recipe, checkpoint)
     torch.set_num_threads(int(config.threads))
     return config

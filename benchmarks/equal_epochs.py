@@ -28,7 +28,6 @@ from epigram.models.predict import predict
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.classification import Classification
-from epigram.training.train_system import learning_rate_of
 from epigram.training.trainer import Trainer
 
 SEEDS = 3
@@ -55,7 +54,7 @@ def our_right(model: Any, view: View, train: Split, config: TrainingConfig, seed
     one = texts_of(view, chosen(train, [0]), config.max_length)  # a dev set is required; LastWeights ignores its score
     torch.manual_seed(seed)
     objective = LastWeights(texts, one, config)
-    Trainer(model, objective, seed=seed, rate=learning_rate_of(config, view)).run()
+    Trainer(model, objective, seed=seed).run()
     logits = predict(model, batches_of(view, "test", template_of(view, config.max_length))).logits
     return np.asarray(logits.argmax(1) == view.split("test").labels)
 

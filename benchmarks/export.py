@@ -28,7 +28,6 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.text.encoded_dataset import View
 from epigram.training.objectives.token_labels import label_objective
-from epigram.training.train_system import learning_rate_of
 from epigram.training.trainer import Trainer
 
 TEXTS, STEP = 1_500, 16  # of training: total, and per step
@@ -48,7 +47,7 @@ def tuned(plan: Plan, view: View) -> Path:
     few = chosen(view.split("dev"), np.arange(50))  # the loop needs a development set; nothing is selected by it here
     dev = texts_of(view, few, minilm.LENGTH)
     model, folder = minilm.ours(view), plan.scratch / "eager"
-    Trainer(model, label_objective(train, dev, config), seed=0, rate=learning_rate_of(config, view)).run()
+    Trainer(model, label_objective(train, dev, config), seed=0).run()
     save(folder, model, recipe=recipe, frame=frame, labels=view.labels, tokenizer=view.tokenizer_json, facts={})
     return folder
 

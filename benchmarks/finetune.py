@@ -19,7 +19,6 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, SkippedError
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
-from epigram.training.train_system import learning_rate_of
 
 BATCH, STEPS = 32, 100
 SETTINGS = {"batch": BATCH, "max_length": minilm.LENGTH, "steps": STEPS, "warm_up_steps": WARM_UP, "threads": "all"}
@@ -44,7 +43,7 @@ def peers() -> list[trainer_peer.Settings]:
 
 def arguments(view: View) -> dict[str, float]:
     """Return the Trainer's arguments that are equal to our settings."""
-    return {"per_device_train_batch_size": BATCH, "learning_rate": learning_rate_of(settings(view), view)}
+    return {"per_device_train_batch_size": BATCH, "learning_rate": settings(view).learning_rate}
 
 
 def prepared(plan: Plan) -> View:
@@ -64,7 +63,7 @@ def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured
         return {name: minilm.limit(name) for name in {FAST, "fp32"}}  # emulated bf16 would take minutes
 
     def ours() -> dict[str, float]:
-        seconds = our_run(minilm.ours(view), view, split, config, learning_rate_of(config, view))
+        seconds = our_run(minilm.ours(view), view, split, config, config.learning_rate)
         return {"texts/s": count / seconds, "GFLOP/s": flops / seconds / 1e9}
 
     def peer(how: trainer_peer.Settings) -> dict[str, float]:

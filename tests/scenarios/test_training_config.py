@@ -29,3 +29,30 @@ def test_the_nearer_setting_holds(
     config = configure("mine", recipe, shared)
     assert (config.epochs, config.patience, config.batch_size, config.learning_rate) == wanted
     assert config.max_tokens == TrainingConfig().max_tokens == 16_384
+
+
+@pytest.mark.parametrize(
+    ("name", "checkpoint", "shared", "own", "wanted"),
+    [
+        ("bert", None, {}, {}, 5e-4),
+        ("bert", "minilm", {}, {}, 5e-5),
+        ("bert", "minilm", {"learning_rate": 3e-5}, {}, 3e-5),
+        ("bert", "minilm", {"learning_rate": 3e-5}, {"learning_rate": 2e-5}, 2e-5),
+        ("bert", "minilm", {}, {"learning_rate": 2e-5}, 2e-5),
+        ("bert", None, {}, {"learning_rate": 2e-5}, 2e-5),
+        ("macbert", "minilm", {"epochs": 1}, {}, 5e-5),
+        ("bert_hth_pta", "minilm", {}, {}, 5e-5),
+        ("bert_tagger", "minilm", {}, {}, 5e-5),
+        ("textcnn", "minilm", {}, {}, 1e-3),  # it reads no more of the checkpoint than the tokenizer
+    ],
+)
+def test_the_rate_for_a_checkpoint_is_a_default_too(
+    name: str, checkpoint: str | None, shared: dict[str, Any], own: dict[str, Any], wanted: float
+) -> None:
+    recipe = recipe_of("mine", System(view="v", recipe=name, train=own), shared, checkpoint=checkpoint)
+    assert configure("mine", recipe, shared).learning_rate == wanted
+
+
+def test_another_encoder_does_not_train_at_the_rate_of_a_checkpoint() -> None:
+    system = System(view="v", recipe="bert", encoder={"kind": "bilstm"})
+    assert configure("mine", recipe_of("mine", system, checkpoint="minilm")).learning_rate == 5e-4

@@ -32,7 +32,7 @@ from epigram.text.encoded_dataset import View
 from epigram.text.pos_table import build, save
 from epigram.text.settings import PosTableSettings
 from epigram.training import train_system
-from epigram.training.config import TrainingConfig, configure
+from epigram.training.config import configure
 from epigram.training.fitters import linear_svm, random_baseline
 from epigram.training.tuning import tune_thresholds
 from tests.support.text_samples import encoded_in
@@ -135,18 +135,6 @@ def test_token_supervision_hides_labels_of_train_and_none_of_dev(
     assert all((line["loss"] > 0) is learns for line in found.history)
     assert max(line["dev"] for line in found.history) == pytest.approx(token_f1(found.model, view))
     assert token_f1(found.model, view) > 0, "by chance without labels: otherwise this says nothing of dev"
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "own", "wanted"), [("some", 2e-5, 2e-5), (None, 2e-5, 0.01), ("some", None, 0.01)]
-)
-def test_a_pretrained_checkpoint_has_a_learning_rate_of_its_own(
-    checkpoint: str | None, own: float | None, wanted: float
-) -> None:
-    view: Any = type("Some", (), {"checkpoint": checkpoint})
-    assert (
-        train_system.learning_rate_of(TrainingConfig(learning_rate=0.01, checkpoint_learning_rate=own), view) == wanted
-    )
 
 
 def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -42,11 +42,25 @@ NO_CHANGE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings that a paper states for a system; where the paper is silent, the recipe's own values stay.
+
+    `checkpoint`: the paper fine-tunes a pretrained encoder, so the view must have a checkpoint.
+    """
+
+    encoder: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Definition of a system.
 
     `model`, `encoder` and `head` hold a `kind` and its settings, as a saved model does. Only a classifier is built from
-    `encoder` and `head`.
+    `encoder` and `head`. `train` are the training defaults from scratch. `checkpoint_train` are those that differ when
+    the encoder starts from a checkpoint.
     """
 
     name: str
@@ -57,6 +71,7 @@ class Recipe:
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=lambda: {"kind": "linear"})
     train: dict[str, Any] = field(default_factory=dict)
+    checkpoint_train: dict[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -68,6 +83,15 @@ class Recipe:
         """Whether the model is trained by gradient descent."""
         by_gradient: bool = MODELS[self.kind].by_gradient  # type: ignore[attr-defined]
         return by_gradient
+
+    def starting_from(self, checkpoint: str | None) -> Recipe:
+        """Return this recipe with the training defaults for a view's `checkpoint`, or those from scratch if None.
+
+        Only a pretrained encoder starts from the checkpoint; for any other one it is no more than a tokenizer.
+        """
+        starts = checkpoint is not None and self.encoder.get("kind") == "pretrained"
+        train = {**self.train, **(self.checkpoint_train if starts else {})}
+        return replace(self, train=train, checkpoint_train={})
 
     def changed(
         self,

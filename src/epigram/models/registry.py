@@ -10,20 +10,29 @@ from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.core.registry import module_names
 from epigram.models.classifier import ClassifierConfig
-from epigram.models.recipe import MODELS, Recipe, parse_part
+from epigram.models.recipe import MODELS, Preset, Recipe, parse_part
 from epigram.models.settings import System
 
-PACKAGE = "epigram.recipes"  # each module has a list RECIPES
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for module in module_names(PACKAGE) for recipe in import_module(f"{PACKAGE}.{module}").RECIPES
+PACKAGE = "epigram.recipes"  # each module has a list RECIPES, and may have a dictionary PRESETS
+MODULES = [import_module(f"{PACKAGE}.{module}") for module in module_names(PACKAGE)]
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in MODULES for recipe in module.RECIPES}
+PRESETS: dict[str, Preset] = {
+    name: preset for module in MODULES for name, preset in getattr(module, "PRESETS", {}).items()
 }
 
 
-def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None) -> Recipe:
-    """Return the recipe of a system of params.yaml with its changes; its own `train` overrides the run's `train`.
+def recipe_of(
+    name: str, system: System, train: Mapping[str, Any] | None = None, *, checkpoint: str | None = None
+) -> Recipe:
+    """Return the recipe of a system of params.yaml with its changes.
+
+    Training settings, each overriding the ones before: the recipe's defaults from scratch, its defaults for a view with
+    a `checkpoint`, the preset, the run's section `train`, and the system's own `train`. The system's own encoder and
+    head settings override those of the preset, which override the recipe's.
 
     Raises ParameterError with the nearest name for an unknown recipe or kind of model, for an encoder or a head of a
-    model that has none, and for `encoder.backbone`, which only saved models have.
+    model that has none, for `encoder.backbone`, which only saved models have, and for a preset that does not exist or
+    lacks its checkpoint.
     """
     base = system.recipe or name
     if base not in RECIPES:
@@ -31,9 +40,10 @@ def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None)
         raise ParameterError(f"params.yaml: {where}: unknown system {base!r}: {nearest(base, list(RECIPES))}")
     if "backbone" in system.encoder:  # only in a saved model's config.json
         raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting; remove it")
-    recipe = RECIPES[base].changed(
-        model=system.model, encoder=system.encoder, head=system.head, train={**(train or {}), **system.train}
-    )
+    preset = _preset_of(name, base, system, checkpoint)
+    recipe = RECIPES[base].changed(encoder=preset.encoder, head=preset.head)
+    recipe = recipe.changed(model=system.model, encoder=system.encoder, head=system.head)
+    recipe = recipe.starting_from(checkpoint).changed(train={**preset.train, **(train or {}), **system.train})
     parse_part(MODELS, recipe.model, f"systems.{name}.model")
     for part in ("encoder", "head"):
         if getattr(system, part) and recipe.kind != ClassifierConfig.kind:
@@ -42,3 +52,18 @@ def recipe_of(name: str, system: System, train: Mapping[str, Any] | None = None)
                 f"the model under systems.{name}.model"
             )
     return recipe
+
+
+def _preset_of(name: str, base: str, system: System, checkpoint: str | None) -> Preset:
+    """Return the system's preset, empty if it has none."""
+    if system.preset is None:
+        return Preset()
+    where = f"params.yaml: systems.{name}.preset is {system.preset!r}"
+    if base not in PRESETS:
+        raise ParameterError(f"{where}, but the papers state no settings of {base}; remove it")
+    preset = PRESETS[base]
+    if preset.checkpoint and checkpoint is None:
+        raise ParameterError(
+            f"{where}: the paper fine-tunes a pretrained encoder; set views.{system.view}.checkpoint, or remove preset"
+        )
+    return preset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from epigram.core.config_types import Name, Strict
 
@@ -14,6 +14,7 @@ class System(Strict):
 
     view: Name
     recipe: str | None = None  # default: the name of the system
+    preset: Literal["paper"] | None = None  # paper: the settings that the system's paper states
     model: dict[str, Any] = field(default_factory=dict)
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)

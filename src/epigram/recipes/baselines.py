@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 10, "patience": 3}
 
@@ -59,3 +59,9 @@ RECIPES = [
         train={**TRAIN, "learning_rate": 5e-4, "patience": 4},
     ),
 ]
+
+PRESETS = {
+    "fast_text": Preset(encoder={"orders": [2, 3]}),
+    "dpcnn": Preset(encoder={"filters": 250, "levels": 7}),
+    "att_blstm": Preset(encoder={"width": 128}),
+}

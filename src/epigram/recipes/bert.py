@@ -7,24 +7,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 ENCODER = {"kind": "pretrained"}
-TRAIN = {
-    "epochs": 8,
-    "patience": 3,
-    "batch_size": 32,
-    "learning_rate": 5e-4,
-    "checkpoint_learning_rate": 5e-5,
-    "warmup": 0.1,
-}
+TRAIN = {"epochs": 8, "patience": 3, "batch_size": 32, "learning_rate": 5e-4, "warmup": 0.1}
+CHECKPOINT_TRAIN = {"learning_rate": 5e-5}
+PAPER_TRAIN = {"optimizer": "adamw", "learning_rate": 2e-5, "batch_size": 64, "clip": 10.0}  # of the HTH + PTA paper
 FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
 MEAN: dict[str, Any] = {"kind": "linear", "pool": "mean", "dropout": 0.1}
 
 
 def _family(name: str, about: str, paper: str, family: str, head: dict[str, Any]) -> Recipe:
     encoder = {**ENCODER, "family": family}
-    return Recipe(name=name, about=about, paper=paper, view="wordpiece", encoder=encoder, head=head, train=TRAIN)
+    return Recipe(
+        name=name,
+        about=about,
+        paper=paper,
+        view="wordpiece",
+        encoder=encoder,
+        head=head,
+        train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
+    )
 
 
 RECIPES = [
@@ -36,6 +40,7 @@ RECIPES = [
         encoder=ENCODER,
         head=FIRST,
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_cnn",
@@ -45,6 +50,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "convolution"},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_pta",
@@ -54,6 +60,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "prompt"},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     Recipe(
         name="bert_pta_soft",
@@ -63,6 +70,7 @@ RECIPES = [
         encoder=ENCODER,
         head={"kind": "prompt", "soft": True},
         train=TRAIN,
+        checkpoint_train=CHECKPOINT_TRAIN,
     ),
     _family("roberta", "BERT without segments, pretrained longer on more text", "Liu et al. (2019)", "roberta", FIRST),
     _family("albert", "BERT with weights shared by all layers", "Lan et al. (2020)", "albert", FIRST),
@@ -76,3 +84,14 @@ RECIPES = [
         MEAN,
     ),
 ]
+
+# bert_pta_soft is not in the paper
+PRESETS = {
+    recipe.name: Preset(
+        head={"gamma": 0.5} if recipe.name == "bert_pta" else {},
+        train=PAPER_TRAIN,
+        checkpoint=True,
+    )
+    for recipe in RECIPES
+    if recipe.name != "bert_pta_soft"
+}

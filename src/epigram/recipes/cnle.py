@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 RECIPES = [
     Recipe(
@@ -27,3 +27,20 @@ RECIPES = [
         },
     )
 ]
+
+PRESETS = {
+    "cnle": Preset(
+        encoder={"embedding": 300, "width": 256, "dropout": 0.2, "state_dropout": 0.4},
+        head={"embedding": 300, "heads": 4, "hidden": 150, "dropout": 0.2},
+        train={
+            "optimizer": "adam",
+            "beta2": 0.98,
+            "epsilon": 1e-9,
+            "weight_decay": 0.0,
+            "schedule": "inverse_sqrt",
+            "warmup": 1.0,  # 800 steps, however long the training is
+            "warmup_steps": 800,
+            "clip": 1.0,
+        },
+    )
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 PAPER = "DMSP/DDCF (2024)"
 TRAIN = {"learning_rate": 1e-3, "batch_size": 32, "epochs": 12, "patience": 4}
@@ -27,3 +27,18 @@ RECIPES = [
     _row("dc", "perceptron layers with dynamic depth control", "none", "control", 5),
     _row("dmsp", "semantic perceptrons with dynamic depth control", "random", "control", 5),
 ]
+
+
+def _preset(recipe: Recipe) -> Preset:
+    """Return the sizes of the paper; the depths are those of its Table 4, which has one for each data set."""
+    mode = recipe.head["mode"]
+    ensemble = {} if mode == "last" else {"loss": "all"}
+    control = {"rule": "equation", "drop": "last"} if mode == "control" else {}
+    return Preset(
+        encoder={"width": 64, "hidden": 512, "depth": recipe.encoder["depth"]},
+        head={"hidden": 128, **ensemble, **control},
+        train={"max_length": 100},
+    )
+
+
+PRESETS = {recipe.name: _preset(recipe) for recipe in RECIPES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 from epigram.recipes import bert, transformer_f
 
 PAPER = "Head-to-head attention + PTA (2024)"
@@ -21,6 +21,7 @@ def _on_bert(name: str, about: str, gate: str, head: dict[str, Any]) -> Recipe:
         encoder={"kind": "pretrained", "head_to_head": gate},
         head=head,
         train=bert.TRAIN,
+        checkpoint_train=bert.CHECKPOINT_TRAIN,
     )
 
 
@@ -43,3 +44,15 @@ RECIPES = [
         PROMPT,
     ),
 ]
+
+# The paper has no encoder from scratch, so transformer_hth has no preset.
+PRESETS = {
+    recipe.name: Preset(
+        encoder={"head_to_head": "paper", "site": "scores"},
+        head={"gamma": 0.5} if recipe.head is PROMPT else {},
+        train=bert.PAPER_TRAIN,
+        checkpoint=True,
+    )
+    for recipe in RECIPES
+    if recipe.encoder["kind"] == "pretrained"
+}

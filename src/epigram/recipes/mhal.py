@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
-# The paper uses adadelta with a learning_rate of 1.0, no clip, 200 epochs and a patience of 7. Without pretrained
-# vectors, that takes several times as many epochs (docs/log.md).
+# Without pretrained vectors, the paper's Adadelta takes several times as many epochs (docs/log.md).
 TRAIN = {
     "optimizer": "adam",
     "learning_rate": 2e-3,
@@ -81,3 +80,30 @@ RECIPES = [
         stop_on="sentence",
     ),
 ]
+
+
+def _preset(recipe: Recipe) -> Preset:
+    """Return the settings of the paper's Table 6; it has no clipping."""
+    bridges = "lm_weight" in recipe.encoder
+    language_models = {"lm_weight": 0.1, "lm_hidden": 50, "lm_vocabulary": 7_500} if bridges else {}
+    auxiliary = {"attention_weight": 0.01, "query_weight": 0.5, "smoothing": 0.15} if bridges else {}
+    sizes = {"embedding": 300, "width": 300, "character_embedding": 100, "character_width": 100, "spelling": 50}
+    return Preset(
+        encoder={**sizes, "dropout": 0.5, **language_models},
+        head={"hidden": 200, "text_hidden": 50, **auxiliary},
+        train={
+            "optimizer": "adadelta",
+            "learning_rate": 1.0,
+            "epsilon": 1e-8,
+            "weight_decay": 0.0,
+            "schedule": "plateau",
+            "warmup": 0.0,
+            "clip": None,
+            "batch_size": 32,
+            "epochs": 200,
+            "patience": 7,
+        },
+    )
+
+
+PRESETS = {recipe.name: _preset(recipe) for recipe in RECIPES}

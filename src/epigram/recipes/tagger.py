@@ -23,5 +23,6 @@ RECIPES = [
         encoder=bert.ENCODER,
         head={"kind": "tagger", "pool": "first", "dropout": 0.1},
         train={**bert.TRAIN, "stop_on": "mean"},
+        checkpoint_train=bert.CHECKPOINT_TRAIN,
     ),
 ]

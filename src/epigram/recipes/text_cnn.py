@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 RECIPES = [
     Recipe(
@@ -15,3 +15,5 @@ RECIPES = [
         train={"learning_rate": 1e-3, "batch_size": 32, "epochs": 10, "patience": 3},
     )
 ]
+
+PRESETS = {"textcnn": Preset(encoder={"filters": 256, "sizes": [2, 3, 4]})}

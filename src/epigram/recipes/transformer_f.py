@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import Preset, Recipe
 
 PAPER = "Transformer-F (2021)"
-# The paper's width of 512 needs 16 times the work per attention. These sizes are for two CPU cores. The effect of the
-# paper's width is not measured here; `encoder: {width: 512}` in params.yaml sets it.
+# The paper's width of 512 needs 16 times the work per attention. These sizes are for two CPU cores.
 PLAIN = {"kind": "transformer", "width": 128, "depth": 6, "heads": 1, "hidden": 256}
 TRAIN = {"learning_rate": 5e-4, "batch_size": 32, "epochs": 10, "patience": 4}
 CORRELATION: dict[str, Any] = {"attention": "correlation"}
@@ -34,3 +33,13 @@ RECIPES = [
         HOOK,
     ),
 ]
+
+SIZES: dict[str, Any] = {"width": 512, "depth": 6, "heads": 1}
+PAPER_CORRELATION = {"row_norm": True, "temperature": 1.0}
+PRESETS = {
+    recipe.name: Preset(
+        encoder={**SIZES, **(PAPER_CORRELATION if "attention" in recipe.encoder else {})},
+        train={"optimizer": "adam", "learning_rate": 5e-4, "weight_decay": 0.0},
+    )
+    for recipe in RECIPES
+}

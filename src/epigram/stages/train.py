@@ -95,11 +95,12 @@ def main() -> None:
     """Read the settings and train every seed."""
     import torch
 
-    from epigram.inference.dataset_batches import count_truncated, template_of
+    from epigram.inference.dataset_batches import count_truncated, data_spec_of, template_of
     from epigram.models.registry import recipe_of
     from epigram.nn.pretrained.warm_start import find_pretrained
     from epigram.text.encoded_dataset import View
     from epigram.training import parallel
+    from epigram.training.check_system import check_system
     from epigram.training.checkpoint import read_finished, resume_folder
     from epigram.training.config import configure
     from epigram.training.threads import resolve_threads
@@ -107,11 +108,13 @@ def main() -> None:
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
     seeds, shared = params.seeds, params.section("train", dict[str, Any])
-    recipe = recipe_of(name, params.entry("systems", System), shared)
-    view = View.load(Path(encoded))
+    system, view = params.entry("systems", System), View.load(Path(encoded))
+    recipe = recipe_of(name, system, shared, checkpoint=view.checkpoint)
     config = resolve_threads(configure(name, recipe, shared), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = find_pretrained(Path(pretrained), view.tokenizer_json)
+    for warning in check_system(name, system, shared, data_spec_of(view, config.max_length, start)):
+        echo(f"{name}: {warning}")
     frame = template_of(view, config.max_length)
     if truncated := count_truncated(view, frame, "train"):
         echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")

@@ -27,10 +27,9 @@ class TrainingConfig(Strict):
     max_tokens: Positive = 16_384  # per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
-    checkpoint_learning_rate: Annotated[float | None, Range(gt=0.0)] = None  # with pretrained weights
     optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"
     beta2: OpenShare = 0.999  # of adam and adamw
-    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of adam and adamw
+    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
     schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"
     warmup: Share = 0.05  # share of all steps
@@ -46,6 +45,15 @@ class TrainingConfig(Strict):
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
     precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
     threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums
+
+    def unused(self) -> dict[str, str]:
+        """Return the settings that another setting deprives of their effect, each with the reason."""
+        found = {}
+        if self.optimizer == "adadelta":
+            found["beta2"] = "the optimizer adadelta has no such setting"
+        if self.warmup == 0.0:
+            found["warmup_steps"] = "train.warmup is 0.0"
+        return found
 
 
 def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:

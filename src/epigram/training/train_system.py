@@ -17,12 +17,6 @@ from epigram.training.history import Report
 from epigram.training.trained import FitOptions, Trained
 
 
-def learning_rate_of(config: TrainingConfig, view: View) -> float:
-    """Return the learning rate: with a checkpoint, the recipe's rate for pretrained weights if it has one."""
-    pretrained = view.checkpoint is not None and config.checkpoint_learning_rate is not None
-    return config.checkpoint_learning_rate if pretrained else config.learning_rate  # type: ignore[return-value]
-
-
 def train_system(
     recipe: Recipe,
     config: TrainingConfig,
@@ -45,7 +39,7 @@ def train_system(
     frame = template_of(view, config.max_length, model)
     train = batches_of(view, "train", frame, device, token_supervision=(config.token_supervision, seed))
     dev = batches_of(view, "dev", frame, device)
-    rate = learning_rate_of(config, view)
+    rate = config.learning_rate
     options = FitOptions(config=config, path=path, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
     trained = fitters.KINDS[recipe.kind](model, train, dev, options)
     model.to(default_device())

@@ -45,6 +45,16 @@ class CharBiLstmConfig(Strict):
         """Build the encoder for the data's vocabulary and characters."""
         return CharBiLstmEncoder(self, context)
 
+    def unused(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        found: dict[str, str] = {}
+        if self.lm_weight == 0.0:
+            found |= dict.fromkeys(("lm_hidden", "lm_vocabulary"), "encoder.lm_weight is 0.0")
+        if not context.characters:
+            sizes = ("character_embedding", "character_width", "spelling")
+            found |= dict.fromkeys(sizes, "the view has no characters")
+        return found
+
     def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
         """Return a language model for states of `width` (both directions concatenated); None if `lm_weight` is 0."""
         if self.lm_weight == 0.0:

@@ -79,6 +79,21 @@ class PretrainedConfig(AttentionSettings):
         check_family(self.family, info.model_type, context.checkpoint)
         return self._sketch_like(info)
 
+    def unused(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        found = {} if self.head_to_head != "none" else {"site": "encoder.head_to_head is 'none'"}
+        if context.checkpoint is not None:
+            return found | {"small": f"the view's checkpoint {context.checkpoint!r} has its own sizes"}
+        if self.family is not None:
+            return found
+        nested = self._small_config().unused(context, SMALL_KEY)
+        replaced = {"head_to_head", "site", "pos_weight"} & set(self.small)
+        return {
+            **found,
+            **{f"small.{name}": reason for name, reason in nested.items()},
+            **{name: f"{SMALL_KEY}.{name} replaces it" for name in sorted(replaced)},
+        }
+
     def _sketch_like(self, info: CheckpointInfo) -> TransformerConfig:
         self.check_model_type(info.model_type)
         return TransformerConfig(width=info.width, heads=info.heads, depth=1, hidden=1, **self.attention_settings)

@@ -34,6 +34,10 @@ class SemanticPerceptronConfig(Strict):
         """Build the encoder for the data's vocabulary."""
         return SemanticPerceptronEncoder(self, context)
 
+    def unused(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        return {} if self.order == "random" else {"average": f"encoder.order is {self.order!r}"}
+
 
 class SemanticPerceptronEncoder(Encoder):
     """Embeddings x⁰ without positions, then N semantic perceptrons."""

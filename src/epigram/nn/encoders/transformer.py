@@ -44,6 +44,15 @@ class TransformerConfig(Strict):
         self.check()
         return TransformerEncoder(self, context)
 
+    def unused(self, context: DataSpec, where: str = "encoder") -> dict[str, str]:
+        """Return the settings without effect, each with the reason; `where` is the key of the sizes in params.yaml."""
+        correlation = ("row_norm", "temperature", "learn_temperature")
+        names = correlation if self.attention == "dot" else ("heads",)
+        found = dict.fromkeys(names, f"{where}.attention is {self.attention!r}")
+        if self.head_to_head == "none":
+            found["site"] = "encoder.head_to_head is 'none'"
+        return found
+
     def check(self, where: str = "encoder") -> None:
         """Raise ValueError if settings conflict; `where` is the key of the sizes in params.yaml."""
         if self.width % self.heads and self.attention == "dot":

@@ -40,6 +40,11 @@ class UniversalTransformerConfig(TransformerConfig):
             )
         return UniversalTransformerEncoder(self, context)
 
+    def unused(self, context: DataSpec, where: str = "encoder") -> dict[str, str]:
+        """Return the settings without effect, each with the reason; all tokens halt after a single step."""
+        found = super().unused(context, where)
+        return found if self.depth > 1 else found | dict.fromkeys(("ponder", "epsilon"), f"{where}.depth is 1")
+
 
 class UniversalTransformerEncoder(Encoder):
     """Steps H^t = block(H^{t−1} + P^t) with adaptive halting; P^t are the sinusoids of position and step.

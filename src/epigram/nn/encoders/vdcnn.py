@@ -69,7 +69,7 @@ class VdcnnEncoder(Encoder):
     There are no shortcuts; the paper finds that they help from 49 layers on.
     """
 
-    keeps_tokens = False
+    keeps_tokens, pooled = False, True
 
     def __init__(self, config: VdcnnConfig, context: DataSpec) -> None:
         super().__init__()

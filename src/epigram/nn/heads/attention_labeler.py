@@ -60,6 +60,16 @@ class AttentionLabelerConfig(Strict):
             )
         return AttentionLabelerHead(self, context, encoder.width)
 
+    @property
+    def learns_tokens(self) -> bool:
+        """Whether the loss uses token labels."""
+        return self.token_weight > 0.0
+
+    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        weights = {"smoothing": "attention_weight", "absolute": "query_weight"}
+        return {name: f"head.{weight} is 0.0" for name, weight in weights.items() if getattr(self, weight) == 0.0}
+
 
 def heads_of_classes(context: DataSpec) -> Tensor:
     """Return the attention heads (token labels) of each text class: (C, H) bool.

@@ -50,6 +50,10 @@ class LabelDecoderConfig(Strict):
             )
         return LabelDecoderHead(self, context, encoder)
 
+    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        return {} if context.multi else dict.fromkeys(("order", "beam", "max_labels"), "a text has one label")
+
 
 class LabelDecoderHead(Head):
     """Co-attention of text X and labels Λ, then a decoder that predicts labels until `<eos>`, the last row of Λ.

@@ -47,6 +47,13 @@ class LayerEnsembleConfig(Strict):
             )
         return LayerEnsembleHead(self, context, encoder)
 
+    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        found = {} if self.mode != "last" else {"loss": "head.mode is 'last'"}
+        if self.mode != "control":
+            return found | dict.fromkeys(("threshold", "tolerance", "rule", "drop"), f"head.mode is {self.mode!r}")
+        return found if self.threshold == "auto" else {"tolerance": f"head.threshold is {self.threshold}"}
+
 
 class BaseClassifier(nn.Module):
     """Base classifier h_j: D→hidden per token, mean over valid tokens, hidden→C: (B, L, D) → (B, C).  Eq. 4."""

@@ -32,6 +32,10 @@ class LinearConfig(FusionConfig):
         self.check_fusion(encoder)
         return LinearHead(self, context, encoder.width)
 
+    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        return {"pool": "the encoder has one state per text"} if encoder.pooled and self.pool != "attention" else {}
+
 
 class LinearHead(Head):
     """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""

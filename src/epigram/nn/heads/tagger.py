@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -18,6 +19,8 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig(LinearConfig):
     """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""
+
+    learns_tokens: ClassVar[bool] = True
 
     def build(self, context: DataSpec, encoder: Encoder) -> TaggerHead:
         """Build the head for the data's labels on `encoder`.

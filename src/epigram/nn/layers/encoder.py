@@ -25,6 +25,7 @@ class Encoder(nn.Module):
     blocks: nn.ModuleList
     reach: int | None = None
     keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
+    pooled: ClassVar[bool] = False  # whether there is one state per text
 
     @property
     def depth(self) -> int:

@@ -54,13 +54,16 @@ def slots_by_system(params: Path) -> dict[str, int]:
 
     try:
         settings = load(params)
-        recipes = {name: recipe_of(name, system, settings.train) for name, system in settings.systems.items()}
-        views = {name: settings.views[system.view] for name, system in settings.systems.items()}
+        checkpoints = {name: settings.views[system.view].checkpoint for name, system in settings.systems.items()}
+        recipes = {
+            name: recipe_of(name, system, settings.train, checkpoint=checkpoints[name])
+            for name, system in settings.systems.items()
+        }
         configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
     except EpigramError:
         return {}
     return {
-        name: int(resolve_threads(config, recipes[name], views[name].checkpoint).threads)
+        name: int(resolve_threads(config, recipes[name], checkpoints[name]).threads)
         for name, config in configs.items()
         if recipes[name].by_gradient
     }

@@ -169,7 +169,7 @@ def _is_trainable(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
     try:
         system = validate_as(System, params["systems"][name])
         view = validate_as(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
-        return is_trainable(recipe_of(name, system), view, **kind)
+        return is_trainable(recipe_of(name, system, checkpoint=view.checkpoint), view, **kind)
     except (ParameterError, LookupError, TypeError):
         return False
 

@@ -11,5 +11,5 @@ from epigram.training.config import TrainingConfig
 
 @optimizers.register("adadelta")
 def adadelta(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
-    """Return Adadelta with ρ = 0.95, as in MHAL; it ignores `beta2` and `epsilon`."""
-    return optimizer_without_compiler(torch.optim.Adadelta)(groups, lr=rate, rho=0.95, eps=1e-8)
+    """Return Adadelta with ρ = 0.95, as in MHAL; it has no `beta2`."""
+    return optimizer_without_compiler(torch.optim.Adadelta)(groups, lr=rate, rho=0.95, eps=config.epsilon)

@@ -1,0 +1,141 @@
+"""Check of one system: its parts fit together, and each of its settings in params.yaml has an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from epigram.core.errors import ParameterError
+from epigram.models.listing import labels_tokens
+from epigram.models.predict import TEXT_F1, TOKEN_F1, ScoredLabels
+from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part, settings_of
+from epigram.models.registry import recipe_of
+from epigram.models.settings import System
+from epigram.nn.layers.types import DataSpec
+from epigram.training.config import TrainingConfig, configure
+
+VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
+
+
+def check_system(name: str, system: System, train: Mapping[str, Any], context: DataSpec) -> list[str]:
+    """Check the system `name` of params.yaml on the data that `context` describes; `train` is the run's section.
+
+    Returns one warning per reason why settings in `train`, which all systems share, have no effect in this one.
+    Raises ParameterError for an unknown system, an unknown setting, parts that do not fit together, and a setting of
+    the system's own without effect.
+    """
+    recipe = recipe_of(name, system, train, checkpoint=context.checkpoint)
+    config, context = configure(name, recipe, train), small_spec(context)
+    model: Any = build_placeholder(recipe, context, f"systems.{name}")
+    if recipe.by_gradient:
+        _check_stop_on(name, system, train, recipe, config.stop_on, model, context)
+    unused = unused_settings(recipe, config, context, model)
+    _reject_unused(name, system, unused)
+    shared = {key: reason for key, reason in unused.items() if _is_set({"train": train}, key)}
+    return [
+        f"params.yaml: no effect: {', '.join(key for key in shared if shared[key] == reason)} ({reason})"
+        for reason in dict.fromkeys(shared.values())
+    ]
+
+
+def small_spec(context: DataSpec) -> DataSpec:
+    """Return `context` with a small vocabulary and maximum length, and a prompt with as many masks."""
+    prefix = tuple(MASK if token == context.mask_id else WORD for token in context.prefix_ids)
+    return replace(
+        context,
+        vocabulary=VOCABULARY,
+        max_length=LENGTH + len(prefix),
+        unk_id=1,
+        mask_id=None if context.mask_id is None else MASK,
+        prefix_ids=prefix,
+        pos_weight=None if context.pos_weight is None else torch.ones(VOCABULARY),
+        vectors=None,
+    )
+
+
+def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module:
+    """Return the model, with a small `sketch` instead of a pretrained encoder.
+
+    Raises the same errors as `Recipe.build`.
+    """
+    if not recipe.by_gradient:
+        return recipe.build(context, path)
+    encoder = parse_part(ENCODERS, recipe.encoder, f"{path}.encoder")
+    if hasattr(encoder, "sketch"):
+        try:
+            sketch = encoder.sketch(context)
+        except ValueError as error:
+            raise ParameterError(f"params.yaml: {path}: {error}") from None
+        recipe = replace(recipe, encoder=settings_of(sketch))
+    return recipe.build(context, path)
+
+
+def unused_settings(recipe: Recipe, config: TrainingConfig, context: DataSpec, model: Any) -> dict[str, str]:
+    """Return the settings that change neither the `model` nor its training, such as `encoder.site`: key → reason.
+
+    An encoder or a head has a method `unused` if one of its settings depends on another one or on the data.
+    """
+    if not recipe.by_gradient:
+        reason = f"the model {recipe.kind} is not trained by gradient descent"
+        return {f"train.{field.name}": reason for field in fields(config) if field.name != "max_length"}
+    encoder, head = parse_part(ENCODERS, recipe.encoder, ""), parse_part(HEADS, recipe.head, "")
+    found = {f"train.{name}": reason for name, reason in config.unused().items()}
+    if not context.token_labels:
+        found["train.token_supervision"] = "the data have no token labels"
+    elif not getattr(head, "learns_tokens", False):
+        found["train.token_supervision"] = f"the head {head.kind} does not learn from token labels"
+    if hasattr(encoder, "unused"):
+        found |= {f"encoder.{name}": reason for name, reason in encoder.unused(context).items()}
+    if hasattr(head, "unused"):
+        found |= {f"head.{name}": reason for name, reason in head.unused(context, model.encoder).items()}
+    return found
+
+
+def _reject_unused(name: str, system: System, unused: Mapping[str, str]) -> None:
+    own = {"encoder": system.encoder, "head": system.head, "train": system.train}
+    lines = [
+        f"params.yaml: systems.{name}.{key} has no effect, because {reason}; remove it"
+        for key, reason in unused.items()
+        if _is_set(own, key)
+    ]
+    if lines:
+        raise ParameterError("\n".join(lines))
+
+
+def _is_set(sections: Mapping[str, Any], key: str) -> bool:
+    """Return whether `sections` has a value at the path `key`, such as encoder.small.heads."""
+    value: Any = sections
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def _check_stop_on(
+    name: str,
+    system: System,
+    train: Mapping[str, Any],
+    recipe: Recipe,
+    stop_on: ScoredLabels,
+    model: nn.Module,
+    context: DataSpec,
+) -> None:
+    """Raise ParameterError for a system that cannot be selected by the score `stop_on`."""
+    own, more = f"systems.{name}.train.stop_on", ""
+    if stop_on in TEXT_F1 and context.multi:
+        reason = "texts may have several labels"
+    elif stop_on in TEXT_F1 and not context.token_labels:
+        reason = "the data have no token labels, so that no text label is the default"
+    elif stop_on in TOKEN_F1 and not labels_tokens(model, context):
+        reason = f"the head of systems.{name}, {recipe.head['kind']}, labels no tokens"
+        more = ", or use a head that labels tokens, such as tagger"
+    else:
+        return
+    sections = {own: system.train, "train.stop_on": train}
+    key = next((name for name, section in sections.items() if "stop_on" in section), f"{own} (from the recipe)")
+    raise ParameterError(f"params.yaml: {key} is {stop_on!r}, but {reason}; set {own} to sentence{more}")

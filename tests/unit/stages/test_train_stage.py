@@ -1,0 +1,75 @@
+"""The train stage on a checkpoint: the learning rate it trains at, and settings of params.yaml without effect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from epigram.stages import train
+from epigram.text.settings import View as ViewSettings
+from tests.support.tiny_bert import write_bert
+
+ROWS = [("good", "pos"), ("bad", "neg")] * 4
+QUICK = {"epochs": 1, "batch_size": 8}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return write_bert(tmp_path / "tiny_bert", ("good", "bad"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path, encoded: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Return a function that runs the stage for one system, and returns the manifest of its model."""
+
+    def run(system: dict[str, Any], view: ViewSettings, shared: dict[str, Any] | None = None) -> dict[str, Any]:
+        corpus = encoded(dict.fromkeys(("train", "dev", "test"), ROWS), "en", view)
+        params = {"dataset": "x", "seeds": [0], "views": {"v": {}}, "systems": {"x": {"view": "v", **system}}}
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump({**params, "train": shared or {}}))
+        (tmp_path / "none").mkdir(exist_ok=True)
+        (tmp_path / "none/about.json").write_text('{"steps": 0}')
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["train", "x", str(corpus.folder), "none", "models"])
+        train.main()
+        manifest: dict[str, Any] = json.loads((tmp_path / "models/seed-0/manifest.json").read_text())
+        return manifest
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "rate"),
+    [({}, {}, 5e-5), ({}, {"learning_rate": 2e-5}, 2e-5), ({"learning_rate": 3e-5}, {}, 3e-5)],
+    ids=["recipe's", "system's", "run's"],
+)
+def test_a_checkpoint_is_trained_at_the_rate_that_the_user_sets(
+    shared: dict[str, Any], own: dict[str, Any], rate: float, stage: Callable[..., dict[str, Any]], checkpoint: Path
+) -> None:
+    system = {"recipe": "bert", "train": {**QUICK, **own}}
+    manifest = stage(system, ViewSettings(tokenizer="wordpiece", checkpoint=str(checkpoint)), shared)
+    assert manifest["rate"] == rate and manifest["training"]["learning_rate"] == rate
+
+
+def test_sizes_for_an_encoder_from_scratch_are_refused_with_a_checkpoint(
+    stage: Callable[..., dict[str, Any]], checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = {"recipe": "bert", "encoder": {"small": {"width": 16}}, "train": QUICK}
+    view = ViewSettings(tokenizer="wordpiece", checkpoint=str(checkpoint))
+    with pytest.raises(SystemExit, match="64"):
+        stage(system, view)
+    assert "systems.x.encoder.small has no effect, because the view's checkpoint" in capsys.readouterr().err
+
+
+def test_a_shared_setting_without_effect_is_a_warning(
+    stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage({"recipe": "tfidf_svm"}, ViewSettings(), {"epochs": 2, "clip": 0.5, "max_length": 9})
+    assert (
+        "x: params.yaml: no effect: train.epochs, train.clip (the model linear_svm is not trained by gradient descent)"
+    ) in capsys.readouterr().out
