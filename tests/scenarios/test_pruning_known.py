@@ -252,13 +252,14 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
     )  # fmt: skip
     saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
     found = PruningResult(
-        model=truncated_copy(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0)
+        model=truncated_copy(model, 2), reason="r", accepted=True, threshold=0.7, score="s", accuracies=(0.5, 0.875, 1.0)
     )
     record = pruning_record(saved, found, {"seed": 3, "depth_full": 3}, 8)
     table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]
     assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
     assert record == {
-        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "depth_full": 3, "depth": 2,
+        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "score": "s",
+        "depth_full": 3, "depth": 2,
     }  # fmt: skip
 
 
