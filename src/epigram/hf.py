@@ -31,7 +31,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
 from epigram.models.manifest import require_unchanged, verify
-from epigram.models.serialization import Saved, TextTemplate, load
+from epigram.models.serialization import Saved, load
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.models.serialization import Saved, TextTemplate
+from epigram.models.serialization import Saved
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune, truncated_copy
@@ -252,7 +253,12 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
     )  # fmt: skip
     saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
     found = PruningResult(
-        model=truncated_copy(model, 2), reason="r", accepted=True, threshold=0.7, score="s", accuracies=(0.5, 0.875, 1.0)
+        model=truncated_copy(model, 2),
+        reason="r",
+        accepted=True,
+        threshold=0.7,
+        score="s",
+        accuracies=(0.5, 0.875, 1.0),
     )
     record = pruning_record(saved, found, {"seed": 3, "depth_full": 3}, 8)
     table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]

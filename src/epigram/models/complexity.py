@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.nn.torch_adapter import count_flops
 

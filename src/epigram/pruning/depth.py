@@ -89,14 +89,8 @@ def prune(
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training.
     """
-    if not settings.enabled:
-        return PruningResult(model=model, reason="pruning is off (prune.enabled)")
-    if model.depth < 2:
-        return PruningResult(model=model, reason="no layers to drop")
-    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
-        return PruningResult(model=model, reason="depth is controlled during training")
-    if config.stop_on != "sentence" and not len(labelled_texts(train, 1)):
-        return PruningResult(model=model, reason="no training token has a label to score the layers by")
+    if (obstacle := _obstacle(model, train, settings, config)) is not None:
+        return PruningResult(model=model, reason=obstacle)
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
@@ -124,6 +118,19 @@ def prune(
     reason = f"{dropped} of {model.depth} layers dropped; {scores} after fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
+
+
+def _obstacle(model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig) -> str | None:
+    """Return why the model is not pruned, if it is not; its layers are not scored then."""
+    if not settings.enabled:
+        return "pruning is off (prune.enabled)"
+    if model.depth < 2:
+        return "no layers to drop"
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
+        return "depth is controlled during training"
+    if config.stop_on != "sentence" and not len(labelled_texts(train, 1)):
+        return "no training token has a label to score the layers by"
+    return None
 
 
 def truncated_copy(model: Any, depth: int) -> nn.Module:

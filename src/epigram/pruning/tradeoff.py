@@ -14,7 +14,8 @@ def pruning_record(saved: Saved, pruned: PruningResult, facts: dict[str, Any], l
     """Return the record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
     FLOPs are those of a text of `length` tokens, prompt included. In the table, `classifier_score` is α: the
-    development score, by the name `score`, of the base classifier on the last layer of that depth. The score of the whole model may differ.
+    development score of the base classifier on the last layer of that depth; `score` is the name of that score. The
+    score of the whole model may differ.
     """
     layered = saved.model.depth > 0
     record = {"seed": facts["seed"], "layered": layered, "reason": pruned.reason, "accepted": pruned.accepted}

@@ -56,7 +56,7 @@ class View:
     cls_id: int | None
     sep_id: int | None
     prefix_ids: list[int]  # before every text: [CLS], prompt
-    suffix_ids: list[int]  # after every text: [SEP]
+    suffix_ids: list[int]  # after every text: prompt, [SEP]
     max_length: int  # maximum number of text tokens in a row
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)

@@ -19,8 +19,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import View
 from epigram.training.config import configure
 
-VOCABULARY, LENGTH, MASK = 16, 16, 4
-PREFIX = (2, 5, MASK, 6, MASK)  # [CLS] and a prompt
+VOCABULARY, LENGTH, MASK, WORD = 16, 16, 4, 5
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
@@ -29,19 +28,20 @@ def check_systems(
     systems: Mapping[str, System],
     train: Mapping[str, Any],
     *,
+    masks: tuple[int, int] = (2, 0),
     multi: bool = False,
     tokens: bool = True,
 ) -> None:
     """Raise ParameterError for an unknown system, an unknown setting, and parts that do not fit together.
 
-    The arguments are these sections of params.yaml. `multi`: texts of the data may have several labels. `tokens`: the
-    data have token labels. A checkpoint is checked by its folder, without loading it. Raises InputMissingError or
-    DataError if that folder is incomplete or damaged.
+    The arguments are these sections of params.yaml. `masks`: how many masks the prompt has before and after the text.
+    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked
+    by its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
     """
     for name, system in systems.items():
         recipe = recipe_of(name, system, train)
         config = configure(name, recipe, train)
-        context = placeholder_spec(views[system.view], multi=multi, tokens=tokens)
+        context = placeholder_spec(views[system.view], masks=masks, multi=multi, tokens=tokens)
         model = build_placeholder(recipe, context, f"systems.{name}")
         if config.stop_on != "sentence" and recipe.by_gradient and not labels_tokens(model, context):
             _reject_stop_on(name, system, train, recipe)
@@ -67,7 +67,7 @@ def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bo
     return True
 
 
-def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
+def placeholder_spec(view: View, *, masks: tuple[int, int] = (2, 0), multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
     Optional data of the encoded texts, such as part-of-speech weights, are assumed to exist.
@@ -81,7 +81,8 @@ def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
         token_labels=("O", "no", "yes") if tokens else (),
         characters=4 if view.characters else 0,
         mask_id=MASK if view.prompt else None,
-        prefix_ids=PREFIX if view.prompt else (),
+        prefix_ids=(2, *(WORD, MASK) * masks[0]) if view.prompt else (),  # [CLS] and the prompt
+        suffix_ids=(WORD, MASK) * masks[1] if view.prompt else (),
         pos_weight=torch.ones(VOCABULARY),
         label_counts=torch.ones(2) if multi else None,
         checkpoint=view.checkpoint,

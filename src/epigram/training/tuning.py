@@ -8,7 +8,7 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.precision import Precision
 from epigram.models.predict import predict
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.text.encoded_dataset import View
 
 

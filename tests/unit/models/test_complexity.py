@@ -6,7 +6,7 @@ import pytest
 
 from epigram.models.complexity import flops
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 
 FRAME = TextTemplate(
