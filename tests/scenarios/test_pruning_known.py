@@ -77,6 +77,13 @@ def test_a_head_with_a_classifier_on_each_layer_is_scored_by_them_and_not_by_a_p
     assert layer_accuracies(model_of(OPPOSITE, RIGHT), texts_of(), texts_of(), 2, "fp32") == [1.0, 1.0]
 
 
+def test_the_classifier_on_the_embeddings_is_no_layer() -> None:
+    """It always predicts one class, which is right for half of the words."""
+    model = model_of(OPPOSITE, TWO_WRONG, RIGHT, deep=True)
+    assert len(model.head.classifiers) == 4
+    assert layer_accuracies(model, texts_of(), texts_of(), 2, "fp32") == [0.0, 0.75, 1.0]
+
+
 def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
     """Texts are read from the shortest to the longest, which is not their order."""
     train, dev = texts_of(times=[5, 1, 4, 2, 3, 1, 2, 5]), texts_of(times=[1, 2, 3, 4, 4, 3, 2, 1])

@@ -62,10 +62,17 @@ class Stack(Encoder):
         return Encoded((torch.zeros_like(codes[0]), *codes), tokens)
 
 
-def model_of(*layers: Sequence[int], ensemble: bool = False) -> Any:
-    """Return a classifier that predicts by its last layer or, with `ensemble`, by a vote of its layers."""
+def model_of(*layers: Sequence[int], ensemble: bool = False, deep: bool = False) -> Any:
+    """Return a classifier that predicts by its last layer or, with `ensemble`, by a vote of its layers.
+
+    With `deep`, it also has a classifier on the embeddings, which are zero, and on every layer.
+    """
     stack = Stack(layers)
-    head = _ensemble(stack) if ensemble else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+    head = (
+        _classifiers(stack, "deep" if deep else "ensemble")
+        if ensemble or deep
+        else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+    )
     if isinstance(head, LinearHead):
         head.out.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
     return Classifier(stack, head).eval()
@@ -79,8 +86,8 @@ def tagger_of(*layers: Sequence[int]) -> Any:
     return Classifier(Stack(layers), head).eval()
 
 
-def _ensemble(stack: Stack) -> LayerEnsembleHead:
-    head = LayerEnsembleConfig(mode="ensemble", hidden=2).build(CONTEXT, stack)
+def _classifiers(stack: Stack, mode: Any) -> LayerEnsembleHead:
+    head = LayerEnsembleConfig(mode=mode, hidden=2).build(CONTEXT, stack)
     for classifier in head.classifiers:
         for layer in (classifier.token, classifier.out):
             layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})

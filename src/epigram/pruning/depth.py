@@ -54,7 +54,8 @@ def layer_accuracies(
     """
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
         predicted = predict(model, dev, precision=precision)
-        return predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+        scores = predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+        return scores[-model.depth :]  # without the classifier on the embeddings, if there is one
     if scored == "token":
         return probe_tokens(model, train, dev)
     alphas = probe(model, train, dev, classes)
