@@ -33,7 +33,8 @@ from epigram.core.files import read_json
 from epigram.core.ragged import Ragged
 from epigram.models.batches import NO_WORD
 from epigram.models.manifest import require_unchanged, verify
-from epigram.models.serialization import Saved, TextTemplate, load
+from epigram.models.serialization import Saved, load
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 from epigram.text.pos_words import PosWords, WordWeights

@@ -23,11 +23,13 @@ from epigram.models.attention_maps import AttentionMaps
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES, recipe_of
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
 from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
+from epigram.text.prompts import mask_counts
 from epigram.training.config import configure
 from epigram.training.objectives.token_labels import label_objective
 from epigram.training.preflight import check_systems
@@ -65,7 +67,7 @@ def test_every_family_has_its_paragraph_and_no_system_stands_in_two() -> None:
 @pytest.mark.parametrize("block", blocks("yaml"))
 def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
     settings = settings_of(block)
-    check_systems(settings.views, settings.systems, settings.train)
+    check_systems(settings.views, settings.systems, settings.train, masks=mask_counts(settings.augment.template))
     for name in yaml.safe_load(block)["systems"]:
         system = settings.systems[name]
         view = settings.views[system.view]
@@ -81,8 +83,8 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
             pos_weight=torch.ones(50),
         )
         model: Any = recipe_of(name, system).build(context)
-        for setting, value in {**system.encoder, **system.head}.items():
-            if setting != "kind" and hasattr(model.head.config, setting):
+        for setting, value in system.head.items():
+            if setting != "kind":
                 assert getattr(model.head.config, setting) == value
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.batches import TextBatches
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.text import pos_table
 from epigram.text.encoding import TextEncoder
 from epigram.text.prompts import build_prompt

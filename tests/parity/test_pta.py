@@ -23,7 +23,7 @@ FIRST, SECOND = 2, 4  # positions of the two masks of the prompt
 
 
 def head(classes: int, **settings: Any) -> PromptHead:
-    context = DataSpec(vocabulary=13, classes=classes, max_length=16, mask_id=MASK)
+    context = DataSpec(vocabulary=13, classes=classes, max_length=16, mask_id=MASK, prefix_ids=tuple(PROMPT))
     encoder = TransformerConfig(width=WIDTH, hidden=12, depth=LAYERS, heads=1).build(context)
     return scattered(PromptConfig(**settings).build(context, encoder))
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.models.serialization import Saved, TextTemplate
+from epigram.models.serialization import Saved
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune, truncated_copy
@@ -74,6 +75,13 @@ def test_a_head_with_a_classifier_on_each_layer_is_scored_by_them_and_not_by_a_p
     model = model_of(OPPOSITE, TWO_WRONG, RIGHT, ensemble=True)
     assert layer_accuracies(model, texts_of(), texts_of(), 2, "fp32") == [0.0, 0.75, 1.0]
     assert layer_accuracies(model_of(OPPOSITE, RIGHT), texts_of(), texts_of(), 2, "fp32") == [1.0, 1.0]
+
+
+def test_the_classifier_on_the_embeddings_is_no_layer() -> None:
+    """It always predicts one class, which is right for half of the words."""
+    model = model_of(OPPOSITE, TWO_WRONG, RIGHT, deep=True)
+    assert len(model.head.classifiers) == 4
+    assert layer_accuracies(model, texts_of(), texts_of(), 2, "fp32") == [0.0, 0.75, 1.0]
 
 
 def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
@@ -252,13 +260,19 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
     )  # fmt: skip
     saved = Saved(Path(), "mine", model, ["a", "b"], frame, [])
     found = PruningResult(
-        model=truncated_copy(model, 2), reason="r", accepted=True, threshold=0.7, accuracies=(0.5, 0.875, 1.0)
+        model=truncated_copy(model, 2),
+        reason="r",
+        accepted=True,
+        threshold=0.7,
+        score="s",
+        accuracies=(0.5, 0.875, 1.0),
     )
     record = pruning_record(saved, found, {"seed": 3, "depth_full": 3}, 8)
     table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]
     assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
     assert record == {
-        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "depth_full": 3, "depth": 2,
+        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "score": "s",
+        "depth_full": 3, "depth": 2,
     }  # fmt: skip
 
 

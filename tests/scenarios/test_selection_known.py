@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -189,3 +191,7 @@ def test_costs_are_the_median_of_the_seeds() -> None:
     )  # fmt: skip
     (row,) = compared(found).rows
     assert (row.parameters_pruned, row.parameters, row.flops, row.depth_pruned) == (200, 400, 30.0, 5)
+    assert (row.parameters_without_embeddings, row.batch_macs) == (20, 6_000.0)
+    old = [replace(seed, cost=replace(seed.cost, batch_macs=None)) for seed in found.metrics.seeds]
+    (row,) = compared(replace(found, metrics=replace(found.metrics, seeds=old))).rows
+    assert row.batch_macs is None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from epigram.core.errors import TryAgainError
 from epigram.core.ragged import Ragged
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import PretrainSettings
 from epigram.training.objectives.masked_language import MaskedLanguage, Quality

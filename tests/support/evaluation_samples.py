@@ -59,7 +59,8 @@ def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:
 
 def cost(*, parameters: int = 1000, flops: float = 5e6, depth: int | None = 4) -> Cost:
     full = {"parameters_full": 2 * parameters, "depth_full": depth and 6}
-    return Cost(parameters=parameters, depth=depth, flops=flops, **full)
+    more = {"parameters_without_embeddings": parameters // 10, "batch_macs": 200 * flops}
+    return Cost(parameters=parameters, depth=depth, flops=flops, **full, **more)
 
 
 def system(

@@ -8,6 +8,7 @@ logits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.heads.linear import LinearConfig, LinearHead
+from epigram.nn.heads.tagger import TaggerConfig, TaggerHead
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
@@ -60,17 +62,32 @@ class Stack(Encoder):
         return Encoded((torch.zeros_like(codes[0]), *codes), tokens)
 
 
-def model_of(*layers: Sequence[int], ensemble: bool = False) -> Any:
-    """Return a classifier that predicts by its last layer or, with `ensemble`, by a vote of its layers."""
+def model_of(*layers: Sequence[int], ensemble: bool = False, deep: bool = False) -> Any:
+    """Return a classifier that predicts by its last layer or, with `ensemble`, by a vote of its layers.
+
+    With `deep`, it also has a classifier on the embeddings, which are zero, and on every layer.
+    """
     stack = Stack(layers)
-    head = _ensemble(stack) if ensemble else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+    head = (
+        _classifiers(stack, "deep" if deep else "ensemble")
+        if ensemble or deep
+        else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+    )
     if isinstance(head, LinearHead):
         head.out.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
     return Classifier(stack, head).eval()
 
 
-def _ensemble(stack: Stack) -> LayerEnsembleHead:
-    head = LayerEnsembleConfig(mode="ensemble", hidden=2).build(CONTEXT, stack)
+def tagger_of(*layers: Sequence[int]) -> Any:
+    """Return a classifier that uses the code of a word in the last layer for its token label and for the text."""
+    head = TaggerHead(TaggerConfig(dropout=0.0), replace(CONTEXT, token_labels=("O", "X")), 2)
+    for layer in (head.out, head.token):
+        layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    return Classifier(Stack(layers), head).eval()
+
+
+def _classifiers(stack: Stack, mode: Any) -> LayerEnsembleHead:
+    head = LayerEnsembleConfig(mode=mode, hidden=2).build(CONTEXT, stack)
     for classifier in head.classifiers:
         for layer in (classifier.token, classifier.out):
             layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})

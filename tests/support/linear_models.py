@@ -9,7 +9,8 @@ import numpy as np
 
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
-from epigram.models.serialization import TextTemplate, save
+from epigram.models.serialization import save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoding import TextEncoder
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer

@@ -136,7 +136,8 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     import torch
 
     from epigram.models.recipe import Recipe
-    from epigram.models.serialization import TextTemplate, save
+    from epigram.models.serialization import save
+    from epigram.models.text_template import TextTemplate
     from epigram.nn.layers.types import DataSpec
     from epigram.text.tokenizers import character_tokenizer
 

@@ -11,7 +11,7 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 
 VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24

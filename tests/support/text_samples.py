@@ -98,7 +98,7 @@ def validated(
             frame = frame.with_columns(in_train=pl.col("text").is_in([row[0] for row in rows["train"]]))
         frame.write_parquet(folder / f"{split}.parquet")
     about: dict[str, Any] = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
-    about |= {"token_labels": list(token_labels), "tokens_only": False, "rows": {}, "notes": []}
+    about |= {"token_labels": list(token_labels), "tokens_only": False, "rows": {}, "label_names": [], "notes": []}
     about |= {"dev_in_train": 0, "test_in_train": 0}
     (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
     return ValidatedCorpus.read(folder)
@@ -110,14 +110,14 @@ def encoded_in(
     rows: dict[str, list[tuple[Any, ...]]],
     language: str = "zh",
     view: ViewSettings | None = None,
-    template: str = "plain",
+    template: Any = "plain",
     task: str = "single",
     token_labels: Sequence[str] = (),
     **settings: Any,
 ) -> View:
     """Encode rows in a view called v with the part-of-speech table in `pos`; write everything else below `root`."""
     validated(root / "validated", language, rows, task=task, token_labels=token_labels)
-    augment.run(AugmentSettings(template=template), root / "validated", root / "augmented")  # type: ignore[arg-type]
+    augment.run(AugmentSettings(template=template), root / "validated", root / "augmented")
     folders = (root / "validated", root / "augmented", pos, root / "out")
     encode.run("v", view or ViewSettings(), EncodeSettings(**settings), *folders)
     return View.load(root / "out")

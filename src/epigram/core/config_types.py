@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -84,6 +84,23 @@ class OneOf:
             return value
 
         return core_schema.no_info_after_validator_function(check, handler(source))
+
+
+class MappingAs:
+    """Choice by form: `Annotated[Literal["a"] | Kind, MappingAs()]` reads a mapping as a `Kind`, all else as a name.
+
+    A plain union would report the errors of both.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return pydantic's schema; its tags are named so that `UNION_BRANCH` removes them from the key."""
+        from pydantic_core import core_schema
+
+        name, mapping = map(handler.generate_schema, get_args(source))
+        return core_schema.tagged_union_schema(
+            {"literal": name, "literal mapping": mapping},
+            discriminator=lambda value: "literal mapping" if isinstance(value, Mapping) else "literal",
+        )
 
 
 def is_inner_path(path: str) -> bool:

@@ -48,6 +48,7 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
         "read": read | token_columns | {"split": "split"},
         "splits": {split: [split] for split in SPLITS},
         "labels": labels,
+        **({"label_names": source.label_names} if source.label_names else {}),
         "keep": source.keep,
     }
 

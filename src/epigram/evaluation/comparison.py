@@ -130,7 +130,14 @@ def _costs(metrics: Metrics) -> dict[str, Any]:
         "depth": median_low(cost.depth_full for cost in costs if cost.depth_full) if costs[0].depth_full else None,
         "depth_pruned": median_low(cost.depth for cost in costs if cost.depth) if costs[0].depth else None,
         "flops": median_low(cost.flops for cost in costs),
+        "parameters_without_embeddings": _median([cost.parameters_without_embeddings for cost in costs]),
+        "batch_macs": _median([cost.batch_macs for cost in costs]),
     }
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median_low(known) if known else None
 
 
 def _std(values: list[float]) -> float | None:

@@ -150,13 +150,19 @@ class Mistake:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Machine-independent cost of one model. `*_full`: before pruning. Depth is None for a model without layers."""
+    """Machine-independent cost of one model. `*_full`: before pruning. Depth is None for a model without layers.
+
+    `parameters_without_embeddings` leaves out the embedding tables. `batch_macs` are the multiply-adds of 6,400 tokens
+    in the layers with weights, the "FLOPs" of DMSP, Table 4. Both are None in results of older versions.
+    """
 
     parameters: int
     parameters_full: int
     depth: int | None
     depth_full: int | None
     flops: float  # of one text of median length
+    parameters_without_embeddings: int | None = None
+    batch_macs: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

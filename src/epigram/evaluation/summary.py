@@ -27,7 +27,8 @@ class Row:
     """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
 
     `outcome` is relative to the chosen system on development data; `p_dev` and `p_test` are Holm-corrected. Parameters,
-    depth and FLOPs are medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of
+    depth, FLOPs and the two fields after `span_f1` (see `Cost`) are medians over the seeds; `*_pruned` are the values
+    after pruning. `token_*` and `span_f1` are of
     the test words, None if the system labels no words. Speed is None until a run adds what it measured on its machine,
     so that the same data give the same summary everywhere.
     """
@@ -56,6 +57,8 @@ class Row:
     token_f1: float | None = None
     token_f05: float | None = None
     span_f1: float | None = None
+    parameters_without_embeddings: int | None = None
+    batch_macs: float | None = None
     ms_per_text: float | None = None
     texts_per_second: float | None = None
 

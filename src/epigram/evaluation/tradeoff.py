@@ -32,6 +32,7 @@ class SeedPruning:
     reason: str
     accepted: bool = False
     threshold: float | None = None
+    score: str = ""  # name of the score of the layers' classifiers
     depth_full: int | None = None
     depth: int | None = None
     tradeoff: list[Point] = field(default_factory=list)
@@ -48,6 +49,11 @@ class Pruning:
         """Threshold ξ if it is the same for every seed, else None; an automatic one differs between seeds."""
         values = {seed.threshold for seed in self.seeds}
         return values.pop() if len(values) == 1 else None
+
+    @property
+    def score(self) -> str:
+        """Name of the score of the layers' classifiers; empty if no seed has any."""
+        return next((seed.score for seed in self.seeds if seed.score), "")
 
     @property
     def kept_depths(self) -> list[int]:

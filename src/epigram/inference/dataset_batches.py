@@ -12,7 +12,7 @@ from torch import nn
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.serialization import TextTemplate, character_count
+from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.pos_weighting import reads_pos_weight
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoded_dataset import View
@@ -59,7 +59,7 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
 
     `pretrained` is the folder of an encoder that was pretrained on the view.
     """
-    prompted = view.prefix_ids.count(-1 if view.mask_id is None else view.mask_id) > 1
+    prompted = view.mask_id in {*view.prefix_ids, *view.suffix_ids}
     return DataSpec(
         vocabulary=view.vocabulary,
         classes=len(view.labels),
@@ -69,6 +69,7 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
         unk_id=view.unk_id,
         mask_id=view.mask_id if prompted else None,
         prefix_ids=tuple(view.prefix_ids),
+        suffix_ids=tuple(view.suffix_ids),
         pos_weight=torch.tensor(view.pos_weight()),
         label_counts=_label_counts(view),
         token_labels=tuple(view.token_labels),

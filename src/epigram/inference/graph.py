@@ -13,7 +13,8 @@ from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.inference.runtime import OnnxModel
 from epigram.models.batches import NO_WORD, TextBatches
-from epigram.models.serialization import Saved, character_count
+from epigram.models.serialization import Saved
+from epigram.models.text_template import character_count
 from epigram.nn.layers.types import Prediction, Tokens
 
 AXES = ("texts", "length")

@@ -19,7 +19,7 @@ from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters, decodes
-from epigram.models.complexity import flops, milliseconds
+from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
@@ -58,6 +58,8 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         depth=model.depth or None,
         depth_full=facts.depth_full or None,
         flops=flops(model.cpu(), dev.median_length, saved.frame),
+        parameters_without_embeddings=count_parameters(model, embeddings=False),
+        batch_macs=batch_macs(model, dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
     predicted = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from epigram.core.ragged import Ragged, ranges
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 
 Rows = NDArray[np.int64]

@@ -12,11 +12,13 @@ import torch
 from torch import nn
 
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.nn.torch_adapter import count_flops
 
 CHARACTERS_PER_TOKEN = 5  # assumed characters per token, for models that read characters
+BATCH_TOKENS = 64 * 100  # of the batch in DMSP, Table 4: 64 texts of 100 tokens
+UNWEIGHTED = {"bmm", "baddbmm"}  # products of hidden states with each other, for example in attention
 
 
 def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
@@ -24,14 +26,31 @@ def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
 
     Matrix products and convolutions are counted. A multiply-add counts as two operations.
     """
+    return sum(_operations(model, length, frame).values())
+
+
+def batch_macs(model: nn.Module, length: int, frame: TextTemplate) -> float:
+    """Return the multiply-adds of BATCH_TOKENS tokens in texts of `length` tokens: the "FLOPs" of DMSP, Table 4.
+
+    Like the paper, count the layers with weights and not the products of hidden states in attention.
+    """
+    counts = _operations(model, length, frame)
+    weighted = sum(count for name, count in counts.items() if name not in UNWEIGHTED)
+    return weighted / 2 * BATCH_TOKENS / length
+
+
+def _operations(model: nn.Module, length: int, frame: TextTemplate) -> dict[str, int]:
+    """Return the floating-point operations of one text by the name of the operator."""
     if isinstance(model, LinearSvm):  # one weight per class and n-gram
-        return 2 * model.classes * sum(max(0, length - n + 1) for n in range(model.orders[0], model.orders[1] + 1))
+        orders = range(model.orders[0], model.orders[1] + 1)
+        return {"ngrams": 2 * model.classes * sum(max(0, length - n + 1) for n in orders)}
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
     characters = torch.full((*ids.shape, CHARACTERS_PER_TOKEN), 1) if frame.characters else None
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=characters)
     with torch.inference_mode():
-        return count_flops(lambda: model.eval()(tokens), {torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
+        counts = count_flops(lambda: model.eval()(tokens), {torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
+    return {str(operator).rpartition(".")[2]: count for operator, count in counts.items()}
 
 
 def _recurrent_flops(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:

@@ -89,7 +89,7 @@ def _labels_tokens(recipe: Recipe) -> bool:
 @torch.inference_mode()
 def labels_tokens(model: nn.Module, context: DataSpec) -> bool:
     """Return whether the model predicts token labels, by running it on one short text."""
-    ids = torch.tensor([[*context.prefix_ids, 5, 6, 7]])
+    ids = torch.tensor([[*context.prefix_ids, 5, 6, 7, *context.suffix_ids]])
     spelling = torch.full((*ids.shape, 3), 2)
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
     return model.eval()(tokens).tokens is not None

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,7 +25,8 @@ from epigram.models import manifest, provenance
 from epigram.models.classifier import Classifier
 from epigram.models.model_card import CARD, model_card
 from epigram.models.recipe import Recipe, settings_of
-from epigram.models.sizes import check_numbers, check_sizes
+from epigram.models.sizes import check_sizes
+from epigram.models.text_template import TextTemplate, character_count, read_template
 from epigram.nn.layers.types import DataSpec
 
 FORMAT = 1
@@ -47,34 +48,6 @@ DTYPES = {
     torch.bool,
 }  # allowed dtypes of weights
 LOAD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextTemplate:
-    """Input format of a model: the tokens around each text, the maximum length and the vocabulary."""
-
-    language: str
-    max_length: int
-    prefix_ids: list[int]
-    suffix_ids: list[int]
-    pad_id: int
-    unk_id: int
-    mask_id: int | None
-    vocabulary: int
-    characters: str = ""  # all characters of tokens, for models that read characters
-    token_labels: list[str] = field(default_factory=list)  # the default label first
-    plain_class: int = 0  # class with the smallest share of non-default token labels
-    pos_words: dict[str, Any] | None = None  # weights of words, for models with part-of-speech weights; see PosWords
-
-    @property
-    def room(self) -> int:
-        """Maximum number of tokens of a text, without prompt and special tokens."""
-        return self.max_length - len(self.prefix_ids) - len(self.suffix_ids)
-
-
-def character_count(characters: str) -> int:
-    """Return the number of character ids, those for none and unknown included; 0 if tokens have no characters."""
-    return len(characters) + 2 if characters else 0
 
 
 @dataclass(frozen=True)
@@ -182,7 +155,7 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     if not has_type(labels, list[str]) or not labels or len(set(labels)) < len(labels):
         raise DataError(f"{folder}/labels.json is not a list of distinct labels; restore the model's folder")
     try:
-        frame, multi = _read_template(config["frame"]), config["task"] == "multi"
+        frame, multi = read_template(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
         if (
             not has_type(config["system"], str)
@@ -199,21 +172,6 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
         raise DataError(
             f"{folder} cannot be loaded by this version of epigram ({reason}); train the model again"
         ) from None
-
-
-def _read_template(values: Any) -> TextTemplate:
-    """Return the frame in config.json. Raises TypeError or ValueError for one that no model can have."""
-    for name, hint in get_type_hints(TextTemplate).items():
-        if name in values and not has_type(values[name], hint):
-            raise TypeError(f"frame.{name} is not {hint}")
-    frame = TextTemplate(**values)
-    check_numbers([frame.max_length, frame.vocabulary])
-    ids = [frame.pad_id, frame.unk_id, frame.mask_id or 0, *frame.prefix_ids, *frame.suffix_ids]
-    if min(ids) < 0 or max(ids) >= frame.vocabulary:
-        raise ValueError("frame has token ids outside its vocabulary")
-    if frame.max_length <= len(frame.prefix_ids) + len(frame.suffix_ids):
-        raise ValueError("frame.max_length leaves no room for a text")
-    return frame
 
 
 def _check(folder: Path) -> set[str]:
@@ -239,6 +197,7 @@ def _build(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
         unk_id=frame.unk_id,
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
+        suffix_ids=tuple(frame.suffix_ids),
     )
 
     def build() -> nn.Module:

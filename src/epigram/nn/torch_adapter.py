@@ -38,8 +38,11 @@ def optimizer_without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..
     return kind if step is None else type(kind.__name__, (kind,), {"step": torch.no_grad()(step)})
 
 
-def count_flops(run: Callable[[], object], custom: Mapping[Any, Callable[..., int]]) -> int:
-    """Return the floating-point operations of `run()`; `custom` maps further operators to functions that count them."""
+def count_flops(run: Callable[[], object], custom: Mapping[Any, Callable[..., int]]) -> Mapping[Any, int]:
+    """Return the floating-point operations of `run()` by operator, such as `torch.ops.aten.addmm`.
+
+    `custom` maps further operators to functions that count them.
+    """
     from torch.utils import flop_counter
 
     mode = getattr(flop_counter, "_FlopCounterMode", None)  # the part of FlopCounterMode with the compiler's wrapper
@@ -48,7 +51,8 @@ def count_flops(run: Callable[[], object], custom: Mapping[Any, Callable[..., in
     counter = flop_counter.FlopCounterMode(display=False, custom_mapping=dict(custom))
     with counter:
         run()
-    return int(counter.get_total_flops())
+    counts: Mapping[str, Mapping[Any, int]] = counter.get_flop_counts()
+    return counts.get("Global", {})
 
 
 def pack_linear(layer: nn.Linear) -> None:

@@ -12,11 +12,12 @@ from torch import nn
 from epigram.core.rounding import clearly_above
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision
-from epigram.models.predict import dev_score, predict, score_name
+from epigram.models.predict import ScoredLabels, dev_score, predict, score_name
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
+from epigram.pruning.token_probe import labelled_texts, probe_tokens
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
@@ -32,6 +33,7 @@ class PruningResult:
     reason: str
     accepted: bool = False
     threshold: float | None = None
+    score: str = ""  # name of the score of the layers, of dev_before and of dev_after
     accuracies: tuple[float, ...] = ()
     dev_before: float = 0.0  # by `stop_on`, as is dev_after
     dev_after: float = 0.0
@@ -39,16 +41,27 @@ class PruningResult:
 
 
 def layer_accuracies(
-    model: Any, train: TextBatches, dev: TextBatches, classes: int, precision: Precision = "auto"
+    model: Any,
+    train: TextBatches,
+    dev: TextBatches,
+    classes: int,
+    precision: Precision = "auto",
+    scored: ScoredLabels = "sentence",
 ) -> list[float]:
-    """Return the accuracy α of every layer.
+    """Return the score α of every layer on dev: of the labels that `scored` names, as for the whole model.
 
     The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
     """
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
         predicted = predict(model, dev, precision=precision)
-        return predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
-    return probe(model, train, dev, classes)
+        scores = predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
+        return scores[-model.depth :]  # without the classifier on the embeddings, if there is one
+    if scored == "token":
+        return probe_tokens(model, train, dev)
+    alphas = probe(model, train, dev, classes)
+    if scored == "sentence":
+        return alphas
+    return [(text + token) / 2 for text, token in zip(alphas, probe_tokens(model, train, dev), strict=True)]
 
 
 def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> int:
@@ -77,18 +90,16 @@ def prune(
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training.
     """
-    if not settings.enabled:
-        return PruningResult(model=model, reason="pruning is off (prune.enabled)")
-    if model.depth < 2:
-        return PruningResult(model=model, reason="no layers to drop")
-    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
-        return PruningResult(model=model, reason="depth is controlled during training")
+    if (obstacle := _obstacle(model, train, settings, config)) is not None:
+        return PruningResult(model=model, reason=obstacle)
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
-    alphas = layer_accuracies(model, train, dev, classes, config.precision)
+    alphas = layer_accuracies(model, train, dev, classes, config.precision, config.stop_on)
     before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
-    facts: dict[str, Any] = {"threshold": control.xi(alphas), "accuracies": tuple(alphas), "dev_before": before}
+    score = score_name(config.stop_on, multi=model.multi)
+    facts: dict[str, Any] = {"threshold": control.xi(alphas), "score": score, "accuracies": tuple(alphas)}
+    facts["dev_before"] = before
     smaller = copy.deepcopy(model)
     dropped = drop_layers(smaller, alphas, control)
     if dropped == 0:
@@ -104,10 +115,23 @@ def prune(
         cost = f"{100 * (before - after):.1f} points on dev"
         reason = f"dropping {dropped} of {model.depth} layers costs {cost}; all layers are kept"
         return PruningResult(model=model, reason=reason, dev_after=after, **facts)
-    scores = f"dev {score_name(config.stop_on, multi=model.multi)} {100 * before:.1f} → {100 * after:.1f}"
+    scores = f"dev {score} {100 * before:.1f} → {100 * after:.1f}"
     reason = f"{dropped} of {model.depth} layers dropped; {scores} after fine-tuning"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
+
+
+def _obstacle(model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig) -> str | None:
+    """Return why the model is not pruned, if it is not; its layers are not scored then."""
+    if not settings.enabled:
+        return "pruning is off (prune.enabled)"
+    if model.depth < 2:
+        return "no layers to drop"
+    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
+        return "depth is controlled during training"
+    if config.stop_on != "sentence" and not len(labelled_texts(train, 1)):
+        return "no training token has a label to score the layers by"
+    return None
 
 
 def truncated_copy(model: Any, depth: int) -> nn.Module:

@@ -14,7 +14,8 @@ def pruning_record(saved: Saved, pruned: PruningResult, facts: dict[str, Any], l
     """Return the record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
     FLOPs are those of a text of `length` tokens, prompt included. In the table, `classifier_score` is α: the
-    development score of the base classifier on the last layer of that depth. The score of the whole model may differ.
+    development score of the base classifier on the last layer of that depth; `score` is the name of that score. The
+    score of the whole model may differ.
     """
     layered = saved.model.depth > 0
     record = {"seed": facts["seed"], "layered": layered, "reason": pruned.reason, "accepted": pruned.accepted}
@@ -23,6 +24,7 @@ def pruning_record(saved: Saved, pruned: PruningResult, facts: dict[str, Any], l
     return {
         **record,
         "threshold": pruned.threshold,
+        "score": pruned.score,
         "depth_full": facts["depth_full"],
         "depth": pruned.model.depth,
         "tradeoff": [_point(saved, depth, alpha, length) for depth, alpha in enumerate(pruned.accuracies, 1)],

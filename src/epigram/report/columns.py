@@ -184,6 +184,19 @@ def flops(row: Row, summary: Summary) -> Cell:
     return Cell(abbreviate(row.flops))
 
 
+@column({"page": "parameters without\nembeddings", "file": "parameters without embeddings"})
+def parameters_without_embeddings(row: Row, summary: Summary) -> Cell:
+    """Number of parameters after pruning, without the tables of token vectors; the median over the seeds."""
+    count = row.parameters_without_embeddings
+    return Cell("–" if count is None else abbreviate(count))
+
+
+@column({"page": "G multiply–adds\nper batch", "file": "G multiply–adds per batch"})
+def batch_macs(row: Row, summary: Summary) -> Cell:
+    """Billions of multiply–adds in layers with weights for 64 texts of 100 tokens: the FLOPs of the DMSP paper."""
+    return Cell("–" if row.batch_macs is None else f"{row.batch_macs / 1e9:.2f}")
+
+
 @column({"speed": "ms per text", "file": "ms per text", "terminal": "ms/text", "dashboard": "ms per text"})
 def ms_per_text(row: Row, summary: Summary) -> Cell:
     """Milliseconds per text on the machine of the run, one text at a time."""

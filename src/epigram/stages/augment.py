@@ -1,4 +1,4 @@
-"""augment: write the prompt that precedes every text in views with `prompt: true`.
+"""augment: write the prompt that is put around every text in views with `prompt: true`.
 
 python -m epigram.stages.augment VALIDATED OUT
 """
@@ -21,17 +21,17 @@ PREVIEW_TEXTS = 5
 
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     """Write prompt.json and preview.txt, the first training texts with the prompt."""
-    from epigram.text.prompts import build_prompt
+    from epigram.text.prompts import TEXT, build_prompt
     from epigram.text.validated_corpus import ValidatedCorpus
 
     corpus = ValidatedCorpus.read(validated)
-    prompt = build_prompt(settings.template, corpus.language, corpus.labels)
+    prompt = build_prompt(settings.template, corpus.language, corpus.label_names or corpus.labels)
     first = next(iter(corpus.batches("train", "text", size=PREVIEW_TEXTS)))["text"]
     with atomic_folder(out) as folder:
         write_json(folder / "prompt.json", prompt)
-        preview = "".join(f"{prompt['prefix']}{text}\n" for text in islice(first, PREVIEW_TEXTS))
+        preview = "".join(f"{prompt['prefix']}{text}{prompt['suffix']}\n" for text in islice(first, PREVIEW_TEXTS))
         write_text(folder / "preview.txt", preview)
-    echo(f"prompt: {prompt['prefix']}")
+    echo(f"prompt: {prompt['prefix']}" + (f"{TEXT}{prompt['suffix']}" if prompt["suffix"] else ""))
 
 
 @handle_errors

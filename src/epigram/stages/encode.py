@@ -31,8 +31,8 @@ def run(
 
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     corpus, table = ValidatedCorpus.read(validated), load(pos)
-    prefix = read_prompt(augmented)["prefix"] if view.prompt else ""
-    tokenizer = build_view_tokenizer(view, settings, corpus, prefix)
+    prompt = read_prompt(augmented) if view.prompt else None
+    tokenizer = build_view_tokenizer(view, settings, corpus, prompt)
     vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
     with atomic_folder(out) as folder:
         summary = write_view(folder, name, view, corpus, tokenizer, table, vectors)

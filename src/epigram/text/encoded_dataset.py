@@ -58,7 +58,7 @@ class View:
     cls_id: int | None
     sep_id: int | None
     prefix_ids: list[int]  # before every text: [CLS], prompt
-    suffix_ids: list[int]  # after every text: [SEP]
+    suffix_ids: list[int]  # after every text: prompt, [SEP]
     max_length: int  # maximum number of text tokens in a row
     pos_words: dict[str, Any] | None  # fields of PosWords; None if every token is a word
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters

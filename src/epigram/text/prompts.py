@@ -1,21 +1,24 @@
 """Prompt templates of prompt text augmentation (PTA): a sentence with two masks before every text.
 
-The first mask stands for the label of the text, the second for a label that the text does not have.
+The first mask stands for the label of the text, the second for a label that the text does not have. A template of the
+user's own may have only the first mask, and words after the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, get_type_hints
+from typing import TypedDict, get_type_hints
+from unicodedata import category
 
 from epigram.core.config_types import has_type
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import read_json
+from epigram.text.settings import OwnTemplate, TemplateName
 from epigram.text.tagsets import Language
 from epigram.text.tokenizers import MASK, UNK
 
-Template = Literal["plain", "complex", "auto"]
+TEXT = "{text}"  # the place of the text in a template of the user's own
 
 # Words are separated by spaces because `auto` replaces them one by one; Chinese prompts drop the spaces.
 PLAIN_ZH = "下面 句子 的 标签 是 [MASK] , 所以 标签 不 是 [MASK] :"
@@ -30,17 +33,51 @@ class Prompt(TypedDict):
 
     language: str
     template: str
-    prefix: str
+    prefix: str  # before every text
+    suffix: str  # after every text
     masks: int
 
 
-def build_prompt(template: Template, language: Language, labels: Sequence[str]) -> Prompt:
-    """Return the prompt of a template for any label set; it always contains two masks.
+def build_prompt(template: TemplateName | OwnTemplate, language: Language, labels: Sequence[str]) -> Prompt:
+    """Return the prompt of a template for `labels`, the names of the labels in the language of the texts.
 
-    `plain` names no label, `complex` names all labels, `auto` is `plain` with every word replaced by [UNK].
+    `plain` names no label, `complex` names all labels, `auto` is `plain` with every word replaced by [UNK]; each has
+    two masks. Raises the errors of `split_template`.
     """
+    if isinstance(template, OwnTemplate):
+        prefix, suffix = split_template(template)
+        return Prompt(language=language, template="own", prefix=prefix, suffix=suffix, masks=template.masks)
     prefix = {"plain": _plain, "complex": _complex, "auto": _auto}[template](language, labels)
-    return Prompt(language=language, template=template, prefix=prefix, masks=prefix.count(MASK))
+    return Prompt(language=language, template=template, prefix=prefix, suffix="", masks=prefix.count(MASK))
+
+
+def split_template(template: OwnTemplate) -> tuple[str, str]:
+    """Return the parts of a template before and after the text.
+
+    Raises ParameterError for another number of masks, more than one place for the text, and control characters.
+    """
+    masks, places = template.text.count(MASK), template.text.count(TEXT)
+    if masks != template.masks:
+        raise ParameterError(
+            f"params.yaml: augment.template.text has {masks} {MASK}; expected {template.masks}, the value of "
+            "augment.template.masks"
+        )
+    if places > 1:
+        raise ParameterError(f"params.yaml: augment.template.text has {places} {TEXT}; expected at most one")
+    if any(category(character) == "Cc" for character in template.text):
+        raise ParameterError(
+            "params.yaml: augment.template.text has a line break or another control character; remove it"
+        )
+    prefix, _, suffix = template.text.partition(TEXT)
+    return prefix, suffix
+
+
+def mask_counts(template: TemplateName | OwnTemplate) -> tuple[int, int]:
+    """Return how many masks a template has before and after the text. Raises the errors of `split_template`."""
+    if not isinstance(template, OwnTemplate):
+        return 2, 0
+    before, after = split_template(template)
+    return before.count(MASK), after.count(MASK)
 
 
 def read_prompt(folder: Path) -> Prompt:

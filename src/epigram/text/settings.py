@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from epigram.core.config_types import OpenShare, Positive, Range, Seed, Share, Strict
+from epigram.core.config_types import MappingAs, OpenShare, Positive, Range, Seed, Share, Strict
 from epigram.core.errors import ParameterError
 from epigram.core.settings import Params
 
@@ -25,11 +25,25 @@ class PosTableSettings(Strict):
     corrections: str | None = None
 
 
+TemplateName = Literal["plain", "complex", "auto"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTemplate(Strict):
+    """Prompt in the user's words, with [MASK] `masks` times in `text`.
+
+    `{text}` in it marks the place of the text; without `{text}`, the text follows.
+    """
+
+    text: str
+    masks: Literal[1, 2]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AugmentSettings(Strict):
     """Template of the prompt (prompt text augmentation, PTA)."""
 
-    template: Literal["plain", "complex", "auto"] = "plain"
+    template: Annotated[TemplateName | OwnTemplate, MappingAs()] = "plain"
 
 
 @dataclass(frozen=True, kw_only=True)

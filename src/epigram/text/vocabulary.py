@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from epigram.core.errors import ParameterError
 from epigram.text.characters import by_frequency, count_characters
 from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.prompts import Prompt
 from epigram.text.settings import EncodeSettings, View
 from epigram.text.token_characters import alphabet
 from epigram.text.tokenizers import (
@@ -45,23 +46,24 @@ class ViewTokenizer:
 
 
 def build_view_tokenizer(
-    view: View, settings: EncodeSettings, corpus: ValidatedCorpus, prefix: str = ""
+    view: View, settings: EncodeSettings, corpus: ValidatedCorpus, prompt: Prompt | None = None
 ) -> ViewTokenizer:
     """Return the tokenizer and the framing of `view` for a corpus.
 
-    WordPiece inputs are [CLS] prompt text [SEP], as in BERT. Raises ParameterError if a checkpoint has no room for the
-    prompt, and the errors of `read_checkpoint`.
+    WordPiece inputs are [CLS] prompt text [SEP], as in BERT; a prompt may also have words after the text. Raises
+    ParameterError if a checkpoint has no room for the prompt, and the errors of `read_checkpoint`.
     """
+    prefix, suffix = ("", "") if prompt is None else (prompt["prefix"], prompt["suffix"])
     if view.checkpoint is None:
         build = build_token_tokenizer if view.tokenizer == "token" else build_wordpiece_tokenizer
-        kind, tokenizer, positions = view.tokenizer, build(corpus, settings, prefix), None
+        kind, tokenizer, positions = view.tokenizer, build(corpus, settings, f"{prefix}{MASK}{suffix}"), None
     else:
         kind = "wordpiece"
         tokenizer, positions = read_checkpoint(view.checkpoint)
     special = special_ids(tokenizer)
     before, after = ([], []) if kind == "token" else ([special.cls], [special.sep])
     prefix_ids = [index for index in before if index is not None] + prompt_ids(tokenizer, prefix)
-    suffix_ids = [index for index in after if index is not None]
+    suffix_ids = prompt_ids(tokenizer, suffix) + [index for index in after if index is not None]
     room = settings.max_length if positions is None else positions - len(prefix_ids) - len(suffix_ids)
     if room < 1:
         raise ParameterError(
@@ -71,47 +73,53 @@ def build_view_tokenizer(
     return ViewTokenizer(tokenizer, kind, prefix_ids, suffix_ids, min(settings.max_length, room), characters)
 
 
-def build_token_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
-    """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order."""
+def build_token_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prompt: str = "") -> Tokenizer:
+    """Return a tokenizer of characters for Chinese and of words for English; ties in frequency are in sorted order.
+
+    Its vocabulary includes the words of `prompt`.
+    """
     size = settings.max_vocabulary
     if corpus.language == "zh":
         counted = by_frequency(count_characters(corpus.texts("train")), settings.min_count)
         vocabulary = [*SPECIALS, *counted][:size]
-        return character_tokenizer(_add_prompt_words(character_tokenizer(vocabulary), vocabulary, prefix))
+        return character_tokenizer(_add_prompt_words(character_tokenizer(vocabulary), vocabulary, prompt))
     vocabulary = build_word_vocabulary(corpus.texts("train"), size, settings.min_count)
-    return word_tokenizer(_add_prompt_words(word_tokenizer(vocabulary), vocabulary, prefix))
+    return word_tokenizer(_add_prompt_words(word_tokenizer(vocabulary), vocabulary, prompt))
 
 
-def build_wordpiece_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prefix: str = "") -> Tokenizer:
-    """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus."""
+def build_wordpiece_tokenizer(corpus: ValidatedCorpus, settings: EncodeSettings, prompt: str = "") -> Tokenizer:
+    """Train a WordPiece tokenizer on all training texts, or on an evenly spaced sample of a large corpus.
+
+    Its vocabulary includes the words of `prompt`.
+    """
     texts = corpus.sample("train", SAMPLE_TEXTS, SAMPLE_CHARACTERS)
     vocabulary = train_wordpiece(texts, settings.wordpiece_vocabulary, settings.min_count)
-    return wordpiece_tokenizer(_add_prompt_words(wordpiece_tokenizer(vocabulary), vocabulary, prefix))
+    return wordpiece_tokenizer(_add_prompt_words(wordpiece_tokenizer(vocabulary), vocabulary, prompt))
 
 
-def prompt_ids(tokenizer: Tokenizer, prefix: str) -> list[int]:
-    """Return the ids of a prompt; [MASK] and [UNK] map to the tokenizer's own tokens.
+def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Return the ids of a part of a prompt; [MASK] and [UNK] map to the tokenizer's own tokens.
 
     Raises ParameterError if the tokenizer has no mask token.
     """
     special = special_ids(tokenizer)
-    if MASK in prefix and special.mask is None:
+    if MASK in prompt and special.mask is None:
         raise ParameterError(
             "params.yaml: a view with prompt: true needs a checkpoint whose tokenizer has a mask token"
         )
     slots = {MASK: special.mask, UNK: special.unk}
     ids: list[int] = []
-    for part in PLACEHOLDERS.split(prefix):
+    for part in PLACEHOLDERS.split(prompt):
         slot = slots.get(part)
         ids += tokenizer.encode(part, add_special_tokens=False).ids if slot is None else [slot]
     return ids
 
 
-def _add_prompt_words(tokenizer: Tokenizer, vocabulary: list[str], prefix: str) -> list[str]:
+def _add_prompt_words(tokenizer: Tokenizer, vocabulary: list[str], prompt: str) -> list[str]:
     """Return `vocabulary` plus the prompt's words that it cannot represent, in sorted order."""
     unk = special_ids(tokenizer).unk
     words: set[str] = set()
-    for part in PLACEHOLDERS.split(prefix):
+    for part in PLACEHOLDERS.split(prompt):
         normalized = part if tokenizer.normalizer is None else tokenizer.normalizer.normalize_str(part)
         words.update(
             word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized) if part not in {MASK, UNK}

@@ -44,14 +44,18 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
 
 def small_spec(context: DataSpec) -> DataSpec:
     """Return `context` with a small vocabulary and maximum length, and a prompt with as many masks."""
-    prefix = tuple(MASK if token == context.mask_id else WORD for token in context.prefix_ids)
+    prefix, suffix = (
+        tuple(MASK if token == context.mask_id else WORD for token in ids)
+        for ids in (context.prefix_ids, context.suffix_ids)
+    )
     return replace(
         context,
         vocabulary=VOCABULARY,
-        max_length=LENGTH + len(prefix),
+        max_length=LENGTH + len(prefix) + len(suffix),
         unk_id=1,
         mask_id=None if context.mask_id is None else MASK,
         prefix_ids=prefix,
+        suffix_ids=suffix,
         pos_weight=None if context.pos_weight is None else torch.ones(VOCABULARY),
         vectors=None,
     )

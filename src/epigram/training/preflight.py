@@ -15,7 +15,6 @@ from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import View
 from epigram.training.check_system import LENGTH, MASK, VOCABULARY, WORD, build_placeholder, check_system
 
-PREFIX = (2, WORD, MASK, WORD, MASK, WORD)  # [CLS] and a prompt; as in the templates, a colon follows the last mask
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
@@ -24,17 +23,18 @@ def check_systems(
     systems: Mapping[str, System],
     train: Mapping[str, Any],
     *,
+    masks: tuple[int, int] = (2, 0),
     multi: bool = False,
     tokens: bool = True,
 ) -> None:
     """Raise ParameterError for an unknown system or setting, parts that do not fit, and a setting without effect.
 
-    The arguments are these sections of params.yaml. `multi`: texts of the data may have several labels. `tokens`: the
-    data have token labels. A checkpoint is checked by its folder, without loading it. Raises InputMissingError or
-    DataError if that folder is incomplete or damaged.
+    The arguments are these sections of params.yaml. `masks`: how many masks the prompt has before and after the text.
+    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked
+    by its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
     """
     for name, system in systems.items():
-        check_system(name, system, train, placeholder_spec(views[system.view], multi=multi, tokens=tokens))
+        check_system(name, system, train, placeholder_spec(views[system.view], masks=masks, multi=multi, tokens=tokens))
 
 
 def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
@@ -46,7 +46,7 @@ def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bo
     return True
 
 
-def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
+def placeholder_spec(view: View, *, masks: tuple[int, int] = (2, 0), multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
     Optional data of the encoded texts, such as part-of-speech weights, are assumed to exist.
@@ -60,7 +60,8 @@ def placeholder_spec(view: View, *, multi: bool, tokens: bool) -> DataSpec:
         token_labels=("O", "no", "yes") if tokens else (),
         characters=4 if view.characters else 0,
         mask_id=MASK if view.prompt else None,
-        prefix_ids=PREFIX if view.prompt else (),
+        prefix_ids=(2, *(WORD, MASK) * masks[0], WORD) if view.prompt else (),  # [CLS], the prompt and its colon
+        suffix_ids=(WORD, MASK) * masks[1] if view.prompt else (),
         pos_weight=torch.ones(VOCABULARY),
         label_counts=torch.ones(2) if multi else None,
         checkpoint=view.checkpoint,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epigram.core.npy_files import read_array
 from epigram.core.ragged import Ragged, ranges
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 
 SHARD_TOKENS = 4_000_000  # tokens read into memory at once
 

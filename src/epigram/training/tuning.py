@@ -9,7 +9,7 @@ from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.classifier import decodes
 from epigram.models.precision import Precision
 from epigram.models.predict import predict
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.text.encoded_dataset import View
 
 

@@ -19,7 +19,8 @@ from epigram.inference.graph import _stable_sort, check_graph, random_batch
 from epigram.inference.ngram_graph import write_ngrams
 from epigram.inference.ngram_runtime import read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
-from epigram.models.serialization import Saved, TextTemplate
+from epigram.models.serialization import Saved
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 Model = Callable[[Tokens], Prediction]

@@ -19,7 +19,8 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 from epigram.text.pos_words import PosWords
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer

@@ -57,3 +57,17 @@ def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, en
         tmp_path / "model",
     )
     assert measure(tmp_path / "model", view, timing_texts=1).alone == []
+
+
+def test_the_embeddings_are_left_out_of_the_parameters_and_of_the_multiply_adds(tmp_path: Path, encoded: Any) -> None:
+    """A perceptron 64→512→64, a classifier 64→128→2; the median text of dev has two tokens, so 3,200 texts of two."""
+    view, recipe = encoded({**EN, "dev": [("the plot", "neg"), ("good film", "pos")]}, language="en"), RECIPES["mlp"]
+    recipe = recipe.changed(encoder={"depth": 1}, train={"epochs": 1})
+    train_seed(
+        "mlp", recipe, resolve_threads(configure("mlp", recipe), recipe, None), view, None, 0, tmp_path / "model"
+    )
+    cost = measure(tmp_path / "model", view, timing_texts=1).cost
+    weights = 2 * 64 * 512 + 64 * 128
+    assert cost.parameters_without_embeddings == weights + 128 * 2 + 512 + 64 + 128 + 2
+    assert cost.parameters - cost.parameters_without_embeddings == 64 * view.vocabulary
+    assert cost.batch_macs == weights * 6_400 + 128 * 2 * 3_200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.models.complexity import flops
+from epigram.models.complexity import batch_macs, flops
 from epigram.models.registry import RECIPES
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 
 FRAME = TextTemplate(
@@ -19,9 +19,13 @@ CONTEXT = DataSpec(vocabulary=100, classes=2, max_length=64)
 def test_a_recurrent_layer_is_counted(length: int) -> None:
     recipe = RECIPES["att_blstm"].changed(encoder={"width": 8}, head={}, train={})
     recurrent = 2 * length * 2 * (4 * 8 * 8 + 4 * 8 * 8)  # two directions; input and state feed four gates
-    pooling = 2 * length * 8 + 2 * length * 8
-    assert flops(recipe.build(CONTEXT), length, FRAME) == recurrent + pooling + 2 * 8 * 2
+    scores = pooled = 2 * length * 8  # of the attention pool: states times a weight vector, then times each other
+    model = recipe.build(CONTEXT)
+    assert flops(model, length, FRAME) == recurrent + scores + pooled + 2 * 8 * 2
+    weighted = recurrent + scores + 2 * 8 * 2
+    assert batch_macs(model, length, FRAME) == pytest.approx(weighted / 2 * 6_400 / length)
 
 
 def test_chance_costs_nothing() -> None:
-    assert flops(RECIPES["random"].build(CONTEXT), 10, FRAME) == 0
+    model = RECIPES["random"].build(CONTEXT)
+    assert flops(model, 10, FRAME) == batch_macs(model, 10, FRAME) == 0

@@ -19,8 +19,9 @@ from epigram.core.files import read_json, write_json
 from epigram.models import sizes
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.recipe import Recipe
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
 from epigram.models.sizes import check_numbers, check_sizes
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 from epigram.text.tokenizers import character_tokenizer
 from tests.support.model_seeds import WORDS, sealed

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from epigram.core.errors import DataError
 from epigram.models.precision import has_fast_bf16, prepare_for_inference
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.bert import Bert, BertConfig, random_bert

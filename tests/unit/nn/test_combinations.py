@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from epigram.models.predict import predict
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.hook_fusion import hook_weights
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.pruning.depth import layer_accuracies

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 from epigram.core.errors import ParameterError
 from epigram.inference.predictor import Predictor
 from epigram.models.precision import has_fast_bf16, prepare_for_inference
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.encoders.transformer import TransformerEncoder
 from epigram.nn.layers.types import Tokens

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from epigram.core.errors import ParameterError
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.nn.transformers_adapter import FAMILIES as TAKEN
 from tests.support.families import DEPTH, FAMILIES, MASK, OTHERS, PAD, VOCABULARY, built, checkpoint, recipe_of, texts

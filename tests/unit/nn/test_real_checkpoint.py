@@ -10,7 +10,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from epigram.models.serialization import TextTemplate, load, save
+from epigram.models.serialization import load, save
+from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.support.families import recipe_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from epigram.core.ragged import Ragged
-from epigram.models.serialization import TextTemplate
+from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import PretrainSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
@@ -94,6 +95,7 @@ class Source(SourceSection):
     read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and the options of that reader
     splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
     labels: list[str] = field(default_factory=list)  # in order; if empty, the sorted labels of the texts
+    label_names: dict[str, str] = field(default_factory=dict)  # label → its name in prompts, in the texts' language
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep
     distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
@@ -158,10 +160,33 @@ def _check_source(source: Source, path: Path) -> None:
         raise ParameterError(
             f"{path}: the label {shown(repr(invalid[0]))} has a control character; remove the character"
         )
+    _check_label_names(source, str(path))
     if source.task == "tokens" and source.labels:
         raise ParameterError(f"{path}: task: tokens infers the labels of the texts; remove labels")
     if reserved := set(source.keep) & RESERVED_COLUMNS:
         raise ParameterError(f"{path}: keep has reserved column names: {', '.join(sorted(reserved))}; remove them")
+
+
+def _check_label_names(source: Source, where: str) -> None:
+    names = source.label_names
+    if source.labels:
+        check_named_labels(source, source.labels, where)
+    if invalid := [name for name in names.values() if not name.strip() or CONTROL_CHARACTER.search(name)]:
+        raise ParameterError(
+            f"{where}: label_names has the name {shown(repr(invalid[0]))}; expected a name without control characters"
+        )
+    if len(set(names.values())) < len(names):
+        raise ParameterError(f"{where}: label_names has two labels with the same name; give each label its own name")
+
+
+def check_named_labels(source: Source, labels: Iterable[str], where: str) -> None:
+    """Raise ParameterError, starting with `where`, if `label_names` does not name exactly these labels, or none."""
+    known, named = set(labels), set(source.label_names)
+    if not named or named == known:
+        return
+    unknown, missing = sorted(named - known), sorted(known - named)
+    fault = f"has {unknown[0]!r}, which is not a label" if unknown else f"lacks the label {missing[0]!r}"
+    raise ParameterError(f"{where}: label_names {shown(fault)}; name every label, or remove label_names")
 
 
 def _paths_overlap(first: str, second: str) -> bool:

@@ -11,6 +11,7 @@ import polars as pl
 
 from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
+from epigram.data.sources.source import check_named_labels
 from epigram.data.validation import report_notes, violations
 from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
 from epigram.data.validation.leakage import count_leaks, count_repeats, in_train
@@ -57,6 +58,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     declared = INFERRED if tokens_only else source.labels
     scan = scan_rows(rows, source.task, declared, tokens=labels_tokens(rows.schema))
     labels = list(declared) or _sorted_labels(scan.index.labels)
+    check_named_labels(source, labels, f"data/sources/{source.name}.yaml")
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
@@ -192,6 +194,7 @@ def _describe_corpus(
         token_labels=token_labels,
         tokens_only=source.task == "tokens",
         rows={name: part.height for name, part in parts.items()},
+        label_names=[source.label_names[label] for label in labels] if source.label_names else [],
         notes=notes,
         dev_in_train=flagged["dev"],
         test_in_train=flagged["test"],

@@ -25,12 +25,13 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 class LayerEnsembleConfig(Strict):
     """Settings of the head.
 
-    `mode`: `last` has one classifier, on the last layer; `ensemble` has one per layer; `control` also drops layers, by
+    `mode`: `last` has one classifier, on the last layer; `deep` also trains one on the embeddings and on every other
+    layer, but predicts by the last one; `ensemble` has one per layer, which vote; `control` also drops layers, by
     `threshold`, `tolerance`, `rule` and `drop` (see `DepthControl`). `loss`: sum over all classifiers, or the last one
     only. `hidden` is the width of a base classifier.
     """
 
-    mode: Literal["last", "ensemble", "control"] = "control"
+    mode: Literal["last", "deep", "ensemble", "control"] = "control"
     hidden: Positive = 128
     loss: Literal["all", "last"] = "all"  # last: the printed Eq. 9
     threshold: Share | Literal["auto"] = "auto"
@@ -77,12 +78,19 @@ class LayerEnsembleHead(Head):
         self.control = DepthControl(
             threshold=config.threshold, tolerance=config.tolerance, rule=config.rule, drop=config.drop
         )
-        count = 1 if config.mode == "last" else encoder.depth
+        count = {"last": 1, "deep": encoder.depth + 1}.get(config.mode, encoder.depth)
         self.classifiers = nn.ModuleList(
             BaseClassifier(width=encoder.width, hidden=config.hidden, classes=context.classes) for _ in range(count)
         )
-        self.register_buffer("beta", torch.full((count,), 1 / count))
+        self.register_buffer("beta", self._initial_beta())
         self.beta: Tensor
+
+    def _initial_beta(self) -> Tensor:
+        """Return equal weights β of all classifiers, or a weight of the last one only if it predicts alone."""
+        count = len(self.classifiers)
+        if self.config.mode == "deep":
+            return torch.arange(count).eq(count - 1).float()
+        return torch.full((count,), 1 / count)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the weighted vote as logits (B, C) and, if `labels` (B,) or (B, C) are given, Σ_j CE(p^j, y)."""
@@ -119,8 +127,9 @@ class LayerEnsembleHead(Head):
         return True
 
     def drop(self, layer: int) -> None:
-        """Remove the classifier of a layer; the others have equal weights until `adapt` sets β again."""
+        """Remove the classifier of a layer; the others have their initial weights until `adapt` sets β again."""
         if self.config.mode == "last":
             return
-        del self.classifiers[layer]
-        self.beta = torch.full_like(self.beta[1:], 1 / len(self.classifiers))
+        first = 1 if self.config.mode == "deep" else 0  # the first classifier is that of the embeddings
+        del self.classifiers[layer + first if layer >= 0 else layer]
+        self.beta = self._initial_beta().to(self.beta)

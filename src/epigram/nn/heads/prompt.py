@@ -1,8 +1,8 @@
-"""Head that reads the two masks of a prompt (prompt text augmentation, PTA, Eq. 8)."""
+"""Head that reads the masks of a prompt (prompt text augmentation, PTA, Eq. 8)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -24,8 +24,8 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 class PromptConfig(FusionConfig):
     """Settings of the head.
 
-    `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]". `soft` trains the vectors of
-    the template.
+    `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]"; it is 1 if the prompt has one
+    mask. `soft` trains the vectors of the words before the text.
     """
 
     gamma: Share = 0.5
@@ -36,14 +36,15 @@ class PromptConfig(FusionConfig):
         """Build the head for the data's classes on `encoder`.
 
         Raises ValueError if texts have several labels, the view has no prompt with masks, the encoder does not keep one
-        state per token, the states of the masks do not depend on the text, or there are no layers to fuse.
+        state per token, the states of the masks do not depend on the text, there are no layers to fuse, or `gamma` or
+        `soft` does not fit the prompt.
         """
         if context.multi:
             raise ValueError(
                 "head: prompt predicts one label per text, and the texts have several; use another head, for example "
                 "linear"
             )
-        if context.mask_id is None:
+        if not context.prompt_masks:
             raise ValueError(
                 "head: prompt needs a view with prompt: true and a tokenizer with a mask token; use such a view, or "
                 "head linear"
@@ -55,7 +56,19 @@ class PromptConfig(FusionConfig):
             )
         self.check_fusion(encoder)
         check_reach(context, encoder)
-        return PromptHead(self, context, encoder)
+        if self.soft and (context.mask_id in context.suffix_ids or set(context.prefix_ids) <= {context.mask_id}):
+            raise ValueError(
+                "head.soft trains the words before the text, but the prompt has its words or masks elsewhere; remove "
+                "soft, or put the text at the end of augment.template.text"
+            )
+        if context.prompt_masks > 1:
+            return PromptHead(self, context, encoder)
+        if self.gamma not in {PromptConfig.gamma, 1.0}:
+            raise ValueError(
+                f"head.gamma {self.gamma} weighs two masks, but the prompt has one; remove gamma, or use a template "
+                "with two masks"
+            )
+        return PromptHead(replace(self, gamma=1.0), context, encoder)
 
 
 def check_reach(context: DataSpec, encoder: Encoder) -> None:
@@ -71,9 +84,10 @@ def check_reach(context: DataSpec, encoder: Encoder) -> None:
 
 
 class PromptHead(Head):
-    """Two linear layers on the states (B, D) of the two masks: "the label is" and "the label is not"."""
+    """Two linear layers on the states (B, D) of the two masks: "the label is" and "the label is not".
 
-    part_names = ("the label is", "the label is not")
+    If the prompt has one mask, only the first layer exists.
+    """
 
     def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
@@ -82,31 +96,36 @@ class PromptHead(Head):
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
         self.label = nn.Linear(encoder.width, context.classes)
-        self.complement = nn.Linear(encoder.width, context.classes)
+        self.complement: nn.Linear | None = None
+        if context.prompt_masks > 1:
+            self.complement = nn.Linear(encoder.width, context.classes)
+            self.part_names = ("the label is", "the label is not")
         self.prompt = SoftPrompt(context.prefix_ids, context.mask_id, encoder.token_table) if config.soft else None
 
     def prepare(self, tokens: Tokens, encoder: Encoder) -> Tokens:
         """Return `tokens` with the trained vectors of the prompt if it is soft, otherwise `tokens` itself."""
         return tokens if self.prompt is None else self.prompt(tokens, encoder.token_table)
 
-    def masks(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """Return the states of the first two mask tokens of each row, (B, D) each."""
+    def masks(self, encoded: Encoded) -> tuple[Tensor, ...]:
+        """Return the states of the first mask token of each row, or of the first two, (B, D) each."""
         ids = encoded.tokens.ids
-        # the prompt precedes the text, so the two leftmost masks are the prompt's
+        # a text contains no mask token, unless it is given as ids; then the prompt before it has the leftmost masks
         rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
-        positions = rank.topk(2, dim=1).indices
+        positions = rank.topk(1 if self.complement is None else 2, dim=1).indices
         states = self.config.fuse_layers(encoded)
-        both = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (B, 2, D)
-        return both[:, 0], both[:, 1]
+        return states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])).unbind(1)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits γ log p₁ + (1−γ) log(1 − p₂) (B, C) and, if `labels` (B,) are given, the mean loss.
 
-        The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes.
+        The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes. With one
+        mask, logits and loss are those of its layer, which is γ = 1.
         """
-        first, second = self.masks(encoded)
-        label = self.label(self.dropout(first)).float()  # (B, C)
-        complement = self.complement(self.dropout(second)).float()
+        masks = self.masks(encoded)
+        label = self.label(self.dropout(masks[0])).float()  # (B, C)
+        if self.complement is None:
+            return Prediction(label, None if labels is None else cross_entropy(label, labels))
+        complement = self.complement(self.dropout(masks[1])).float()
         # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k)
         classes = label.shape[1]
         others = complement.unsqueeze(1).masked_fill(

@@ -21,7 +21,7 @@ class Head(nn.Module):
     config: Any
     summed: ClassVar[bool] = False  # whether the loss is the sum over the texts of a batch; otherwise it is their mean
     decodes: bool = False  # whether the head chooses the labels of a text: exactly those with a logit above 0
-    part_names: ClassVar[tuple[str, ...]] = ()  # names of the K rows of `Prediction.parts` that are also scored alone
+    part_names: tuple[str, ...] = ()  # names of the K rows of `Prediction.parts` that are also scored alone
 
     def prepare(self, tokens: Tokens, encoder: Encoder) -> Tokens:
         """Return the input of `encoder` for the batch `tokens` (B, L); by default `tokens` itself.

@@ -80,8 +80,14 @@ class DataSpec:
     unk_id: int = 1  # id of tokens outside the vocabulary
     mask_id: int | None = None
     prefix_ids: tuple[int, ...] = ()  # ids before every text: the prompt
+    suffix_ids: tuple[int, ...] = ()  # ids after every text
     pos_weight: Tensor | None = None  # (V,)
     label_counts: Tensor | None = None  # (C,) training texts with each label, if `multi`
     vectors: Tensor | None = None  # (V, E) pretrained token vectors; a row of NaN if there is none
     checkpoint: str | None = None
     pretrained: Path | None = None  # folder of a small encoder pretrained on the view's texts
+
+    @property
+    def prompt_masks(self) -> int:
+        """The number of masks in the prompt."""
+        return 0 if self.mask_id is None else (*self.prefix_ids, *self.suffix_ids).count(self.mask_id)

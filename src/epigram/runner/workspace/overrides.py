@@ -55,12 +55,14 @@ def check(request: Request) -> None:
 
 def check_systems(params: Path) -> None:
     """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
+    from epigram.text.prompts import mask_counts
     from epigram.training.preflight import check_systems
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
-    check_systems(settings.views, settings.systems, settings.train, **kind)
+    masks = mask_counts(settings.augment.template)
+    check_systems(settings.views, settings.systems, settings.train, masks=masks, **kind)
 
 
 def write(path: Path, request: Request) -> None:
