@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -25,7 +26,7 @@ class AttentionLabelerConfig(Strict):
     """Settings of the head: the weights λ of the losses, and sizes.
 
     The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q. `hidden`
-    is the width of z, `text_hidden` the width of W_s.
+    is the width of z, `text_hidden` the width of W_s. `fusion` combines layers.
     """
 
     sentence_weight: Weight = 1.0
@@ -36,17 +37,20 @@ class AttentionLabelerConfig(Strict):
     smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.15  # ε
     hidden: Positive = 200
     text_hidden: Positive = 50
+    fusion: Fusion = "last"
 
     def build(self, context: DataSpec, encoder: Encoder) -> AttentionLabelerHead:
         """Build the head for the data's labels on `encoder`.
 
-        Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
+        Raises ValueError if the encoder does not keep one state per token, if there are no layers to fuse, or if
+        `heads_of_classes` rejects the labels.
         """
         if not encoder.keeps_tokens:
             raise ValueError(
                 "head: attention_labeler needs an encoder with one state per token, and this one has fewer; "
                 "use another encoder, or head linear"
             )
+        check_fusion(self.fusion, encoder)
         return AttentionLabelerHead(self, context, encoder.width)
 
 
@@ -104,7 +108,7 @@ class AttentionLabelerHead(Head):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return text logits (B, C), token logits (B, L, S) and, if `labels` (B,) are given, the summed loss."""
         tokens = encoded.tokens
-        evidence = self.labeler(encoded.last, tokens.valid)
+        evidence = self.labeler(fuse_layers(encoded, self.config.fusion), tokens.valid)
         a, logits = evidence.tokens.float(), max_per_class(evidence.texts, self.groups).float()
         if labels is None:
             return Prediction(logits, tokens=a)

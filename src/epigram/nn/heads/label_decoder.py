@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import heads
+from epigram.nn.heads.linear import Fusion, check_fusion, fuse_layers
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
@@ -28,6 +29,7 @@ class LabelDecoderConfig(Strict):
     embedding: Positive = 300  # width of a label embedding
     heads: Positive = 4
     hidden: Positive = 150
+    fusion: Fusion = "last"  # of the encoder's layers
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
     order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels, in training
     beam: Positive = 1  # 1 is greedy
@@ -36,13 +38,14 @@ class LabelDecoderConfig(Strict):
     def build(self, context: DataSpec, encoder: Encoder) -> LabelDecoderHead:
         """Build the head for the data's labels on `encoder`.
 
-        Raises ValueError if the encoder's width is odd or not a multiple of `heads`.
+        Raises ValueError if the encoder's width is odd or not a multiple of `heads`, or if there are no layers to fuse.
         """
         if encoder.width % self.heads or encoder.width % 2:
             raise ValueError(
                 "head: label_decoder needs an encoder whose width is even and a multiple of head.heads "
                 f"({self.heads}); the encoder's width is {encoder.width}"
             )
+        check_fusion(self.fusion, encoder)
         return LabelDecoderHead(self, context, encoder)
 
 
@@ -91,7 +94,8 @@ class LabelDecoderHead(Head):
         embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
         all_valid = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
         labels, _ = self.bilstm(embedded.unsqueeze(0), all_valid)  # Λ, the same for every text: (1, M, D)
-        text, labels = self.co_attention(encoded.last, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
+        states = fuse_layers(encoded, self.config.fusion)
+        text, labels = self.co_attention(states, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
         text, (h, c) = self.text_bilstm(text, valid)  # X_fin
         labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1))  # Λ_fin
         return DecoderInput(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,9 +12,11 @@ from torch.nn.functional import logsigmoid
 
 from epigram.core.config_types import Positive, Share, Strict
 from epigram.nn import heads
+from epigram.nn.heads.linear import Fusion
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import fuse
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -27,11 +29,13 @@ class LayerEnsembleConfig(Strict):
 
     `mode`: `last` has one classifier, on the last layer; `ensemble` has one per layer; `control` also drops layers, by
     `threshold`, `tolerance`, `rule` and `drop` (see `DepthControl`). `loss`: sum over all classifiers, or the last one
-    only. `hidden` is the width of a base classifier.
+    only. `hidden` is the width of a base classifier. With `fusion: hook`, a classifier reads the hook fusion of
+    the layers up to its own, instead of its own layer.
     """
 
     mode: Literal["last", "ensemble", "control"] = "control"
     hidden: Positive = 128
+    fusion: Fusion = "last"
     loss: Literal["all", "last"] = "all"  # last: the printed Eq. 9
     threshold: Share | Literal["auto"] = "auto"
     tolerance: Share = 0.01
@@ -79,14 +83,20 @@ class LayerEnsembleHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the weighted vote as logits (B, C) and, if `labels` (B,) or (B, C) are given, Σ_j CE(p^j, y)."""
-        states = encoded.states[-len(self.classifiers) :]
-        valid = encoded.tokens.valid
+        states, valid = self.inputs(encoded), encoded.tokens.valid
         parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
         loss = None
         if labels is not None:
             trained = parts if self.config.loss == "all" else parts[-1:]
             loss = sum((classification_loss(part, labels) for part in trained), start=parts.new_zeros(()))  # Eq. 9
         return Prediction(self.vote(parts), loss, parts)
+
+    def inputs(self, encoded: Encoded) -> Sequence[Tensor]:
+        """Return what each classifier reads, (B, L, D) each: its layer, or the hook fusion of the layers up to it."""
+        states = encoded.states
+        if self.config.fusion == "last":
+            return states[-len(self.classifiers) :]
+        return [fuse(states[:end]) for end in range(len(states) - len(self.classifiers) + 1, len(states) + 1)]
 
     def vote(self, parts: Tensor) -> Tensor:
         """Return p = Σ_j β^j p^j as logits (B, C), from the classifiers' logits (N, B, C).  Eq. 7."""
