@@ -18,12 +18,13 @@ from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
-from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import KINDS as FITTERS
 from epigram.training.objectives.token_labels import label_objective
 from epigram.training.trained import FitOptions
 from epigram.training.trainer import Trainer
+from tests.support.outputs import logits, padded
 from tests.support.small_systems import (
     CLASSES,
     LABELS,
@@ -64,28 +65,6 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
     )  # fmt: skip
     Trainer(model, label_objective(texts, texts, config), seed=seed).run()
     return model
-
-
-def logits(model: Any, tokens: Tokens, length: int = MAX_LENGTH) -> np.ndarray:
-    """Return the logits (B, C), followed by the logits of the first `length` tokens if the model labels tokens."""
-    model.eval()
-    with torch.inference_mode():
-        said = model(tokens)
-    if said.tokens is None:
-        return said.logits.numpy()
-    own = torch.where(tokens.valid.unsqueeze(-1), said.tokens, 0.0)[:, :length]
-    room = torch.nn.functional.pad(own, (0, 0, 0, length - own.shape[1]))
-    return torch.cat([said.logits, room.flatten(1)], 1).numpy()
-
-
-def padded(tokens: Tokens, extra: int) -> Tokens:
-    """Return `tokens` with `extra` padding positions at the end."""
-    pad = torch.nn.functional.pad
-    return Tokens(
-        pad(tokens.ids, (0, extra), value=0),
-        pad(tokens.valid, (0, extra)),
-        characters=None if tokens.characters is None else pad(tokens.characters, (0, 0, 0, extra)),
-    )
 
 
 @pytest.mark.parametrize("name", NAMES)

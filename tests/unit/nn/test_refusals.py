@@ -127,7 +127,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"recipe": "bert_hth", "encoder": {"small": {"attention": "correlation"}}},
         "encoder.head_to_head is 'residual', but encoder.small.attention is 'correlation'",
     ),
-    ({"encoder": {"kind": "bilstm", "pos_weight": "after"}}, "encoder.pos_weight is not a setting"),
+    (
+        {"encoder": {"kind": "bilstm", "pos_weight": "after"}},
+        "encoder.pos_weight is 'after'; expected 'none' or 'embedding'",
+    ),
     *(
         ({"encoder": {"kind": kind}, "head": {"kind": head, "fusion": "hook"}, "prompt": True}, "no layers to fuse")
         for kind in ("convolution", "embedding")

@@ -12,6 +12,7 @@ from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -23,6 +24,7 @@ class BiLstmConfig(Strict):
     width: Positive = 128
     depth: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> BiLstmEncoder:
         """Build the encoder for the data's vocabulary."""
@@ -35,7 +37,9 @@ class BiLstmEncoder(Encoder):
     def __init__(self, config: BiLstmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.blocks = nn.ModuleList(
             BiLstm(inputs=config.width, width=2 * config.width, dropout=config.dropout) for _ in range(config.depth)
         )

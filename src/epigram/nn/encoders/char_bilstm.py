@@ -17,6 +17,7 @@ from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
+from epigram.nn.layers.pos_weighting import PosScaling, VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -40,6 +41,7 @@ class CharBiLstmConfig(Strict):
     lm_loss: Literal["mean", "sum"] = "mean"
     lm_hidden: Positive = 50
     lm_vocabulary: Positive = 7_500
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> CharBiLstmEncoder:
         """Build the encoder for the data's vocabulary and characters."""
@@ -78,6 +80,7 @@ class CharBiLstmEncoder(Encoder):
         self.embedding = TokenEmbedding(context, width=config.embedding)
         self.speller = self._speller(context.characters) if context.characters else None
         inputs = config.embedding + (config.spelling if self.speller else 0)
+        self.scaling = PosScaling(config.pos_weight, context)
         self.dropout = Dropout(config.dropout)
         self.words = BiLstm(inputs=inputs, width=self.width, dropout=config.dropout)
         glorot(self.words)
@@ -100,6 +103,7 @@ class CharBiLstmEncoder(Encoder):
         if self.speller is not None:
             characters, spelling_loss = self.character_vectors(tokens)
             x = torch.cat([x, characters.to(x.dtype)], -1)
+        x = self.scaling(x, tokens)
         states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
         if self.training and self.word_model is not None:
             counts = torch.ones_like(tokens.ids[:, 0])

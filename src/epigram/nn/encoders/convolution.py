@@ -12,6 +12,7 @@ from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -24,6 +25,7 @@ class ConvolutionConfig(Strict):
     filters: Positive = 256
     sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> ConvolutionEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
@@ -39,7 +41,9 @@ class ConvolutionEncoder(Encoder):
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
         self.reach = max(config.sizes) // 2  # a window of even size extends one token further to the right
-        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.convolutions = Convolutions(inputs=config.embedding, filters=config.filters, sizes=config.sizes)
         self.blocks = nn.ModuleList()
 

@@ -13,6 +13,7 @@ from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.pooling import halve
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -29,6 +30,7 @@ class DpcnnConfig(Strict):
     filters: Positive = 250
     levels: Positive = 5
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> DpcnnEncoder:
         """Build the encoder for the data's vocabulary."""
@@ -62,7 +64,9 @@ class DpcnnEncoder(Encoder):
     def __init__(self, config: DpcnnConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters
-        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.region = Convolution(inputs=config.embedding, filters=config.filters, size=3)
         self.levels = nn.ModuleList(PyramidBlock(config.filters) for _ in range(config.levels))
         self.blocks = nn.ModuleList()  # levels differ in length, so depth control cannot drop any

@@ -11,6 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -21,6 +22,7 @@ class EmbeddingConfig(Strict):
 
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> EmbeddingEncoder:
         """Build the encoder for the data's vocabulary."""
@@ -35,7 +37,9 @@ class EmbeddingEncoder(Encoder):
     def __init__(self, config: EmbeddingConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:

@@ -12,6 +12,7 @@ from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.ngrams import ngram_buckets
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -23,6 +24,7 @@ class FastTextConfig(Strict):
     width: Positive = 32
     orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> FastTextEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
@@ -44,7 +46,7 @@ class FastTextEncoder(Encoder):
     def __init__(self, config: FastTextConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width, self.vocabulary = config, config.width, context.vocabulary
-        self.embedding = TokenEmbedding(context, width=config.width)
+        self.embedding = TokenEmbedding(context, width=config.width, pos_weight=config.pos_weight)
         self.ngrams = nn.Embedding(config.buckets + 1, config.width, padding_idx=config.buckets)
         nn.init.zeros_(self.ngrams.weight)
         self.blocks = nn.ModuleList()

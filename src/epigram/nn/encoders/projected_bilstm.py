@@ -12,6 +12,7 @@ from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -24,6 +25,7 @@ class ProjectedBiLstmConfig(Strict):
     width: Positive = 256
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
     state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> ProjectedBiLstmEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
@@ -38,7 +40,9 @@ class ProjectedBiLstmEncoder(Encoder):
     def __init__(self, config: ProjectedBiLstmConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.project = nn.Linear(config.embedding, config.width)
         self.bilstm = BiLstm(inputs=config.width, width=config.width, dropout=config.state_dropout)
         self.blocks = nn.ModuleList()

@@ -13,6 +13,7 @@ from epigram.core.config_types import Count, Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -28,6 +29,7 @@ class RegionConfig(Strict):
     width: Positive = 128
     radius: Count = 3
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> RegionEncoder:
         """Build the encoder for the data's vocabulary."""
@@ -44,7 +46,9 @@ class RegionEncoder(Encoder):
     def __init__(self, config: RegionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width, self.reach = config, config.width, config.radius
-        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         units = [nn.Embedding(context.vocabulary, config.width) for _ in range(2 * config.radius + 1)]
         for unit in units:
             nn.init.zeros_(unit.weight[context.unk_id])

@@ -11,6 +11,7 @@ from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.semantic_perceptron import Order, SemanticPerceptron
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
@@ -29,6 +30,7 @@ class SemanticPerceptronConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     order: Order = "random"
     average: Positive = 1  # number of random orders averaged at inference
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> SemanticPerceptronEncoder:
         """Build the encoder for the data's vocabulary."""
@@ -47,7 +49,9 @@ class SemanticPerceptronEncoder(Encoder):
         self.config, self.width = config, config.width
         self.reach = 0 if config.order == "none" else None
         self.average = config.average if config.order == "random" else 1
-        self.embedding = TokenEmbedding(context, width=config.width, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.blocks = nn.ModuleList(
             SemanticPerceptron(width=config.width, hidden=config.hidden, dropout=config.dropout, order=config.order)
             for _ in range(config.depth)

@@ -15,6 +15,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.pooling import halve, k_max
+from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
@@ -36,6 +37,7 @@ class VdcnnConfig(Strict):
     k: Positive = 8
     hidden: Positive = 512
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
+    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def build(self, context: DataSpec) -> VdcnnEncoder:
         """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
@@ -74,7 +76,9 @@ class VdcnnEncoder(Encoder):
     def __init__(self, config: VdcnnConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.hidden
-        self.embedding = TokenEmbedding(context, width=config.embedding, dropout=config.dropout)
+        self.embedding = TokenEmbedding(
+            context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
+        )
         self.first = Convolution(inputs=config.embedding, filters=config.filters[0], size=3)
         widths = [config.filters[0], *config.filters]
         self.groups = nn.ModuleList(

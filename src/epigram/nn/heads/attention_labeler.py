@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
 from epigram.nn.layers.attention_labeler import (
     AttentionLabeler,
@@ -20,6 +20,7 @@ from epigram.nn.layers.attention_labeler import (
 )
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 Weight = Annotated[float, Range(ge=0.0)]
@@ -27,7 +28,7 @@ Weight = Annotated[float, Range(ge=0.0)]
 
 @heads.register("attention_labeler")
 @dataclass(frozen=True, kw_only=True)
-class AttentionLabelerConfig(Strict):
+class AttentionLabelerConfig(FusionConfig):
     """Settings of the head: the weights λ of the losses, and sizes.
 
     The weights are λ_sent, λ_tok, λ_attn and λ_Rq. `absolute` uses the absolute values of the cosines in R_q.
@@ -51,13 +52,15 @@ class AttentionLabelerConfig(Strict):
     def build(self, context: DataSpec, encoder: Encoder) -> AttentionLabelerHead:
         """Build the head for the data's labels on `encoder`.
 
-        Raises ValueError if the encoder does not keep one state per token or if `heads_of_classes` rejects the labels.
+        Raises ValueError if the encoder does not keep one state per token, if there are no layers to fuse, or if
+        `heads_of_classes` rejects the labels.
         """
         if not encoder.keeps_tokens:
             raise ValueError(
                 "head: attention_labeler needs an encoder with one state per token, and this one has fewer; "
                 "use another encoder, or head linear"
             )
+        self.check_fusion(encoder)
         return AttentionLabelerHead(self, context, encoder.width)
 
     @property
@@ -67,8 +70,10 @@ class AttentionLabelerConfig(Strict):
 
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
-        weights = {"smoothing": "attention_weight", "absolute": "query_weight"}
-        return {name: f"head.{weight} is 0.0" for name, weight in weights.items() if getattr(self, weight) == 0.0}
+        attention = dict.fromkeys(("smoothing", "smoothing_over", "default_target"), "attention_weight")
+        weights = {**attention, "absolute": "query_weight"}
+        own = {name: f"head.{weight} is 0.0" for name, weight in weights.items() if getattr(self, weight) == 0.0}
+        return super().unused(context, encoder) | own
 
 
 def heads_of_classes(context: DataSpec) -> Tensor:
@@ -129,7 +134,7 @@ class AttentionLabelerHead(Head):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return text logits (B, C), token logits (B, L, S) and, if `labels` (B,) are given, the summed loss."""
         tokens = encoded.tokens
-        evidence = self.labeler(encoded.last, tokens.valid)
+        evidence = self.labeler(self.config.fuse_layers(encoded), tokens.valid)
         a, logits = evidence.tokens.float(), max_per_class(evidence.texts, self.groups).float()
         if labels is None:
             return Prediction(logits, tokens=a)

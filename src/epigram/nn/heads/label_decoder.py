@@ -9,20 +9,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
+
+ONE_LABEL = ("order", "beam", "max_labels", "decision")  # settings without effect if a text has one label
 
 
 @heads.register("label_decoder")
 @dataclass(frozen=True, kw_only=True)
-class LabelDecoderConfig(Strict):
+class LabelDecoderConfig(FusionConfig):
     """Settings of the head: the paper's sizes, and training and search for several labels per text.
 
     `decision`: with `decoder`, a text has the labels that the search chose before `<eos>`; with `threshold`, those with
@@ -41,18 +44,20 @@ class LabelDecoderConfig(Strict):
     def build(self, context: DataSpec, encoder: Encoder) -> LabelDecoderHead:
         """Build the head for the data's labels on `encoder`.
 
-        Raises ValueError if the encoder's width is odd or not a multiple of `heads`.
+        Raises ValueError if the encoder's width is odd or not a multiple of `heads`, or if there are no layers to fuse.
         """
         if encoder.width % self.heads or encoder.width % 2:
             raise ValueError(
                 "head: label_decoder needs an encoder whose width is even and a multiple of head.heads "
                 f"({self.heads}); the encoder's width is {encoder.width}"
             )
+        self.check_fusion(encoder)
         return LabelDecoderHead(self, context, encoder)
 
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
-        return {} if context.multi else dict.fromkeys(("order", "beam", "max_labels"), "a text has one label")
+        found = super().unused(context, encoder)
+        return found if context.multi else found | dict.fromkeys(ONE_LABEL, "a text has one label")
 
 
 class LabelDecoderHead(Head):
@@ -101,7 +106,8 @@ class LabelDecoderHead(Head):
         embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
         all_valid = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
         labels, _ = self.bilstm(embedded.unsqueeze(0), all_valid)  # Λ, the same for every text: (1, M, D)
-        text, labels = self.co_attention(encoded.last, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
+        states = self.config.fuse_layers(encoded)
+        text, labels = self.co_attention(states, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
         text, (h, c) = self.text_bilstm(text, valid)  # X_fin
         labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1))  # Λ_fin
         return DecoderInput(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)

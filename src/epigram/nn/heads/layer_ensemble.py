@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from epigram.core.config_types import Positive, Share, Strict
+from epigram.core.config_types import Positive, Share
 from epigram.nn import heads
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
+from epigram.nn.layers.hook_fusion import FusionConfig, fuse
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -22,13 +23,14 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 @heads.register("layer_ensemble")
 @dataclass(frozen=True, kw_only=True)
-class LayerEnsembleConfig(Strict):
+class LayerEnsembleConfig(FusionConfig):
     """Settings of the head.
 
     `mode`: `last` has one classifier, on the last layer; `deep` also trains one on the embeddings and on every other
     layer, but predicts by the last one; `ensemble` has one per layer, which vote; `control` also drops layers, by
     `threshold`, `tolerance`, `rule` and `drop` (see `DepthControl`). `loss`: sum over all classifiers, or the last one
-    only. `hidden` is the width of a base classifier.
+    only. `hidden` is the width of a base classifier. With `fusion: hook`, a classifier reads the hook fusion of
+    the layers up to its own, instead of its own layer.
     """
 
     mode: Literal["last", "deep", "ensemble", "control"] = "control"
@@ -50,7 +52,9 @@ class LayerEnsembleConfig(Strict):
 
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
-        found = {} if self.mode != "last" else {"loss": "head.mode is 'last'"}
+        found = super().unused(context, encoder)
+        if self.mode == "last":
+            found["loss"] = "head.mode is 'last'"
         if self.mode != "control":
             return found | dict.fromkeys(("threshold", "tolerance", "rule", "drop"), f"head.mode is {self.mode!r}")
         return found if self.threshold == "auto" else {"tolerance": f"head.threshold is {self.threshold}"}
@@ -94,14 +98,21 @@ class LayerEnsembleHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the weighted vote as logits (B, C) and, if `labels` (B,) or (B, C) are given, Σ_j CE(p^j, y)."""
-        states = encoded.states[-len(self.classifiers) :]
-        valid = encoded.tokens.valid
+        states, valid = self.inputs(encoded), encoded.tokens.valid
         parts = torch.stack([h(x, valid).float() for h, x in zip(self.classifiers, states, strict=True)])  # (N, B, C)
         loss = None
         if labels is not None:
             trained = parts if self.config.loss == "all" else parts[-1:]
             loss = sum((classification_loss(part, labels) for part in trained), start=parts.new_zeros(()))  # Eq. 9
         return Prediction(self.vote(parts), loss, parts)
+
+    def inputs(self, encoded: Encoded) -> Sequence[Tensor]:
+        """Return what each classifier reads, (B, L, D) each: its layer, or the hook fusion of the layers up to it."""
+        states, config, count = encoded.states, self.config, len(self.classifiers)
+        if config.fusion == "last":
+            return states[-len(self.classifiers) :]
+        ends = range(len(states) - count + 1, len(states) + 1)
+        return [fuse(states[:end], config.hook_a, config.hook_b) if end > 1 else states[0] for end in ends]
 
     def vote(self, parts: Tensor) -> Tensor:
         """Return p = Σ_j β^j p^j as logits (B, C), from the classifiers' logits (N, B, C).  Eq. 7."""

@@ -34,7 +34,10 @@ class LinearConfig(FusionConfig):
 
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
-        return {"pool": "the encoder has one state per text"} if encoder.pooled and self.pool != "attention" else {}
+        found = super().unused(context, encoder)
+        if encoder.pooled and self.pool != "attention":
+            found["pool"] = "the encoder has one state per text"
+        return found
 
 
 class LinearHead(Head):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.nn.layers.dropout import Dropout
+from epigram.nn.layers.pos_weighting import PosScaling, VectorWeight
 from epigram.nn.layers.types import DataSpec, Tokens
 
 Positions = Literal["none", "sinusoidal", "learned"]
@@ -30,7 +31,8 @@ class TokenEmbedding(nn.Module):
     """Embedding of tokens plus their positions, zero on padding: (B, L) → (B, L, D).
 
     The vector of the unknown token starts at zero. If the vocabulary covers all training texts, this vector is never
-    trained, and a random one would favour some class.
+    trained, and a random one would favour some class. With `pos_weight: embedding`, each vector is multiplied by the
+    part-of-speech weight of its token.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class TokenEmbedding(nn.Module):
         dropout: float = 0.0,
         positions: Positions = "none",
         norm: bool = False,
+        pos_weight: VectorWeight = "none",
     ) -> None:
         super().__init__()
         self.token = nn.Embedding(context.vocabulary, width)
@@ -55,6 +58,7 @@ class TokenEmbedding(nn.Module):
         self.wave: Tensor | None
         self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
+        self.scaling = PosScaling(pos_weight, context)
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Return the vectors (B, L, D) of `tokens`."""
@@ -65,4 +69,5 @@ class TokenEmbedding(nn.Module):
         elif self.wave is not None:
             x = x + self.wave[:length]
         x = self.dropout(self.norm(x))
-        return x * tokens.valid.unsqueeze(-1).to(x.dtype)
+        out: Tensor = self.scaling(x * tokens.valid.unsqueeze(-1).to(x.dtype), tokens)
+        return out

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from epigram.core.config_types import Range, Strict
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.types import Encoded
+from epigram.nn.layers.types import DataSpec, Encoded
 
 PAPER_A, PAPER_B = 0.4, 2.9
 Factor = Annotated[float, Range(gt=0.0)]
@@ -54,6 +54,10 @@ class FusionConfig(Strict):
                 "head.fusion is 'hook', but this encoder has no layers to fuse; set it to last, or use an encoder with "
                 "layers, for example transformer"
             )
+
+    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
+        """Return the settings without effect, each with the reason."""
+        return dict.fromkeys(("hook_a", "hook_b"), "head.fusion is 'last'") if self.fusion == "last" else {}
 
     def fuse_layers(self, encoded: Encoded) -> Tensor:
         """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""

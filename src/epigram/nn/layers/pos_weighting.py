@@ -1,4 +1,4 @@
-"""Part-of-speech weights in attention (Transformer-F, Eq. 5), without building the attention matrix."""
+"""Part-of-speech weights: in attention without building its matrix (Transformer-F, Eq. 5), and on token vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from epigram.nn.layers.types import DataSpec, Tokens
 
 Placement = Literal["after", "inside", "log"]
+VectorWeight = Literal["none", "embedding"]  # setting `pos_weight` of an encoder without attention
 
 
-def pos_table(setting: Placement | Literal["none"], context: DataSpec) -> Tensor | None:
+def pos_table(setting: Placement | VectorWeight, context: DataSpec) -> Tensor | None:
     """Return the weight of every token of the vocabulary (V,), or None if `setting` is `none`.
 
     Raises ValueError if the view has no part-of-speech table.
@@ -58,3 +59,20 @@ def weigh(
     bias = weight[:, None, None, :].to(key.dtype).clamp(min=1e-9).log()  # (B, 1, 1, L)
     # the lowest finite number instead of −∞, which gives NaN in a row that may attend to no key
     return key, value, bias if mask is None else torch.where(mask, bias, torch.finfo(bias.dtype).min)
+
+
+class PosScaling(nn.Module):
+    """Product of each token's vector and its part-of-speech weight, w_i x_i: (B, L, D) → (B, L, D).
+
+    It is this project's own use of the weights, for encoders without attention. Setting `none` changes nothing.
+    """
+
+    def __init__(self, setting: VectorWeight, context: DataSpec) -> None:
+        super().__init__()
+        self.register_buffer("pos_weight", pos_table(setting, context))
+        self.pos_weight: Tensor | None
+
+    def forward(self, x: Tensor, tokens: Tokens) -> Tensor:
+        """Scale the vectors `x` (B, L, D) of `tokens`."""
+        weight = token_weights(self.pos_weight, tokens)
+        return x if weight is None else x * weight.unsqueeze(-1).to(x.dtype)

@@ -1,0 +1,27 @@
+"""docs/combinations.md is current."""
+
+from __future__ import annotations
+
+from tests.support.combination_page import PAGE, cell, rendered, table
+
+
+def test_the_page_is_the_one_that_the_command_writes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == rendered(), "run python -m tests.support.combination_page"
+
+
+def test_a_cell_has_a_mark_or_the_number_of_its_reason() -> None:
+    assert cell(("encoder", "bilstm"), ("fusion", "hook")) == "✓"
+    number = cell(("encoder", "dpcnn"), ("head", "tagger"))
+    page = rendered()
+    reason = next(line for line in page.splitlines() if line.startswith(f"{number}. "))
+    assert reason == f"{number}. The head reads a state of every token, and the encoder shortens the text."
+
+
+def test_a_table_has_a_row_per_level_and_a_column_per_other_level() -> None:
+    lines = table("labels", [("prompt", ["none", "two masks"])]).splitlines()
+    assert lines == [
+        "| labels | no prompt | prompt |",
+        "| --- | --- | --- |",
+        "| `one` | ✓ | ✓ |",
+        "| `several` | ✓ | ✓ |",
+    ]

@@ -1,0 +1,154 @@
+"""Combinations of parts: the levels of each factor, and the pairs of levels that are refused, each with its reason.
+
+A pair that is not in `REFUSALS` works: tests/contract/test_combinations.py trains, saves and loads a covering array of
+them. `python -m tests.support.combination_page` writes the pairs to docs/combinations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epigram.nn import encoders, heads
+from tests.support.covering import Case, Level, covering_array
+
+CHECKPOINTS = ("bert", "roberta", "xlnet")  # families of checkpoints; the first has epigram's own implementation
+ENCODERS = (*encoders.KINDS, *CHECKPOINTS)
+HEADS = (*(kind for kind in heads.KINDS if kind != "prompt"), "prompt", "soft prompt")
+FACTORS = {
+    "encoder": ENCODERS,
+    "head": HEADS,
+    "attention": ("plain", "correlation", "hth paper", "hth residual"),
+    "POS": ("none", "embedding", "after", "inside", "log"),
+    "fusion": ("last", "hook"),
+    "prompt": ("none", "two masks"),
+    "labels": ("one", "several"),
+    "prune": ("none", "last", "worst"),
+}
+
+WITH_ATTENTION = ("transformer", "universal_transformer", "pretrained", *CHECKPOINTS)
+WITHOUT_ATTENTION = tuple(kind for kind in ENCODERS if kind not in WITH_ATTENTION)
+WITH_LAYERS = (*WITH_ATTENTION, "bilstm", "semantic_perceptron")
+WITHOUT_LAYERS = tuple(kind for kind in ENCODERS if kind not in WITH_LAYERS)
+PROMPTS = ("prompt", "soft prompt")
+IN_ATTENTION = ("after", "inside", "log")
+HTH = ("hth paper", "hth residual")
+IS_EMBEDDING = r"encoder\.pos_weight is 'embedding'; expected 'none', 'after', 'inside' or 'log'"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Pairs of levels that are refused: one of `first` with one of `second`, each a factor and its levels.
+
+    `message` is a regular expression that the error message matches; `reason` is for the documentation.
+    """
+
+    first: tuple[str, Sequence[str]]
+    second: tuple[str, Sequence[str]]
+    message: str
+    reason: str
+
+    def contains(self, one: Level, other: Level) -> bool:
+        """Return whether the refusal is of these two levels, in either order."""
+        return any(
+            a[0] == self.first[0] and a[1] in self.first[1] and b[0] == self.second[0] and b[1] in self.second[1]
+            for a, b in ((one, other), (other, one))
+        )
+
+
+REFUSALS = (
+    Refusal(
+        ("encoder", WITHOUT_ATTENTION),
+        ("attention", ("correlation",)),
+        r"encoder\.attention is not a setting",
+        "the encoder has no attention",
+    ),
+    Refusal(
+        ("encoder", WITHOUT_ATTENTION),
+        ("attention", HTH),
+        r"encoder\.head_to_head is not a setting",
+        "the encoder has no attention",
+    ),
+    Refusal(
+        ("encoder", ("xlnet",)),
+        ("attention", ("correlation",)),
+        r"encoder\.attention is 'correlation', but the attention of xlnet cannot be replaced",
+        "the attention of this family cannot be replaced",
+    ),
+    Refusal(
+        ("encoder", ("xlnet",)),
+        ("attention", HTH),
+        r"encoder\.head_to_head is '\w+', but the attention of xlnet cannot be replaced",
+        "the attention of this family cannot be replaced",
+    ),
+    Refusal(
+        ("encoder", ("xlnet",)),
+        ("POS", IN_ATTENTION),
+        r"encoder\.pos_weight is '\w+', but the attention of xlnet cannot be replaced",
+        "the attention of this family cannot be replaced",
+    ),
+    Refusal(
+        ("encoder", WITHOUT_ATTENTION),
+        ("POS", IN_ATTENTION),
+        r"encoder\.pos_weight is '\w+'; expected 'none' or 'embedding'",
+        "the encoder has no attention; use `embedding`",
+    ),
+    Refusal(
+        ("encoder", WITH_ATTENTION),
+        ("POS", ("embedding",)),
+        IS_EMBEDDING,
+        "the encoder applies the weights in its attention; use `after`, `inside` or `log`",
+    ),
+    Refusal(  # no encoder has both
+        ("attention", ("correlation", *HTH)),
+        ("POS", ("embedding",)),
+        IS_EMBEDDING,
+        "the encoder applies the weights in its attention; use `after`, `inside` or `log`",
+    ),
+    Refusal(
+        ("encoder", WITHOUT_LAYERS),
+        ("fusion", ("hook",)),
+        r"head\.fusion is 'hook', but this encoder has no layers to fuse",
+        "the encoder has no layers of equal width to fuse",
+    ),
+    Refusal(
+        ("encoder", WITHOUT_LAYERS),
+        ("head", ("layer_ensemble",)),
+        "head: layer_ensemble needs an encoder with layers",
+        "the head has a classifier on every layer, and the encoder has no layers",
+    ),
+    Refusal(
+        ("encoder", ("dpcnn", "vdcnn")),
+        ("head", ("attention_labeler", "tagger", *PROMPTS)),
+        r"head: \w+ needs an encoder with one state per token",
+        "the head reads a state of every token, and the encoder shortens the text",
+    ),
+    Refusal(
+        ("encoder", ("embedding", "fast_text")),
+        ("head", PROMPTS),
+        "head: prompt reads the states of the masks, which do not depend on the text with this encoder",
+        "the head reads the states of the masks, and these do not depend on the text",
+    ),
+    Refusal(
+        ("head", PROMPTS),
+        ("prompt", ("none",)),
+        "head: prompt needs a view with prompt: true",
+        "the head reads the masks of a prompt",
+    ),
+    Refusal(
+        ("head", ("attention_labeler", *PROMPTS)),
+        ("labels", ("several",)),
+        r"head: \w+ predicts one label per text, and the texts have several",
+        "the head predicts one label per text",
+    ),
+)
+
+
+def refusal_of(one: Level, other: Level) -> Refusal | None:
+    """Return the refusal of a pair of levels, or None if the pair works."""
+    return next((refusal for refusal in REFUSALS if refusal.contains(one, other)), None)
+
+
+def combinations() -> list[Case]:
+    """Return cases that contain every pair of levels that works."""
+    return covering_array(FACTORS, lambda one, other: refusal_of(one, other) is None)
