@@ -134,11 +134,12 @@ def texts(context: DataSpec) -> tuple[Tokens, torch.Tensor]:
 
 
 def outcome(recipe: Recipe, context: DataSpec) -> list[bytes]:
-    """Return the shapes of a model's weights, and its predictions before and after two steps and depth control."""
+    """Return the shapes of a model's weights, who decides on labels, and its predictions before and after two steps and depth control."""
     torch.manual_seed(0)
     model: Any = recipe.build(context)
     tokens, labels = texts(context)
     found = [repr([(name, tuple(value.shape)) for name, value in model.state_dict().items()]).encode()]
+    found.append(repr(model.head.decodes).encode())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
     def look() -> None:

@@ -26,7 +26,7 @@ SIZES: dict[str, dict[str, Any]] = {
     **SMALL,
     "bilstm": {**SMALL["bilstm"], "depth": DEPTH},
     "semantic_perceptron": {**SMALL["semantic_perceptron"], "depth": DEPTH},
-    "pretrained": {"small": {**SMALL["pretrained"]["small"], "depth": DEPTH}},
+    "pretrained": {"small": {"width": 32, "hidden": 48, "depth": DEPTH}},
 }
 CHECKPOINT_SIZES: dict[str, dict[str, Any]] = {
     **{family: {**families.SIZES, "vocab_size": VOCABULARY, "pad_token_id": 0} for family in ("bert", "roberta")},

@@ -61,7 +61,6 @@ def test_every_recipe_fits_together(name: str) -> None:
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}, "train": {"stop_on": "sentence"}},
         {"train": {"stop_on": "sentence_f1"}},
         {"recipe": "bilstm_tagger", "train": {"stop_on": "mean_f1"}},
-        {"recipe": "tfidf_svm", "train": {"stop_on": "mean_f1"}},
         {"recipe": "bert_pta", "pretrain": PretrainSettings()},
         {"encoder": pretrained(attention="correlation", pos_weight="after"), "head": {"kind": "prompt"}},
         {"encoder": pretrained(attention="correlation", family="ernie"), "head": {"kind": "layer_ensemble"}},
@@ -179,6 +178,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"train": {"stop_on": "sentence_f1"}, "multi": True},
         "systems.x.train.stop_on is 'sentence_f1', but texts may have several labels; set .* to sentence$",
+    ),
+    (
+        {"recipe": "tfidf_svm", "train": {"stop_on": "mean_f1"}},
+        "systems.x.train.stop_on has no effect, because the model",
     ),
     ({"recipe": "tfidf_svm", "head": {"kind": "prompt"}}, "systems.x.head: linear_svm has no head; remove this key"),
     (

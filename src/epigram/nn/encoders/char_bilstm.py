@@ -51,7 +51,7 @@ class CharBiLstmConfig(Strict):
         """Return the settings without effect, each with the reason."""
         found: dict[str, str] = {}
         if self.lm_weight == 0.0:
-            found |= dict.fromkeys(("lm_hidden", "lm_vocabulary"), "encoder.lm_weight is 0.0")
+            found |= dict.fromkeys(("lm_loss", "lm_hidden", "lm_vocabulary"), "encoder.lm_weight is 0.0")
         if not context.characters:
             sizes = ("character_embedding", "character_width", "spelling")
             found |= dict.fromkeys(sizes, "the view has no characters")

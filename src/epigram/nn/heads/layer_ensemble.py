@@ -57,7 +57,9 @@ class LayerEnsembleConfig(FusionConfig):
             found["loss"] = "head.mode is 'last'"
         if self.mode != "control":
             return found | dict.fromkeys(("threshold", "tolerance", "rule", "drop"), f"head.mode is {self.mode!r}")
-        return found if self.threshold == "auto" else {"tolerance": f"head.threshold is {self.threshold}"}
+        if self.threshold != "auto":
+            found["tolerance"] = f"head.threshold is {self.threshold}"
+        return found
 
 
 class BaseClassifier(nn.Module):

@@ -113,7 +113,8 @@ class PromptHead(Head):
         rank = (ids == self.mask_id).long() * torch.arange(ids.shape[1], 0, -1, device=ids.device)
         positions = rank.topk(1 if self.complement is None else 2, dim=1).indices
         states = self.config.fuse_layers(encoded)
-        return states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])).unbind(1)
+        masks: tuple[Tensor, ...] = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])).unbind(1)
+        return masks
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits γ log p₁ + (1−γ) log(1 − p₂) (B, C) and, if `labels` (B,) are given, the mean loss.
