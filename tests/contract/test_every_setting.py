@@ -134,7 +134,8 @@ def texts(context: DataSpec) -> tuple[Tokens, torch.Tensor]:
 
 
 def outcome(recipe: Recipe, context: DataSpec) -> list[bytes]:
-    """Return the shapes of a model's weights, who decides on labels, and its predictions before and after two steps and depth control."""
+    """Return the shapes of a model's weights, who decides on labels,
+    and its predictions before and after two steps and depth control."""
     torch.manual_seed(0)
     model: Any = recipe.build(context)
     tokens, labels = texts(context)

@@ -1,7 +1,7 @@
 """Combinations of parts: the levels of each factor, and the pairs of levels that are refused, each with its reason.
 
-A pair that is not in `REFUSALS` works: tests/contract/test_pairs_of_parts.py trains, saves and loads a covering array of
-them. `python -m tests.support.combination_page` writes the pairs to docs/combinations.md.
+A pair that is not in `REFUSALS` works: tests/contract/test_pairs_of_parts.py trains, saves and loads a covering array
+of them. `python -m tests.support.combination_page` writes the pairs to docs/combinations.md.
 """
 
 from __future__ import annotations
