@@ -34,7 +34,15 @@ DROP = ValidateSettings(on_empty="drop", on_conflict="drop", on_duplicate="drop"
 def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Validated | str:
     """Return the validated corpus of `rows`, or the error message."""
     frame = pl.LazyFrame(rows, schema={"text": pl.String, "label": pl.String, "split": pl.String}, orient="row")
-    about = {"name": "toy", "language": "en", "task": "single", "labels": [], "distinct": None, "files": []}
+    about = {
+        "name": "toy",
+        "language": "en",
+        "task": "single",
+        "labels": [],
+        "distinct": None,
+        "files": [],
+        "label_names": {},
+    }
     numbered = frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
     try:
         return validate(numbered, SimpleNamespace(**about), choices)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
 
     def measured(folder: Path, *_: object) -> SimpleNamespace:
         said = {name: f"{name} of {folder.name}" for name in ("dev", "test", "cost", "alone")}
-        return SimpleNamespace(**said, plain=1, speed={})
+        return SimpleNamespace(**said, plain=1, speed={}, decision="decoder")
 
     def evaluated(name: str, target: Any, **settings: Any) -> SimpleNamespace:
         given.update(settings, target=target)
@@ -62,3 +62,4 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     for key, name in {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone"}.items():
         assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
+    assert given["decision"] == "decoder"

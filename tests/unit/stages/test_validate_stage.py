@@ -105,7 +105,15 @@ def test_the_module_runs_as_a_command(here: Path) -> None:
 
 
 def source(**changes: object) -> SimpleNamespace:
-    about = {"name": "toy", "language": "en", "task": "single", "labels": ["a", "b"], "distinct": None, "files": []}
+    about = {
+        "name": "toy",
+        "language": "en",
+        "task": "single",
+        "labels": ["a", "b"],
+        "distinct": None,
+        "files": [],
+        "label_names": {},
+    }
     return SimpleNamespace(**about | changes)
 
 

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import spacy
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
@@ -128,46 +128,55 @@ def test_a_tagger_is_in_the_user_s_folder(table: PosTable, local: Path) -> None:
         chosen(table, "data/local/none")
 
 
-class Spacy(ModuleType):
-    """Stand-in for spaCy: a pipeline that splits at spaces and tags by a table."""
-
-    def __init__(self, lang: str, tags: dict[str, str]) -> None:
-        super().__init__("spacy")
-        self.__spec__: Any = SimpleNamespace()
-        self.lang, self.tags, self.disabled = lang, tags, [""]
-
-    pipe_names = ("tagger", "ner")
-
-    def load(self, folder: Path) -> Spacy:
-        if not (folder / "meta.json").exists():
-            raise OSError("no meta.json")
-        return self
-
-    def pipe(self, texts: Iterable[str], disable: list[str]) -> Iterator[list[SimpleNamespace]]:
-        self.disabled = disable
-        for text in texts:
-            yield [SimpleNamespace(text=w, lower_=w.lower(), pos_=self.tags.get(w, "")) for w in text.split(" ")]
+def save_pipeline(folder: Path, language: Language, tags: dict[str, str]) -> None:
+    """Save a spaCy pipeline that tags words by a table."""
+    jieba = {"nlp": {"tokenizer": {"segmenter": "jieba"}}}
+    pipeline = spacy.blank(language, config=jieba if language == "zh" else {})
+    pipeline.add_pipe("entity_ruler")
+    ruler: Any = pipeline.add_pipe("attribute_ruler")
+    for word, tag in tags.items():
+        ruler.add([[{"ORTH": word}]], {"POS": tag})
+    pipeline.to_disk(folder)
 
 
-def test_a_pipeline_of_spacy_tags_words(table: PosTable, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (local / "pipeline").mkdir()
-    with pytest.raises(MissingPackageError, match=r"pos_table\.tagger .* needs spacy.*pip install 'epigram\[spacy\]'"):
-        chosen(table, "data/local/pipeline")
-    tags = {"我": "PRON", "能": "AUX", "目的": "NOUN", "的": "PART", "而": "CCONJ", "。": "PUNCT", "Film": "NOUN"}
-    spacy = Spacy("zh", tags)
-    monkeypatch.setitem(sys.modules, "spacy", spacy)
-    with pytest.raises(DataError, match=r"pipeline is not a spaCy pipeline that can be loaded \(no meta\.json\)"):
-        chosen(table, "data/local/pipeline")
-    (local / "pipeline/meta.json").touch()
+def test_a_pipeline_of_spacy_tags_chinese_words(table: PosTable, local: Path) -> None:
+    tags = {
+        "我": "PRON",
+        "能": "AUX",
+        "很": "ADV",
+        "想": "VERB",
+        "看": "VERB",
+        "的": "PART",
+        "而": "CCONJ",
+        "。": "PUNCT",
+    }
+    save_pipeline(local / "pipeline", "zh", tags)
     tagger = chosen(table, "data/local/pipeline")
     assert isinstance(tagger, SpacyTagger)
     assert tagger.name == "spaCy pipeline"
-    found = list(tagger.tag(["我 能 目的 的 而 。"]))
-    assert found == [[("我", "r"), ("能", "v"), ("目的", "n"), ("的", "u"), ("而", "c"), ("。", "w")]]
-    assert spacy.disabled == ["ner"]
+    found = list(tagger.tag(["我很想看。", "能而 我的"]))
+    assert found == [
+        [("我", "r"), ("很", "d"), ("想", "v"), ("看", "v"), ("。", "w")],
+        [("能", "v"), ("而", "c"), ("我", "r"), ("的", "u")],
+    ]
     with pytest.raises(DataError, match="sets no part of speech"):
         list(tagger.tag(["好"]))
     with pytest.raises(ParameterError, match="is a spaCy pipeline for 'zh', but the texts are 'en'"):
         chosen(table, "data/local/pipeline", "en")
-    spacy.lang = "en"
-    assert list(chosen(table, "data/local/pipeline", "en").tag(["Film"])) == [[("film", "NOUN")]]
+
+
+def test_a_pipeline_of_spacy_tags_english_words(table: PosTable, local: Path) -> None:
+    save_pipeline(local / "pipeline", "en", {"Film": "NOUN", "n't": "PART", "is": "AUX"})
+    tagger = chosen(table, "data/local/pipeline", "en")
+    assert list(tagger.tag(["Film isn't"])) == [[("film", "NOUN"), ("is", "AUX"), ("n't", "PART")]]
+
+
+def test_a_folder_that_is_no_pipeline_of_spacy_is_refused(
+    table: PosTable, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (local / "pipeline").mkdir()
+    with pytest.raises(DataError, match=r"pipeline is not a spaCy pipeline that can be loaded"):
+        chosen(table, "data/local/pipeline")
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(MissingPackageError, match=r"pos_table\.tagger .* needs spacy.*pip install 'epigram\[spacy\]'"):
+        chosen(table, "data/local/pipeline")
