@@ -231,7 +231,7 @@ def test_a_word_that_train_lacks_speaks_for_no_class(name: str) -> None:
 def test_a_prompt_is_refused_where_no_token_keeps_a_state(name: str) -> None:
     recipe = replace(RECIPES[name], head={"kind": "prompt"})
     with pytest.raises(ParameterError, match="head: prompt needs an encoder with one state per token"):
-        recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8, mask_id=4))
+        recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8, mask_id=4, prefix_ids=(2, 4)))
 
 
 def test_a_wrong_part_is_refused_by_its_path() -> None:

@@ -86,7 +86,7 @@ def test_a_flipped_byte_in_what_training_reads(shop: Workshop, name: str) -> Non
     ("broken", "code", "said"),
     [
         (None, 66, ["is not a folder: check the path"]),
-        ("no weights", 65, ["cannot be loaded", "model.safetensors"]),
+        ("no weights", 66, ["has no model.safetensors", "save the model with its method save_pretrained"]),
         ("half the weights", 65, ["cannot be loaded"]),
         ("fewer tokens", 65, ["the checkpoint has 8 tokens but the view has", "rerun encode"]),
     ],
