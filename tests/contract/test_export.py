@@ -243,12 +243,10 @@ def test_without_the_packages_one_is_told_what_to_install(
 ) -> None:
     model, out = exported
     monkeypatch.setattr("epigram.core.extras.find_spec", lambda name: None if name == "onnxruntime" else name)
-    with pytest.raises(MissingPackageError, match=r"needs onnxruntime, which is .*: pip install 'epigram\[onnx\]'"):
+    with pytest.raises(MissingPackageError, match=r"needs onnxruntime, which is .* pip install .*\[onnx\]"):
         Predictor(out)
     monkeypatch.setattr("epigram.core.extras.find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(
-        MissingPackageError, match=r"export needs onnxscript, which is .*: pip install 'epigram\[onnx\]'"
-    ):
+    with pytest.raises(MissingPackageError, match=r"export needs onnxscript, which is .* pip install .*\[onnx\]"):
         export(model, tmp_path / "again")
 
 

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
-from epigram.core.extras import MissingPackageError, require
 from tests.support.linear_models import TRAIN, svm
 
 ROOT = Path(__file__).parents[2]
@@ -87,15 +85,6 @@ def test_every_declared_package_is_used() -> None:
 def test_the_extra_dev_has_all_other_extras() -> None:
     own = next(each for each in map(Requirement, PROJECT["optional-dependencies"]["dev"]) if each.name == "epigram")
     assert own.extras == set(EXTRAS)
-
-
-def test_a_missing_package_is_named_with_the_extra_that_installs_it() -> None:
-    require("epigram run", "pipeline", "json")
-    with pytest.raises(MissingPackageError) as caught:
-        require("epigram run", "pipeline", "json", "no_such_package", "nor_this")
-    assert str(caught.value) == (
-        "epigram run needs no_such_package, nor_this, which are not installed; run: pip install 'epigram[pipeline]'"
-    )
 
 
 def core_modules() -> set[str]:

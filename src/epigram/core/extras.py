@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from epigram.core.errors import EpigramError, ParameterError
 
@@ -18,4 +25,26 @@ def require(what: str, extra: str, *packages: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         names = f"{', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
-        raise MissingPackageError(f"{what} needs {names}; run: pip install 'epigram[{extra}]'")
+        raise MissingPackageError(f"{what} needs {names}; run: {install_command(extra)}")
+
+
+def install_command(extra: str = "") -> str:
+    """Return the command that installs epigram with `extra` into this environment, from the same clone or wheel."""
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    origin = _origin()
+    path, extras = unquote(urlsplit(origin.get("url", "")).path), f"[{extra}]" if extra else ""
+    if not path:
+        return f"{pip} {shlex.quote(f'epigram{extras}')}"
+    target = shlex.quote(f"{path}{extras}")
+    if not origin.get("dir_info", {}).get("editable"):
+        return f"{pip} {target}"
+    return f"{pip} -c {shlex.quote(str(Path(path) / 'requirements.lock'))} -e {target}"
+
+
+def _origin() -> dict[str, Any]:
+    """Return what pip has recorded about the folder or file that epigram was installed from; {} for an index."""
+    try:
+        text = distribution("epigram").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return {}
+    return dict(json.loads(text)) if text else {}

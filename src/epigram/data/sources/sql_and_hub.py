@@ -11,6 +11,7 @@ from urllib.parse import quote
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.core.extras import install_command
 from epigram.data.sources.access import (
     check_parameters,
     check_sqlite_file,
@@ -96,7 +97,7 @@ def _translate_driver_errors(address: str, full: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ParameterError(
-            f"{address} needs a driver that is not installed ({error.name}); run pip install 'epigram[sql]'"
+            f"{address} needs a driver that is not installed ({error.name}); run: {install_command('sql')}"
         ) from None
     except Exception as error:  # each driver has its own exception classes
         kind = type(error).__name__

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 import epigram
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.extras import install_command
 from epigram.runner.doctor.check import Check, problem
 
 MIN_GIT = Version("2.20")  # the first version in which `git worktree` removes what a killed process left
@@ -26,20 +27,20 @@ def python() -> Iterator[Check]:
 
 def packages() -> Iterator[Check]:
     """Compare the versions of the installed packages with the tested ones, which epigram's metadata requires."""
-    yield from _compare("packages", _required(""), "pip install --force-reinstall epigram")
+    yield from _compare("packages", _required(""), install_command())
     pipeline = list(_required("pipeline"))
     if not any(map(_installed, pipeline)):
         yield Check(
             "pipeline",
             "warning",
             "not installed; only predict and the Python API work",
-            "pip install 'epigram[pipeline]'",
+            install_command("pipeline"),
         )
     else:
-        yield from _compare("pipeline", pipeline, "pip install --force-reinstall 'epigram[pipeline]'")
+        yield from _compare("pipeline", pipeline, install_command("pipeline"))
     for extra in OPTIONAL:
         requirements = [each for each in _required(extra) if _installed(each)]
-        yield from _compare(extra, requirements, f"pip install 'epigram[{extra}]'")
+        yield from _compare(extra, requirements, install_command(extra))
 
 
 def _required(extra: str) -> list[Requirement]:
