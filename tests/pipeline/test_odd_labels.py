@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import escape
 
-from epigram.evaluation.results import Metrics, from_json
+from epigram.core.records import read_record
+from epigram.evaluation.results import Metrics
 from epigram.report import charts
 from epigram.runner.prefect import markdown
 from tests.support.bad_input import Workshop
@@ -101,7 +102,7 @@ def test_the_report_shows_them_and_runs_none(shop: Workshop) -> None:
 
 
 def test_the_chart_of_each_run_has_them(shop: Workshop) -> None:
-    metrics = from_json(Metrics, shop.root / "data/evaluated/tfidf_svm/metrics.json")
+    metrics = read_record(Metrics, shop.root / "data/evaluated/tfidf_svm/metrics.json")
     drawn = texts_of(charts.confusion(metrics))
     short = [label for label in ODD if len(label) < 15]
     assert [label for label in short if drawn.count(label) != 2] == []  # on both axes

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from epigram.evaluation.pruning_record import SeedPruning
+from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
@@ -15,7 +18,7 @@ from epigram.pruning import depth as module
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune, truncated_copy
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
-from epigram.pruning.tradeoff import pruning_record
+from epigram.pruning.tradeoff import seed_record
 from epigram.training.config import TrainingConfig
 from epigram.training.trainer import Trainer
 from tests.support.layered import (
@@ -267,16 +270,22 @@ def test_the_table_of_depths_counts_the_first_layers() -> None:
         score="s",
         accuracies=(0.5, 0.875, 1.0),
     )
-    record = pruning_record(saved, found, {"seed": 3, "depth_full": 3}, 8)
-    table = [(point["depth"], point["classifier_score"], point["parameters"]) for point in record.pop("tradeoff")]
+    record = seed_record(saved, found, facts(seed=3, depth=3), 8)
+    table = [(point.depth, point.classifier_score, point.parameters) for point in record.tradeoff]
     assert table == [(1, 0.5, 6 + 1), (2, 0.875, 6 + 11), (3, 1.0, 6 + 111)]
-    assert record == {
-        "seed": 3, "layered": True, "reason": "r", "accepted": True, "threshold": 0.7, "score": "s",
-        "depth_full": 3, "depth": 2,
-    }  # fmt: skip
+    assert replace(record, tradeoff=[]) == SeedPruning(
+        seed=3, layered=True, reason="r", accepted=True, threshold=0.7, score="s", depth_full=3, depth=2
+    )
 
 
 def test_a_model_without_layers_has_no_table() -> None:
     saved = Saved(Path(), "mine", type("Flat", (), {"depth": 0})(), ["a", "b"], None, [])  # type: ignore[arg-type]
-    record = pruning_record(saved, PruningResult(model=None, reason="no layers to drop"), {"seed": 0}, 8)
-    assert record == {"seed": 0, "layered": False, "reason": "no layers to drop", "accepted": False}
+    record = seed_record(saved, PruningResult(model=None, reason="no layers to drop"), facts(seed=0, depth=0), 8)
+    assert record == SeedPruning(seed=0, layered=False, reason="no layers to drop")
+
+
+def facts(*, seed: int, depth: int) -> TrainingFacts:
+    return TrainingFacts(
+        dataset="toy", data="ab", seed=seed, rate=0.5, dev_accuracy=1.0, epoch=1, depth_full=depth, parameters_full=7,
+        training={},
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.model_seeds import WORDS
@@ -11,11 +11,10 @@ from tests.support.seeds import Format, in_header
 
 
 def of_results(folder: Path) -> list[Format]:
-    from epigram.core.files import write_json
     from epigram.evaluation.comparison import compare
+    from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
     from epigram.evaluation.results import read_evaluation, write_evaluation
     from epigram.evaluation.summary import Corpus, read_summary, write_summary
-    from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning, read_pruning
     from tests.support.evaluation_samples import system
 
     sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])
@@ -26,7 +25,7 @@ def of_results(folder: Path) -> list[Format]:
 
     point = Point(depth=1, classifier_score=0.5, parameters=10, flops=10)
     pruning = SeedPruning(seed=0, layered=True, reason="cut", accepted=True, depth_full=2, depth=1, tradeoff=[point])
-    write_json(folder / "pruned" / "pruning.json", asdict(Pruning(seeds=[pruning])))
+    PruningRecord(seeds=[pruning]).write(folder / "pruned")
 
     both = (in_json, blind)
 
@@ -37,7 +36,7 @@ def of_results(folder: Path) -> list[Format]:
         Format("metrics.json", here, "metrics.json", compared, both),
         Format("predictions.safetensors", here, "predictions.safetensors", compared, (in_header, blind)),
         Format("summary.json", folder / "summary", "summary.json", lambda at: read_summary(at / "summary.json"), both),
-        Format("pruning.json", folder / "pruned", "pruning.json", lambda at: read_pruning(at / "pruning.json"), both),
+        Format("pruning.json", folder / "pruned", "pruning.json", PruningRecord.read, both),
     ]
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.core.files import atomic_folder, read_arrays, read_json, write_arrays, write_json
+from epigram.core.files import atomic_folder, read_arrays, write_arrays, write_json
+from epigram.core.records import read_record
 from epigram.evaluation.arrays import Bools, Floats, Ints
-
-T = TypeVar("T")
 
 Task = Literal["single", "multi"]
 ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
@@ -267,7 +266,7 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
 
 def read_evaluation(folder: Path) -> Evaluation:
     """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
-    metrics = from_json(Metrics, folder / "metrics.json")
+    metrics = read_record(Metrics, folder / "metrics.json")
     path = folder / "predictions.safetensors"
     arrays = read_arrays(path)
     missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()
@@ -288,17 +287,3 @@ def read_text(path: Path) -> str:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 at byte {error.start}: delete it and run dvc repro") from None
-
-
-def from_json(kind: type[T], path: Path) -> T:
-    """Read a JSON file into the dataclass `kind`. Raises InputMissingError or DataError, which name the file."""
-    from pydantic import TypeAdapter, ValidationError
-
-    values: Any = read_json(path)
-    try:
-        return TypeAdapter(kind).validate_python(values)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        raise DataError(
-            f"{path} does not have the format of this version of epigram (at {where}); run dvc repro"
-        ) from None

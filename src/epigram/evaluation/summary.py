@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from epigram.core.files import write_json
-from epigram.evaluation.results import ScoreName, Task, from_json
+from epigram.core.records import read_record
+from epigram.evaluation.results import ScoreName, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +99,9 @@ def write_summary(path: Path, summary: Summary) -> None:
 
 def read_summary(path: Path) -> Summary:
     """Read `summary.json`. Raises InputMissingError or DataError."""
-    return from_json(Summary, path)
+    return read_record(Summary, path)
 
 
 def read_corpus(path: Path) -> Corpus:
     """Read `corpus.json`. Raises InputMissingError or DataError."""
-    return from_json(Corpus, path)
+    return read_record(Corpus, path)

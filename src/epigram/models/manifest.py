@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -31,15 +31,17 @@ class TrainingFacts:
     depth_full: int
     parameters_full: int
     training: dict[str, Any]  # fields of the training settings
+    provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
 
     @classmethod
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
         content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
+        values = {"provenance": {}, **content} if isinstance(content, dict) else {}
         for name, hint in hints.items():
-            if not isinstance(content, dict) or not has_type(content.get(name), hint):
+            if not has_type(values.get(name), hint):
                 raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")
-        return cls(**{name: content[name] for name in hints})
+        return cls(**{name: values[name] for name in hints})
 
 
 def write(folder: Path, facts: dict[str, Any]) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Bin, Metrics
 from epigram.evaluation.summary import Row
-from epigram.evaluation.tradeoff import Pruning
 from epigram.report import classes
 
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
@@ -82,7 +82,7 @@ def reliability(bins: Sequence[Bin]) -> str:
     )
 
 
-def depth(pruning: Pruning) -> str:
+def depth(pruning: PruningRecord) -> str:
     """Draw the dev score of each layer's classifier (mean over the seeds), the threshold, and rings at kept depths."""
     points = [{**vars(point), "kept": point.depth in pruning.kept_depths} for point in pruning.averaged()]
     field = "classifier_score"

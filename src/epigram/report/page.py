@@ -18,9 +18,9 @@ from epigram.core.files import write_text
 from epigram.core.label_limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation import formats
+from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Metrics, read_text
 from epigram.evaluation.summary import Summary
-from epigram.evaluation.tradeoff import Pruning
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison
@@ -52,7 +52,7 @@ class Section:
     """Content of the page about one system."""
 
     metrics: Metrics
-    pruning: Pruning | None
+    pruning: PruningRecord | None
     scale: Scale  # of the slices' bars
     labels: LabelTable
     token_labels: LabelTable | None
@@ -64,7 +64,7 @@ class Section:
 
 
 def render(
-    summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, Pruning | None], data_page: str
+    summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, PruningRecord | None], data_page: str
 ) -> str:
     """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
     return _render_template(
@@ -122,7 +122,7 @@ def _scale(summary: Summary) -> Scale:
     return Scale.around(drawn or bounds)
 
 
-def _section(metrics: Metrics, pruning: Pruning | None) -> Section:
+def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:
     bounds = [(part.score.low, part.score.high) for part in metrics.slices]
     tuned = metrics.decision == "threshold"
     cuts = zip(*(seed.thresholds for seed in metrics.seeds), strict=True) if tuned else ()

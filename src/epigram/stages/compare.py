@@ -28,9 +28,9 @@ PARAMS = ("systems", "compare")
 def run(names: list[str], settings: CompareSettings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
     """Compare the systems `names` and write `out` atomically."""
     from epigram.evaluation.comparison import compare
+    from epigram.evaluation.pruning_record import PruningRecord
     from epigram.evaluation.results import read_text
     from epigram.evaluation.summary import read_corpus, write_summary
-    from epigram.evaluation.tradeoff import read_pruning
     from epigram.report.dvc_plots import write_plots
     from epigram.report.markdown import comparison_markdown
     from epigram.report.page import render
@@ -39,7 +39,7 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
     evaluations = _evaluations(evaluated, names)
     summary = compare(corpus, evaluations, settings.alpha)
     systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
-    prunings = {name: read_pruning(pruned / name / "pruning.json") for name in systems}
+    prunings = {name: PruningRecord.read(pruned / name) for name in systems}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))

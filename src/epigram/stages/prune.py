@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import copy
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epigram.core.errors import arguments, handle_errors
-from epigram.core.files import atomic_folder, read_json, write_json
+from epigram.core.files import atomic_folder, read_json
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
 from epigram.pruning.settings import PruneSettings
@@ -36,7 +37,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     from epigram.models.manifest import TrainingFacts
     from epigram.models.serialization import load
     from epigram.pruning.depth import prune
-    from epigram.pruning.tradeoff import pruning_record
+    from epigram.pruning.tradeoff import seed_record
     from epigram.training.checkpoint import Checkpoints, mark_finished
     from epigram.training.config import TrainingConfig
     from epigram.training.progress import Printer
@@ -63,7 +64,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, config, settings, out)
     printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
-    mark_finished(out, checkpoints, pruning_record(saved, pruned, vars(facts), dev.median_length))
+    mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, dev.median_length)))
 
 
 def _write(
@@ -86,6 +87,7 @@ def _write(
 @handle_errors
 def main() -> None:
     """Read the settings and prune the model of every seed."""
+    from epigram.evaluation.pruning_record import PruningRecord, SeedPruning
     from epigram.text.encoded_dataset import View
     from epigram.training.checkpoint import read_finished, resume_folder
 
@@ -98,11 +100,11 @@ def main() -> None:
         for seed in seeds:
             if read_finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, Path(models) / f"seed-{seed}", settings, folder / f"seed-{seed}")
-        records = [read_finished(folder / f"seed-{seed}")["about"] for seed in seeds]
+        finished = [SeedPruning.from_dict(read_finished(folder / f"seed-{seed}")["about"]) for seed in seeds]
         with atomic_folder(Path(out)) as whole:
             for seed in seeds:
                 shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
-            write_json(whole / "pruning.json", {"seeds": records})
+            PruningRecord(seeds=finished).write(whole)
 
 
 if __name__ == "__main__":

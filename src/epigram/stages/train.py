@@ -33,7 +33,7 @@ def train_seed(
     """Train one seed, resuming from its last checkpoint, and write its folder."""
     from epigram.inference.dataset_batches import template_of
     from epigram.models.manifest import TrainingFacts
-    from epigram.models.provenance import PROVENANCE, parameters_hash
+    from epigram.models.provenance import parameters_hash
     from epigram.models.serialization import save
     from epigram.training import parallel
     from epigram.training.checkpoint import Checkpoints, mark_finished
@@ -54,26 +54,20 @@ def train_seed(
     )
     if parallel.rank():
         return
-    facts = {
-        **vars(
-            TrainingFacts(
-                dataset=view.corpus,
-                data=view.fingerprint,
-                seed=seed,
-                rate=trained.rate,
-                dev_accuracy=trained.dev_accuracy,
-                epoch=trained.epoch,
-                depth_full=trained.depth,
-                parameters_full=trained.parameters,
-                training=vars(config),
-            )
-        ),
-        PROVENANCE: {
-            "data": view.fingerprint,
-            **({"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}),
-            "parameters": parameters_hash(seed=seed, system=vars(recipe), training=vars(config)),
-        },
-    }
+    parameters = parameters_hash(seed=seed, system=vars(recipe), training=vars(config))
+    encoder = {"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}
+    facts = TrainingFacts(
+        dataset=view.corpus,
+        data=view.fingerprint,
+        seed=seed,
+        rate=trained.rate,
+        dev_accuracy=trained.dev_accuracy,
+        epoch=trained.epoch,
+        depth_full=trained.depth,
+        parameters_full=trained.parameters,
+        training=vars(config),
+        provenance={"data": view.fingerprint, **encoder, "parameters": parameters},
+    )
     frame = template_of(view, config.max_length, trained.model)
     save(
         out,
@@ -82,7 +76,7 @@ def train_seed(
         frame=frame,
         labels=view.labels,
         tokenizer=view.tokenizer_json,
-        facts=facts,
+        facts=vars(facts),
         thresholds=tune_thresholds(trained.model, view, frame, config.precision),
         history=trained.history,
     )

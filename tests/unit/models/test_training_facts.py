@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,18 @@ from epigram.models.manifest import TrainingFacts, write
 
 FACTS = TrainingFacts(
     dataset="toy", data="ab", seed=3, rate=0.5, dev_accuracy=1.0, epoch=2, depth_full=0, parameters_full=7,
-    training={"threads": 2, "precision": "fp32"},
+    training={"threads": 2, "precision": "fp32"}, provenance={"data": "ab"},
 )  # fmt: skip
 
 
 def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
-    write(tmp_path, {**vars(FACTS), "provenance": {"data": "ab"}})
+    write(tmp_path, vars(FACTS))
     assert TrainingFacts.read(tmp_path) == FACTS
+
+
+def test_a_model_of_an_older_version_has_no_provenance(tmp_path: Path) -> None:
+    write(tmp_path, {name: value for name, value in vars(FACTS).items() if name != "provenance"})
+    assert TrainingFacts.read(tmp_path) == replace(FACTS, provenance={})
 
 
 @pytest.mark.parametrize(("key", "wrong"), [("seed", "3"), ("rate", None), ("training", []), ("depth_full", 1.5)])

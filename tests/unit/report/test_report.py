@@ -12,9 +12,9 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.core.errors import InputMissingError
 from epigram.evaluation.comparison import compare
+from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
 from epigram.evaluation.results import ClassifierAccuracy, Evaluation, Example, Piece
 from epigram.evaluation.summary import Corpus
-from epigram.evaluation.tradeoff import Point, Pruning, SeedPruning
 from epigram.report.page import render, render_run
 from tests.support.evaluation_samples import corpus, cost, system
 
@@ -27,10 +27,10 @@ def page(evaluations: list[Evaluation], prunings: dict | None = None, about: dic
     return render(summary, systems, prunings or {}, "<p>the data page</p>")
 
 
-def pruning(depths: range = range(1, 5)) -> Pruning:
+def pruning(depths: range = range(1, 5)) -> PruningRecord:
     points = [Point(depth=d, classifier_score=0.5 + d / 10, parameters=d, flops=d) for d in depths]
     seed = SeedPruning(seed=0, layered=True, reason="two layers do nothing", threshold=0.7, depth=3, tradeoff=points)
-    return Pruning(seeds=[seed, seed])
+    return PruningRecord(seeds=[seed, seed])
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,8 @@ def test_a_corpus_of_tokens_only_says_which_system_labels_none():
 def test_a_system_without_layers_says_why_it_was_not_pruned():
     reason = "There is no stack of layers."
     html = page(
-        [system("svm", [set()], [set()])], {"svm": Pruning(seeds=[SeedPruning(seed=0, layered=False, reason=reason)])}
+        [system("svm", [set()], [set()])],
+        {"svm": PruningRecord(seeds=[SeedPruning(seed=0, layered=False, reason=reason)])},
     )
     assert reason in html
 
@@ -207,7 +208,7 @@ def test_pruning_is_averaged_over_the_seeds_that_reached_a_depth():
     shallow = SeedPruning(
         seed=1, layered=True, reason="one layer does nothing", depth=2, tradeoff=pruning(range(3, 5)).seeds[0].tradeoff
     )
-    both = Pruning(seeds=[pruning().seeds[0], shallow])
+    both = PruningRecord(seeds=[pruning().seeds[0], shallow])
     assert [point.depth for point in both.averaged()] == [4, 3, 2, 1]
     assert both.kept_depths == [2, 3]
     assert both.threshold is None

@@ -17,14 +17,15 @@ History = list[dict[str, float]]  # one entry per evaluation
 
 def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
     """Return the run's charts by title, without those for which it has no data."""
-    from epigram.evaluation.results import Metrics, from_json
+    from epigram.core.records import read_record
+    from epigram.evaluation.results import Metrics
     from epigram.report import charts
 
     drawn = {}
     if histories := _histories(graph):
         drawn["Training: loss and dev score"] = training_curves(histories)
     file = _output(graph, chosen, "metrics.json")
-    if file and (metrics := from_json(Metrics, file)).confusion:
+    if file and (metrics := read_record(Metrics, file)).confusion:
         labels = len(metrics.labels)
         part = f" of the {MAX_CLASSES} most frequent of {labels:,} labels" if labels > MAX_CLASSES else ""
         drawn[f"{chosen} on the test set: confusion matrix{part}"] = charts.confusion(metrics)

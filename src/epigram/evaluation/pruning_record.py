@@ -1,13 +1,17 @@
-"""Results of pruning: score, size and cost at each depth (`pruning.json`)."""
+"""Record of pruning in `pruning.json`: what was done to each seed, and score, size and cost at each depth."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
-from epigram.evaluation.results import from_json
+from epigram.core.files import write_json
+from epigram.core.records import read_record
+
+PRUNING = "pruning.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +41,26 @@ class SeedPruning:
     depth: int | None = None
     tradeoff: list[Point] = field(default_factory=list)
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> SeedPruning:
+        """Return the record whose fields `asdict` returned as `values`."""
+        return cls(**{**values, "tradeoff": [Point(**point) for point in values["tradeoff"]]})
+
 
 @dataclass(frozen=True, kw_only=True)
-class Pruning:
+class PruningRecord:
     """Pruning of all seeds of one system."""
 
     seeds: list[SeedPruning]
+
+    @classmethod
+    def read(cls, folder: Path) -> PruningRecord | None:
+        """Read the record in `folder`; return None if the system was not pruned. Raises DataError if it is invalid."""
+        return read_record(cls, folder / PRUNING) if (folder / PRUNING).exists() else None
+
+    def write(self, folder: Path) -> None:
+        """Write the record into `folder`, atomically."""
+        write_json(folder / PRUNING, asdict(self))
 
     @property
     def threshold(self) -> float | None:
@@ -72,11 +90,6 @@ class Pruning:
         points = [point for seed in self.seeds for point in seed.tradeoff]
         depths = sorted({point.depth for point in points}, reverse=True)
         return [_mean([point for point in points if point.depth == depth]) for depth in depths]
-
-
-def read_pruning(path: Path) -> Pruning | None:
-    """Read `pruning.json`; return None if the system was not pruned. Raises DataError if the file is invalid."""
-    return from_json(Pruning, path) if path.exists() else None
 
 
 def _mean(points: Sequence[Point]) -> Point:
