@@ -76,6 +76,8 @@ CASES = [
     encoder("char_bilstm", lm_weight=0.1),
     replace(encoder("char_bilstm"), data={"characters": 0}),
     encoder("pretrained", head_to_head="residual"),
+    encoder("pretrained", attention="correlation", family="bert"),
+    encoder("pretrained", attention="correlation", family="albert"),
     replace(encoder("pretrained"), checkpoint=True),
     replace(encoder("pretrained", head_to_head="paper"), checkpoint=True),
     *(head(kind) for kind in HEADS),

@@ -51,6 +51,7 @@ BASES: dict[str, dict[str, Any]] = {
     "adamw": {},
     "adadelta": {"optimizer": "adadelta", "learning_rate": 1.0},
     "no warm-up": {"warmup": 0.0},
+    "steps": {"patience_steps": 10, "evaluation_steps": 2},
 }
 NEEDS_DIVERGENCE = "rollbacks"
 TAGGER = RECIPES["bilstm_tagger"].changed(encoder={"width": 8})

@@ -53,6 +53,10 @@ class TrainingConfig(Strict):
             found["beta2"] = "the optimizer adadelta has no such setting"
         if self.warmup == 0.0:
             found["warmup_steps"] = "train.warmup is 0.0"
+        if self.patience_steps is not None:
+            found["patience"] = f"train.patience_steps is {self.patience_steps}"
+        if self.evaluation_steps is not None:
+            found["evaluations"] = f"train.evaluation_steps is {self.evaluation_steps}"
         return found
 
 

@@ -78,8 +78,9 @@ def test_one_mask_has_one_layer_and_its_config_says_so() -> None:
         (
             (1, 0),
             {"gamma": 0.7},
-            r"systems\.x: head\.gamma 0\.7 weighs two masks, but the prompt has one",
+            r"systems\.x: head\.gamma is 0\.7, which weighs two masks, but the prompt has one",
         ),
+        ((1, 0), {"gamma": 0.5}, r"systems\.x: head\.gamma is 0\.5, which weighs two masks, but the prompt has one"),
         ((0, 1), {"soft": True}, r"systems\.x: head\.soft trains the words before the text, but"),
         ((1, 1), {"soft": True}, r"systems\.x: head\.soft trains the words before the text, but"),
     ],

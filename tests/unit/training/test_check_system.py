@@ -29,6 +29,12 @@ UNUSED: list[tuple[dict[str, Any], str, str]] = [
      "encoder.small.temperature", "encoder.small.attention is 'dot'"),
     ({"recipe": "bert_hth", "encoder": {"head_to_head": "paper", "small": {"head_to_head": "none"}}},
      "encoder.head_to_head", "encoder.small.head_to_head replaces it"),
+    ({"recipe": "bert", "encoder": {"attention": "correlation", "small": {"attention": "dot"}}},
+     "encoder.attention", "encoder.small.attention replaces it"),
+    ({"recipe": "bert", "encoder": {"attention": "correlation", "temperature": 2.0, "small": {"temperature": 3.0}}},
+     "encoder.temperature", "encoder.small.temperature replaces it"),
+    ({"recipe": "macbert", "encoder": {"attention": "correlation", "small": {"heads": 2}}},
+     "encoder.small.heads", CORRELATION),
     ({"recipe": "mlp", "encoder": {"average": 3}}, "encoder.average", "encoder.order is 'none'"),
     ({"recipe": "universal_transformer", "encoder": {"depth": 1, "ponder": 0.5}},
      "encoder.ponder", "encoder.depth is 1"),
@@ -44,6 +50,10 @@ UNUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"recipe": "textcnn", "train": {"optimizer": "adadelta", "beta2": 0.9}},
      "train.beta2", "the optimizer adadelta has no such setting"),
     ({"recipe": "textcnn", "train": {"warmup": 0, "warmup_steps": 9}}, "train.warmup_steps", "train.warmup is 0.0"),
+    ({"recipe": "textcnn", "train": {"patience": 3, "patience_steps": 1000}},
+     "train.patience", "train.patience_steps is 1000"),
+    ({"recipe": "textcnn", "train": {"evaluations": 2, "evaluation_steps": 100}},
+     "train.evaluations", "train.evaluation_steps is 100"),
     ({"recipe": "textcnn", "train": {"token_supervision": 0.5}},
      "train.token_supervision", "the head linear does not learn from token labels"),
     ({"recipe": "mhal_zero", "train": {"token_supervision": 0.5}},
@@ -78,6 +88,8 @@ def test_a_setting_without_effect_is_refused_with_the_reason(system: dict[str, A
         {"recipe": "mhal_joint", "head": {"smoothing": 0.1, "absolute": True}, "train": {"token_supervision": 0.5}},
         {"recipe": "vdcnn", "head": {"pool": "attention"}},
         {"recipe": "textcnn", "train": {"optimizer": "adadelta", "epsilon": 1e-6, "warmup_steps": 9}},
+        {"recipe": "textcnn", "train": {"patience": 3, "evaluation_steps": 100}},
+        {"recipe": "macbert", "encoder": {"attention": "correlation", "small": {"width": 6}}},
         {"recipe": "tfidf_svm", "train": {"max_length": 9}},
     ],
     ids=lambda system: str(system["recipe"]),
@@ -88,6 +100,11 @@ def test_a_setting_with_an_effect_is_taken(system: dict[str, Any]) -> None:
 
 def test_settings_of_the_decoder_have_an_effect_on_several_labels() -> None:
     assert checked({"recipe": "cnle", "head": {"beam": 4, "max_labels": 2, "order": "shuffle"}}, multi=True) == []
+
+
+def test_the_width_of_a_search_that_chooses_one_label_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"head\.beam has no effect, because head\.max_labels is 1; remove it"):
+        checked({"recipe": "cnle", "head": {"beam": 4, "max_labels": 1}}, multi=True)
 
 
 def test_token_supervision_is_refused_for_data_without_token_labels() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -61,7 +61,9 @@ class PretrainedConfig(AttentionSettings):
         small = self._small_config()
         if self.family is None:
             return small.build(context)
-        return PretrainedEncoder(self, from_config(small_config(self.family, self.small, context)), context)
+        one_head = {"heads": 1} if self.attention == "correlation" else {}  # its width may be no multiple of heads
+        config = small_config(self.family, {**self.small, **one_head}, context)
+        return PretrainedEncoder(self, from_config(config), context)
 
     def sketch(self, context: DataSpec) -> TransformerConfig:
         """Return the config of a Transformer of this encoder's width, so a head can be checked without loading weights.
@@ -85,9 +87,9 @@ class PretrainedConfig(AttentionSettings):
         if context.checkpoint is not None:
             return found | {"small": f"the view's checkpoint {context.checkpoint!r} has its own sizes"}
         if self.family is not None:
-            return found
+            return found if self.attention == "dot" else {**found, "small.heads": "encoder.attention is 'correlation'"}
         nested = self._small_config().unused(context, SMALL_KEY)
-        replaced = {"head_to_head", "site", "pos_weight"} & set(self.small)
+        replaced = {setting.name for setting in fields(AttentionSettings)} & set(self.small)
         return {
             **found,
             **{f"small.{name}": reason for name, reason in nested.items()},

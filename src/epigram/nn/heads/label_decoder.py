@@ -57,7 +57,11 @@ class LabelDecoderConfig(FusionConfig):
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
         found = super().unused(context, encoder)
-        return found if context.multi else found | dict.fromkeys(ONE_LABEL, "a text has one label")
+        if not context.multi:
+            return found | dict.fromkeys(ONE_LABEL, "a text has one label")
+        if self.max_labels == 1:  # the first step of every search chooses the most probable label
+            found["beam"] = "head.max_labels is 1"
+        return found
 
 
 class LabelDecoderHead(Head):

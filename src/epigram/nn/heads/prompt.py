@@ -24,11 +24,11 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 class PromptConfig(FusionConfig):
     """Settings of the head.
 
-    `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]"; it is 1 if the prompt has one
-    mask. `soft` trains the vectors of the words before the text.
+    `gamma` is γ, the weight of "the label is [MASK]" against "the label is not [MASK]"; by default 0.5, or 1 if the
+    prompt has one mask. `soft` trains the vectors of the words before the text.
     """
 
-    gamma: Share = 0.5
+    gamma: Share | None = None
     soft: bool = False
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
@@ -61,14 +61,14 @@ class PromptConfig(FusionConfig):
                 "head.soft trains the words before the text, but the prompt has its words or masks elsewhere; remove "
                 "soft, or put the text at the end of augment.template.text"
             )
-        if context.prompt_masks > 1:
-            return PromptHead(self, context, encoder)
-        if self.gamma not in {PromptConfig.gamma, 1.0}:
+        usual = 0.5 if context.prompt_masks > 1 else 1.0
+        gamma = usual if self.gamma is None else self.gamma
+        if context.prompt_masks == 1 and gamma != 1.0:
             raise ValueError(
-                f"head.gamma {self.gamma} weighs two masks, but the prompt has one; remove gamma, or use a template "
-                "with two masks"
+                f"head.gamma is {gamma}, which weighs two masks, but the prompt has one; remove gamma, or the preset "
+                "that sets it, or use a template with two masks"
             )
-        return PromptHead(replace(self, gamma=1.0), context, encoder)
+        return PromptHead(replace(self, gamma=gamma), context, encoder, gamma)
 
 
 def check_reach(context: DataSpec, encoder: Encoder) -> None:
@@ -89,10 +89,10 @@ class PromptHead(Head):
     If the prompt has one mask, only the first layer exists.
     """
 
-    def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
+    def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder, gamma: float) -> None:
         super().__init__()
         assert context.mask_id is not None
-        self.config, self.gamma = config, config.gamma
+        self.config, self.gamma = config, gamma
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
         self.label = nn.Linear(encoder.width, context.classes)
