@@ -11,7 +11,7 @@ import typer
 from epigram.core.display import echo, json_text
 
 if TYPE_CHECKING:
-    from epigram.runner.doctor.check import Check
+    from epigram.runner.doctor.check import CheckResult
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -28,35 +28,34 @@ def main(
     from epigram.runner.doctor import installation, machine, project
     from epigram.runner.doctor.check import exit_status, run_checks
 
-    checks = run_checks(
-        [
-            installation.python,
-            installation.packages,
-            installation.git,
-            machine.disk,
-            machine.memory,
-            machine.processors,
-            machine.gpu,
-            machine.bfloat16,
-            project.project,
-            project.folders,
-            project.locks,
-            project.data_mirror,
-            project.prefect_server,
-        ]
-    )
-    found = list(checks)
+    checks = [
+        installation.python,
+        installation.packages,
+        installation.git,
+        machine.disk,
+        machine.memory,
+        machine.processors,
+        machine.gpu,
+        machine.bfloat16,
+        project.project,
+        project.folders,
+        project.locks,
+        project.data_mirror,
+        project.prefect_server,
+    ]
+    results = list(run_checks(checks))
     if as_json:
-        echo(json_text([asdict(check) for check in found], indent=2))
+        echo(json_text([asdict(result) for result in results], indent=2))
     elif sys.stdout.isatty():
-        _print_table(found)
+        _print_table(results)
     else:
-        for check in found:
-            echo(f"{check.status}: {check.name}: {check.found}" + (f"; to fix it: {check.fix}" if check.fix else ""))
-    sys.exit(exit_status(found))
+        for result in results:
+            advice = f"; to fix it: {result.fix}" if result.fix else ""
+            echo(f"{result.status}: {result.name}: {result.found}{advice}")
+    sys.exit(exit_status(results))
 
 
-def _print_table(checks: list[Check]) -> None:
+def _print_table(results: list[CheckResult]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -66,9 +65,9 @@ def _print_table(checks: list[Check]) -> None:
     table = Table(box=None)
     for column in ("", "check", "found", "to fix it"):
         table.add_column(column, no_wrap=column in {"", "check"})
-    for check in checks:
+    for result in results:
         table.add_row(
-            Text(check.status, STYLES[check.status]),
-            *(Text(printable(text)) for text in (check.name, check.found, check.fix)),
+            Text(result.status, STYLES[result.status]),
+            *(Text(printable(text)) for text in (result.name, result.found, result.fix)),
         )
     Console().print(table)

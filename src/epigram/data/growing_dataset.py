@@ -13,7 +13,8 @@ import polars as pl
 import polars.selectors as cs
 
 from epigram.data.readers import labels_tokens
-from epigram.data.validation.text_matching import SPLITS, label_column, loose_text
+from epigram.data.validation.text_matching import label_column, loose_text
+from epigram.text.validated_corpus import SPLITS
 
 if TYPE_CHECKING:
     from epigram.data.sources.source import Source

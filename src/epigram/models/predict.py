@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import ranges
+from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, matmul_precision
 
@@ -145,8 +145,7 @@ def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[
 
     Text n has `counts[n]` tokens.
     """
-    starts = np.cumsum(counts) - counts
-    return ranges(starts[order], counts[order]).values
+    return Ragged.from_lengths(np.arange(counts.sum()), counts)[order].values
 
 
 def _restore_order(pieces: list[Array], order: NDArray[np.int64], axis: int) -> Array:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from epigram.core.display import escape_markdown
 from epigram.evaluation.formats import (
     NO_TOKENS,
     SCORE_NAMES,
@@ -29,7 +30,7 @@ from epigram.evaluation.formats import (
 )
 from epigram.evaluation.results import Interval
 from epigram.evaluation.summary import Row, Summary
-from epigram.report.table import Cell, Heading, Kind, Line, Table
+from epigram.report.table import Cell, Heading, Kind, Line, Table, markdown_table
 
 Where = Literal["page", "speed", "file", "terminal", "dashboard"]
 Function = Callable[[Row, Summary], Cell]
@@ -75,6 +76,15 @@ def comparison(summary: Summary, where: Where) -> Table:
         [Heading(text=each.headings[where].format(**names), kind=each.kind, about=each.about) for each in columns],
         [Line([each.cell(row, summary) for each in columns], row.outcome == "chosen") for row in summary.rows],
     )
+
+
+def comparison_markdown(summary: Summary) -> str:
+    """Return `comparison.md`: the verdict, one row per system, the notes."""
+    lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
+    lines += [markdown_table(comparison(summary, "file")), ""]
+    lines += ["p: Holm-corrected p-value of the difference from the chosen system."]
+    lines += [f"* {escape_markdown(note)}" for note in summary.notes]
+    return "\n".join(lines) + "\n"
 
 
 @column({"page": "system", "speed": "system", "file": "system", "dashboard": "system"}, kind="text")

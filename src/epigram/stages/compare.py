@@ -31,8 +31,8 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
     from epigram.evaluation.pruning_record import PruningRecord
     from epigram.evaluation.results import read_text
     from epigram.evaluation.summary import read_corpus, write_summary
+    from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
-    from epigram.report.markdown import comparison_markdown
     from epigram.report.page import render
 
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")

@@ -20,7 +20,7 @@ from epigram.core.display import echo, escape_markdown, json_text, printable
 from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
 from epigram.models.model_card import model_card
-from epigram.report.markdown import comparison_markdown
+from epigram.report.columns import comparison_markdown
 from epigram.report.table import Table
 from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect import markdown

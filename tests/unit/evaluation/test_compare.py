@@ -17,7 +17,7 @@ from epigram.evaluation.comparison import compare
 from epigram.evaluation.formats import abbreviate
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.summary import Corpus, Summary, read_summary
-from epigram.report.markdown import comparison_markdown
+from epigram.report.columns import comparison_markdown
 from epigram.report.terminal import comparison_table
 from epigram.stages import compare as stage_module
 from tests.support.evaluation_samples import corpus, cost, folders, system

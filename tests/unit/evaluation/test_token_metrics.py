@@ -26,7 +26,7 @@ from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.measure import combine_seeds
 from epigram.models.predict import Predicted
-from epigram.report.markdown import comparison_markdown
+from epigram.report.columns import comparison_markdown
 from epigram.stages.evaluate import load_words
 from tests.support.evaluation_samples import corpus, system, words, wrongly
 

@@ -13,8 +13,7 @@ from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.summary import Corpus, Row, Summary
 from epigram.report import columns
-from epigram.report.columns import COLUMNS, Where, comparison
-from epigram.report.markdown import comparison_markdown
+from epigram.report.columns import COLUMNS, Where, comparison, comparison_markdown
 from epigram.report.page import render
 from epigram.report.table import Cell, Heading, Line, Table, markdown_table
 from epigram.report.terminal import comparison_table, terminal_table

@@ -14,8 +14,9 @@ from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes
 from epigram.data.validation.row_scan import RowScan
 from epigram.data.validation.settings import Action
-from epigram.data.validation.text_matching import SPLITS, exact_text, explode_labels, label_column, label_key
+from epigram.data.validation.text_matching import exact_text, explode_labels, label_column, label_key
 from epigram.data.validation.token_labels import explode_token_labels
+from epigram.text.validated_corpus import SPLITS
 
 LABEL_RULES = (violations.NO_LABEL, violations.CONTROL_CHARACTER, violations.UNKNOWN_LABEL, violations.UNKNOWN_SPLIT)
 

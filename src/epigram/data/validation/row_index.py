@@ -13,7 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.text_matching import LOOSE, SPLITS, loose_text
+from epigram.data.validation.text_matching import LOOSE, loose_text
+from epigram.text.validated_corpus import SPLITS
 
 TRAIN, DEV, TEST = range(3)  # positions in SPLITS
 NO_SPLIT = 3  # code of a row in no split

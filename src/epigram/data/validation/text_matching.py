@@ -6,7 +6,6 @@ from collections.abc import Container
 
 import polars as pl
 
-SPLITS = ("train", "dev", "test")
 LOOSE = "#loose"  # column with the precomputed `loose_text`
 
 

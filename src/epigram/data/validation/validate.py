@@ -21,7 +21,7 @@ from epigram.data.validation.row_scan import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.splits import create_splits, limit_train
 from epigram.data.validation.statistics import corpus_statistics
-from epigram.data.validation.text_matching import SPLITS, exact_text, label_column
+from epigram.data.validation.text_matching import exact_text, label_column
 from epigram.data.validation.token_labels import (
     INFERRED,
     inferred_label,
@@ -30,7 +30,7 @@ from epigram.data.validation.token_labels import (
     token_label_counts,
     token_label_names,
 )
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
 if TYPE_CHECKING:
     from epigram.data.sources.source import Source

@@ -12,7 +12,7 @@ Status = Literal["ok", "warning", "problem"]
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """What was checked, the result, what was found, and what to do about it."""
 
     name: str
@@ -22,20 +22,20 @@ class Check:
     code: int = 0  # exit code of a problem
 
 
-def problem(name: str, found: str, fix: str, error: type[EpigramError]) -> Check:
+def problem(name: str, found: str, fix: str, error: type[EpigramError]) -> CheckResult:
     """Return a problem with the exit code of the class `error`."""
-    return Check(name, "problem", found, fix, error.code)
+    return CheckResult(name, "problem", found, fix, error.code)
 
 
-def run_checks(checks: Iterable[Callable[[], Iterable[Check]]]) -> Iterator[Check]:
+def run_checks(checks: Iterable[Callable[[], Iterable[CheckResult]]]) -> Iterator[CheckResult]:
     """Run the checks one after another; one that fails with an error is a problem."""
     for check in checks:
         try:
             yield from check()
         except Exception as error:  # for example a library that cannot be imported
-            yield Check(check.__name__.replace("_", " "), "problem", message(error), "", exit_code(error))
+            yield CheckResult(check.__name__.replace("_", " "), "problem", message(error), "", exit_code(error))
 
 
-def exit_status(checks: Iterable[Check]) -> int:
+def exit_status(results: Iterable[CheckResult]) -> int:
     """Return the exit code of the first problem, 0 if there is none."""
-    return next((check.code for check in checks if check.status == "problem"), 0)
+    return next((result.code for result in results if result.status == "problem"), 0)

@@ -14,23 +14,23 @@ from packaging.version import Version
 import epigram
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.extras import install_command
-from epigram.runner.doctor.check import Check, problem
+from epigram.runner.doctor.check import CheckResult, problem
 
 MIN_GIT = Version("2.20")  # the first version in which `git worktree` removes what a killed process left
 OPTIONAL = ("onnx", "ray", "postgres", "sql", "s3", "signing")  # extras of which nothing need be installed
 
 
-def python() -> Iterator[Check]:
+def python() -> Iterator[CheckResult]:
     """Check the version of Python, which pip has compared with `requires-python`."""
-    yield Check("python", "ok", f"{platform.python_version()}, with epigram {epigram.__version__}")
+    yield CheckResult("python", "ok", f"{platform.python_version()}, with epigram {epigram.__version__}")
 
 
-def packages() -> Iterator[Check]:
+def packages() -> Iterator[CheckResult]:
     """Compare the versions of the installed packages with the tested ones, which epigram's metadata requires."""
     yield from _compare("packages", _required(""), install_command())
     pipeline = list(_required("pipeline"))
     if not any(map(_installed, pipeline)):
-        yield Check(
+        yield CheckResult(
             "pipeline",
             "warning",
             "not installed; only predict and the Python API work",
@@ -62,7 +62,7 @@ def _installed(requirement: Requirement) -> str:
         return ""
 
 
-def _compare(name: str, requirements: list[Requirement], fix: str) -> Iterator[Check]:
+def _compare(name: str, requirements: list[Requirement], fix: str) -> Iterator[CheckResult]:
     """Yield a problem for each missing package and a warning for each other version, otherwise one line."""
     good = True
     for each in requirements:
@@ -72,12 +72,12 @@ def _compare(name: str, requirements: list[Requirement], fix: str) -> Iterator[C
             yield problem(name, f"{each.name} is not installed", fix, ParameterError)
         elif not each.specifier.contains(installed, prereleases=True):
             good = False
-            yield Check(name, "warning", f"{each.name} {installed}; tested with {each.name}{each.specifier}", fix)
+            yield CheckResult(name, "warning", f"{each.name} {installed}; tested with {each.name}{each.specifier}", fix)
     if good and requirements:
-        yield Check(name, "ok", f"{len(requirements)} in the tested version")
+        yield CheckResult(name, "ok", f"{len(requirements)} in the tested version")
 
 
-def git() -> Iterator[Check]:
+def git() -> Iterator[CheckResult]:
     """Check that git is installed."""
     program = shutil.which("git")
     if program is None:
@@ -86,6 +86,6 @@ def git() -> Iterator[Check]:
     words = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()
     found = Version(".".join(words[2].split(".")[:2]))
     if found < MIN_GIT:
-        yield Check("git", "warning", f"version {words[2]}", f"install git {MIN_GIT} or later")
+        yield CheckResult("git", "warning", f"version {words[2]}", f"install git {MIN_GIT} or later")
     else:
-        yield Check("git", "ok", words[2])
+        yield CheckResult("git", "ok", words[2])

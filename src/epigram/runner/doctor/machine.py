@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from epigram.core.errors import DiskError, ParameterError, TryAgainError
-from epigram.runner.doctor.check import Check, problem
+from epigram.runner.doctor.check import CheckResult, problem
 
 GIB = 1 << 30
 MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB
@@ -18,19 +18,21 @@ GPU_DEVICE = Path("/dev/nvidiactl")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def disk() -> Iterator[Check]:
+def disk() -> Iterator[CheckResult]:
     """Check the free space of the current folder's disk."""
     free = shutil.disk_usage(Path.cwd()).free
     found = f"{free / GIB:,.1f} GiB free"
     if free < MIN_DISK:
         yield problem("disk", found, "free disk space, for example with `dvc gc --workspace`", DiskError)
     elif free < ENOUGH_DISK:
-        yield Check("disk", "warning", found, f"free disk space: {ENOUGH_DISK / GIB:g} GiB are enough for most runs")
+        yield CheckResult(
+            "disk", "warning", found, f"free disk space: {ENOUGH_DISK / GIB:g} GiB are enough for most runs"
+        )
     else:
-        yield Check("disk", "ok", found)
+        yield CheckResult("disk", "ok", found)
 
 
-def memory() -> Iterator[Check]:
+def memory() -> Iterator[CheckResult]:
     """Check the available memory of the machine (Linux)."""
     if not MEMINFO.is_file():
         return
@@ -40,15 +42,15 @@ def memory() -> Iterator[Check]:
     if available < MIN_MEMORY:
         yield problem("memory", found, "close other programs, or run with --max-parallel 1", TryAgainError)
     elif available < ENOUGH_MEMORY:
-        yield Check("memory", "warning", found, "run with --max-parallel 1")
+        yield CheckResult("memory", "warning", found, "run with --max-parallel 1")
     else:
-        yield Check("memory", "ok", found)
+        yield CheckResult("memory", "ok", found)
 
 
-def processors() -> Iterator[Check]:
+def processors() -> Iterator[CheckResult]:
     """Check the number of processors, and that no variable asks for more threads than there are."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Check("processors", "ok", f"{count}")
+    yield CheckResult("processors", "ok", f"{count}")
     for name in THREAD_VARIABLES:
         value = os.environ.get(name)
         if value is None:
@@ -57,12 +59,12 @@ def processors() -> Iterator[Check]:
             fix = f"unset {name}, or set it to a number from 1 to {count}"
             yield problem("threads", f"{name}={value} is not a number of threads", fix, ParameterError)
         elif int(value) > count:
-            yield Check("threads", "warning", f"{name}={value}, but {count} processors", f"unset {name}")
+            yield CheckResult("threads", "warning", f"{name}={value}, but {count} processors", f"unset {name}")
         else:
-            yield Check("threads", "ok", f"{name}={value}")
+            yield CheckResult("threads", "ok", f"{name}={value}")
 
 
-def gpu() -> Iterator[Check]:
+def gpu() -> Iterator[CheckResult]:
     """Check that the build of PyTorch fits the machine's GPU."""
     import torch
 
@@ -75,18 +77,18 @@ def gpu() -> Iterator[Check]:
             found = f"{build} has no code for {name} (sm_{major}{minor}), only for {', '.join(built_for)}"
             yield problem("gpu", found, fix, ParameterError)
         else:
-            yield Check("gpu", "ok", f"{name}, {build}")
+            yield CheckResult("gpu", "ok", f"{name}, {build}")
     elif not GPU_DEVICE.exists():
-        yield Check("gpu", "ok", f"none, {build}")
+        yield CheckResult("gpu", "ok", f"none, {build}")
     elif torch.version.cuda is None:
         fix = "install the CUDA build of the same version of PyTorch"
-        yield Check("gpu", "warning", f"the GPU is not used: {build} is a CPU build", fix)
+        yield CheckResult("gpu", "warning", f"the GPU is not used: {build} is a CPU build", fix)
     else:
         fix = f"update the driver to one for CUDA {torch.version.cuda}, and check CUDA_VISIBLE_DEVICES"
-        yield Check("gpu", "warning", f"{build} cannot use the GPU", fix)
+        yield CheckResult("gpu", "warning", f"{build} cannot use the GPU", fix)
 
 
-def bfloat16() -> Iterator[Check]:
+def bfloat16() -> Iterator[CheckResult]:
     """Check whether bfloat16 products are fast; without them training is slower, and otherwise the same."""
     import torch
 
@@ -94,4 +96,4 @@ def bfloat16() -> Iterator[Check]:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     fast = has_fast_bf16(device)
-    yield Check("bfloat16", "ok", f"{'used' if fast else 'not supported, float32 is used'} ({device})")
+    yield CheckResult("bfloat16", "ok", f"{'used' if fast else 'not supported, float32 is used'} ({device})")

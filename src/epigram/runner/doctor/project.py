@@ -12,7 +12,7 @@ from epigram.core.config_types import is_http_url
 from epigram.core.errors import DiskError, ParameterError, SourceUnavailableError
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
-from epigram.runner.doctor.check import Check, problem
+from epigram.runner.doctor.check import CheckResult, problem
 from epigram.runner.project.record import check_version, read
 from epigram.runner.service import server, service_lock
 
@@ -26,10 +26,10 @@ def is_project() -> bool:
     return Path("dvc.yaml").is_file()
 
 
-def project() -> Iterator[Check]:
+def project() -> Iterator[CheckResult]:
     """Check that the project is for the installed version, and in git and DVC."""
     if not is_project():
-        yield Check("project", "ok", "none in this folder; to create one, run: epigram init FOLDER")
+        yield CheckResult("project", "ok", "none in this folder; to create one, run: epigram init FOLDER")
         return
     try:
         check_version(Path())
@@ -40,10 +40,10 @@ def project() -> Iterator[Check]:
         if not Path(folder).exists():
             yield problem("project", f"{folder} does not exist", f"run {command}", ParameterError)
     record = read(Path())
-    yield Check("project", "ok", f"for epigram {record.version}" if record else "the repository of epigram")
+    yield CheckResult("project", "ok", f"for epigram {record.version}" if record else "the repository of epigram")
 
 
-def folders() -> Iterator[Check]:
+def folders() -> Iterator[CheckResult]:
     """Check that the folders in which a run writes are writable."""
     used = [Path(name) for name in WRITTEN if Path(name).is_dir()] if is_project() else []
     blocked = [path for path in [*used, Path(tempfile.gettempdir())] if not os.access(path, os.W_OK | os.X_OK)]
@@ -51,10 +51,10 @@ def folders() -> Iterator[Check]:
         fix = f"give yourself permission: chmod u+rwx {path.absolute()}"
         yield problem("folders", f"{path.absolute()} is not writable", fix, DiskError)
     if not blocked:
-        yield Check("folders", "ok", "writable")
+        yield CheckResult("folders", "ok", "writable")
 
 
-def locks() -> Iterator[Check]:
+def locks() -> Iterator[CheckResult]:
     """Check for locks that a killed git left; all other locks end with their process."""
     stale = [
         lock
@@ -64,21 +64,21 @@ def locks() -> Iterator[Check]:
     for lock in stale:
         yield problem("locks", f"{lock} is older than 10 minutes", f"if no git command runs: rm {lock}", ParameterError)
     if not stale:
-        yield Check("locks", "ok", "none is stale")
+        yield CheckResult("locks", "ok", "none is stale")
 
 
-def data_mirror() -> Iterator[Check]:
+def data_mirror() -> Iterator[CheckResult]:
     """Check that the folder or the address of EPIGRAM_MIRROR can be reached."""
     import httpx
 
     mirror = os.environ.get(MIRROR)
     if not mirror:
-        yield Check("mirror", "ok", f"{MIRROR} is not set; data sets are downloaded from their own addresses")
+        yield CheckResult("mirror", "ok", f"{MIRROR} is not set; data sets are downloaded from their own addresses")
         return
     shown = redact_address(mirror)
     if not is_http_url(mirror):
         if Path(mirror).is_dir():
-            yield Check("mirror", "ok", shown)
+            yield CheckResult("mirror", "ok", shown)
         else:
             fix = f"set {MIRROR} to a folder or an http address, or unset it"
             yield problem("mirror", f"{MIRROR}={shown} is not a folder", fix, ParameterError)
@@ -89,19 +89,19 @@ def data_mirror() -> Iterator[Check]:
         fix = f"check the network, or unset {MIRROR}"
         yield problem("mirror", f"{shown} does not respond ({type(error).__name__})", fix, SourceUnavailableError)
     else:
-        yield Check("mirror", "ok", f"{shown} responds")
+        yield CheckResult("mirror", "ok", f"{shown} responds")
 
 
-def prefect_server() -> Iterator[Check]:
+def prefect_server() -> Iterator[CheckResult]:
     """Check the Prefect server that a run would use."""
     address = os.environ.get(server.API_URL)
     service = None if address else service_lock.holder()
     if not address and service is None:
-        yield Check("server", "ok", "none runs; a run starts its own")
+        yield CheckResult("server", "ok", "none runs; a run starts its own")
         return
     url = address.removesuffix("/api") if address else service.url if service else ""
     if server.is_healthy(url):
-        yield Check("server", "ok", f"{redact_address(url)} responds")
+        yield CheckResult("server", "ok", f"{redact_address(url)} responds")
     else:
         fix = f"start it, or unset {server.API_URL}" if address else "run: epigram stop"
         found = f"the Prefect server at {redact_address(url)} does not respond"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
-from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import EpigramError
-from epigram.core.outcome import MAX_DETAILS
-from epigram.runner import child_process
-from epigram.runner.dvc.process import PROGRESS, outcome_of, read_lines, start_repro
+from epigram.runner.child_process import ProcessPool
+from epigram.runner.dvc.process import PROGRESS, run_repro
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -34,16 +32,11 @@ def _outputs(root: Path, name: str) -> Any:
 
 
 def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
-    last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
-    with tempfile.TemporaryDirectory(prefix="epigram-") as folder:
-        file = Path(folder, "outcome.json")
-        with start_repro(root, *arguments, outcome_file=file) as child:
-            try:
-                for line in read_lines(child, last_lines):
-                    if not line.startswith(PROGRESS):
-                        log.info("%s", line)
-            finally:
-                child_process.terminate(child)
-        outcome = outcome_of(arguments[-1], child.returncode, file, last_lines)
-    if outcome.code:
+    def forward(lines: Iterable[str]) -> None:
+        for line in lines:
+            if not line.startswith(PROGRESS):
+                log.info("%s", line)
+
+    outcome = run_repro(root, *arguments, processes=ProcessPool(), forward=forward)
+    if outcome and outcome.code:
         raise EpigramError(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")

@@ -6,21 +6,42 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from epigram.core.display import printable
-from epigram.core.outcome import OUTCOME_FILE, Outcome, read_outcome
+from epigram.core.outcome import MAX_DETAILS, OUTCOME_FILE, Outcome, read_outcome
 from epigram.runner import child_process
+from epigram.runner.child_process import ProcessPool
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
 KILLED = 128 + signal.SIGKILL  # in most cases, the kernel killed it when out of memory
 REPRO_SCRIPT = Path(__file__).with_name("repro.py")
 
 
-def start_repro(root: Path, *arguments: str, outcome_file: Path) -> subprocess.Popen[str]:
+def run_repro(
+    root: Path, *arguments: str, processes: ProcessPool, forward: Callable[[Iterable[str]], None]
+) -> Outcome | None:
+    """Run `dvc repro` with `arguments`, the last of which is the target, and return its outcome.
+
+    `forward` gets the lines that it prints, as soon as they are printed. After `processes.stop`, the result is None.
+    """
+    last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
+    with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
+        file = Path(folder, "outcome.json")
+        child = processes.start(lambda: _start_repro(root, *arguments, outcome_file=file))
+        if child is None:
+            return None
+        with child:
+            forward(read_lines(child, last_lines))
+        processes.discard(child)
+        return None if processes.stopped else outcome_of(arguments[-1], child.returncode, file, last_lines)
+
+
+def _start_repro(root: Path, *arguments: str, outcome_file: Path) -> subprocess.Popen[str]:
     """Start a supervised `dvc repro` with `arguments`; it waits for DVC's lock and writes all output to one stream.
 
     The failed stage, or DVC's process, writes its outcome to `outcome_file`, which must not exist.

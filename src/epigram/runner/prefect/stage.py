@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,10 +14,10 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
 from epigram.core.errors import RETRYABLE, EpigramError, TryAgainError
-from epigram.core.outcome import MAX_DETAILS, Outcome
+from epigram.core.outcome import Outcome
 from epigram.runner import child_process
 from epigram.runner.dvc import repair
-from epigram.runner.dvc.process import KILLED, PROGRESS, outcome_of, read_lines, start_repro
+from epigram.runner.dvc.process import KILLED, PROGRESS, run_repro
 from epigram.runner.prefect.progress_artifact import ProgressArtifact
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.status_table import RETRYING, StatusTable
@@ -77,18 +75,12 @@ class Runner:
         return outcome
 
     def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
-        with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
-            file = Path(folder, "outcome.json")
-            child = self._processes.start(lambda: start_repro(self.root, "--single-item", name, outcome_file=file))
-            if child is None:
-                return _cancelled(name)
+        def forward(lines: Iterable[str]) -> None:
             self.table.start(name)
-            with child:
-                lines = read_lines(child, last_lines)
-                _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
-            self._processes.discard(child)
-            return _cancelled(name) if self._processes.stopped else outcome_of(name, child.returncode, file, last_lines)
+            _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
+
+        outcome = run_repro(self.root, "--single-item", name, processes=self._processes, forward=forward)
+        return outcome or _cancelled(name)
 
     def _remove_damaged(self, name: str) -> bool:
         """Delete damaged cache files of the stage, since DVC does not verify them; return whether any were found."""

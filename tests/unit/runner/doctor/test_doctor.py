@@ -19,10 +19,10 @@ import torch
 import epigram
 from epigram.cli import app
 from epigram.runner.doctor import installation, machine, project
-from epigram.runner.doctor.check import Check, exit_status, run_checks
+from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
 from epigram.runner.project.record import Record
 
-Checks = Callable[[], Iterator[Check]]
+Checks = Callable[[], Iterator[CheckResult]]
 
 
 def results(check: Checks) -> list[tuple[str, str]]:
@@ -40,13 +40,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_exit_code_is_that_of_the_first_problem() -> None:
-    good, bad = Check("a", "ok", ""), Check("b", "warning", "", "x")
+    good, bad = CheckResult("a", "ok", ""), CheckResult("b", "warning", "", "x")
     assert exit_status([good, bad]) == 0
-    assert exit_status([good, Check("c", "problem", "", "", 69), Check("d", "problem", "", "", 64)]) == 69
+    assert exit_status([good, CheckResult("c", "problem", "", "", 69), CheckResult("d", "problem", "", "", 64)]) == 69
 
 
 def test_a_check_that_fails_is_a_problem_and_the_others_run() -> None:
-    def no_torch() -> Iterator[Check]:
+    def no_torch() -> Iterator[CheckResult]:
         raise ImportError("libcuda.so.1 is missing")
         yield
 
@@ -281,8 +281,8 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and name in CHECKS:
                 monkeypatch.setattr(module, name, lambda: iter(()))
-    monkeypatch.setattr(installation, "python", lambda: iter([Check("python", "ok", "3.11.7")]))
-    found = Check("disk", "problem", "0.1 GiB free\x1b[2J", "free disk space", 74)
+    monkeypatch.setattr(installation, "python", lambda: iter([CheckResult("python", "ok", "3.11.7")]))
+    found = CheckResult("disk", "problem", "0.1 GiB free\x1b[2J", "free disk space", 74)
     monkeypatch.setattr(machine, "disk", lambda: iter([found]))
 
 
