@@ -42,6 +42,12 @@ def test_pytorch_has_the_products_of_onednn(name: str) -> None:
     assert hasattr(torch.ops.mkldnn, name), NEEDS.format(f"ops.mkldnn.{name}", "fast predictions of one text")
 
 
+def test_pytorch_has_the_fused_attention_of_the_cpu_and_does_not_count_it() -> None:
+    operator = getattr(torch.ops.aten, torch_adapter.CPU_ATTENTION, None)
+    assert operator is not None, NEEDS.format(torch_adapter.CPU_ATTENTION, "the FLOPs of attention")
+    assert operator not in flop_counter.flop_registry  # otherwise remove it from the adapter
+
+
 def test_an_optimizer_without_the_wrapper_is_used_as_it_is() -> None:
     class Plain(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:

@@ -14,17 +14,18 @@ from torch import nn
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
-from epigram.nn.torch_adapter import count_flops
+from epigram.nn.torch_adapter import CPU_ATTENTION, count_flops
 
 CHARACTERS_PER_TOKEN = 5  # assumed characters per token, for models that read characters
 BATCH_TOKENS = 64 * 100  # of the batch in DMSP, Table 4: 64 texts of 100 tokens
-UNWEIGHTED = {"bmm", "baddbmm"}  # products of hidden states with each other, for example in attention
+UNWEIGHTED = {"bmm", "baddbmm", CPU_ATTENTION}  # products of hidden states with each other, for example in attention
 
 
 def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
     """Return the floating-point operations of one text of `length` tokens, prompt and special tokens included.
 
-    Matrix products and convolutions are counted. A multiply-add counts as two operations.
+    Matrix products, those of fused attention included, and convolutions are counted. A multiply-add counts as two
+    operations.
     """
     return sum(_operations(model, length, frame).values())
 

@@ -7,7 +7,8 @@ undocumented part; tests/contract/test_adapters_torch.py names a part that a new
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of glibc's mallopt
+CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # operator; PyTorch's FLOP counter does not know it
 
 
 def bypass_compiler(*functions: Callable[..., Any]) -> None:
@@ -41,18 +43,25 @@ def optimizer_without_compiler(kind: type[torch.optim.Optimizer]) -> Callable[..
 def count_flops(run: Callable[[], object], custom: Mapping[Any, Callable[..., int]]) -> Mapping[Any, int]:
     """Return the floating-point operations of `run()` by operator, such as `torch.ops.aten.addmm`.
 
-    `custom` maps further operators to functions that count them.
+    `custom` maps further operators to functions that count them. Both products of fused attention are counted.
     """
     from torch.utils import flop_counter
 
     mode = getattr(flop_counter, "_FlopCounterMode", None)  # the part of FlopCounterMode with the compiler's wrapper
     if mode is not None:
         bypass_compiler(mode.__torch_dispatch__)
-    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=dict(custom))
+    attention = getattr(torch.ops.aten, CPU_ATTENTION, None)
+    known = dict(custom) if attention is None else {attention: _attention_flops, **custom}
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=known)
     with counter:
         run()
     counts: Mapping[str, Mapping[Any, int]] = counter.get_flop_counts()
     return counts.get("Global", {})
+
+
+def _attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: Any, **__: Any) -> int:
+    """Return the operations of softmax(q kᵀ) v for shapes (B, H, L, d), (B, H, M, d) and (B, H, M, d)."""
+    return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
 
 
 def pack_linear(layer: nn.Linear) -> None:

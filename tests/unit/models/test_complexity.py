@@ -26,6 +26,17 @@ def test_a_recurrent_layer_is_counted(length: int) -> None:
     assert batch_macs(model, length, FRAME) == pytest.approx(weighted / 2 * 6_400 / length)
 
 
+@pytest.mark.parametrize("length", [7, 30])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_both_products_of_attention_are_counted(length: int, heads: int) -> None:
+    sizes = {"width": 8, "depth": 3, "heads": heads, "hidden": 16}
+    model = RECIPES["transformer"].changed(encoder=sizes).build(CONTEXT)
+    weighted = 3 * length * 2 * (4 * 8 * 8 + 2 * 8 * 16) + 2 * 8 * 2  # q, k, v, out, and the perceptron; the classes
+    products = 3 * 2 * (2 * length * length * 8)  # scores, and their product with the values; for all heads together
+    assert flops(model, length, FRAME) == weighted + products
+    assert batch_macs(model, length, FRAME) == pytest.approx(weighted / 2 * 6_400 / length)
+
+
 def test_chance_costs_nothing() -> None:
     model = RECIPES["random"].build(CONTEXT)
     assert flops(model, 10, FRAME) == batch_macs(model, 10, FRAME) == 0
