@@ -100,6 +100,15 @@ def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) ->
     return (predicted.token_score(texts.read_labels()) + score) / 2 if scored in TOKEN_F1 else score
 
 
+def text_scores(parts: Array, texts: TextBatches, scored: ScoredLabels, *, multi: bool) -> list[float]:
+    """Return the score of the text labels by each of the `parts` (K, N, C), as `scored` names it."""
+    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    each = [Predicted(part, None, multi) for part in parts]
+    if scored in TEXT_F1:
+        return [predicted.text_f1(labels, texts.plain_class) for predicted in each]
+    return [predicted.score(labels) for predicted in each]
+
+
 def micro_f1(predicted: NDArray[np.integer], gold: NDArray[np.integer], default: int) -> float:
     """Return the micro-F1 of the labels other than `default`: F1* of Pislar and Rei (2020)."""
     hits = ((predicted == gold) & (gold != default)).sum()

@@ -6,13 +6,12 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from epigram.core.rounding import clearly_above
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision
-from epigram.models.predict import ScoredLabels, dev_score, predict, score_name
+from epigram.models.predict import TOKEN_F1, ScoredLabels, dev_score, predict, score_name, text_scores
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
@@ -53,13 +52,14 @@ def layer_accuracies(
     The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
     """
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
-        predicted = predict(model, dev, precision=precision)
-        scores = predicted.scores(dev.targets(np.arange(len(dev))).cpu().numpy())
-        return scores[-model.depth :]  # without the classifier on the embeddings, if there is one
+        parts = predict(model, dev, precision=precision).parts
+        assert parts is not None
+        # without the classifier on the embeddings, if there is one
+        return text_scores(parts[-model.depth :], dev, scored, multi=model.multi)
     if scored == "token":
         return probe_tokens(model, train, dev)
-    alphas = probe(model, train, dev, classes)
-    if scored == "sentence":
+    alphas = probe(model, train, dev, classes, scored)
+    if scored not in TOKEN_F1:
         return alphas
     return [(text + token) / 2 for text, token in zip(alphas, probe_tokens(model, train, dev), strict=True)]
 
@@ -129,7 +129,7 @@ def _obstacle(model: Any, train: TextBatches, settings: PruneSettings, config: T
         return "no layers to drop"
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
         return "depth is controlled during training"
-    if config.stop_on != "sentence" and not len(labelled_texts(train, 1)):
+    if config.stop_on in TOKEN_F1 and not len(labelled_texts(train, 1)):
         return "no training token has a label to score the layers by"
     return None
 

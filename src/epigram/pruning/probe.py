@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.predict import Predicted
+from epigram.models.predict import ScoredLabels, text_scores
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
 
@@ -52,12 +52,22 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
     return weight.detach()
 
 
-def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> list[float]:
-    """Fit a base classifier on each layer with at most `rows` evenly spaced training texts; return the dev scores."""
+def probe(
+    model: Any,
+    train: TextBatches,
+    dev: TextBatches,
+    classes: int,
+    scored: ScoredLabels = "sentence",
+    *,
+    rows: int = 10_000,
+) -> list[float]:
+    """Fit a base classifier on each layer with at most `rows` evenly spaced training texts; return the dev scores.
+
+    `scored` names the score of the text labels: accuracy or F1*.
+    """
     chosen = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
-    everything = np.arange(len(dev))
-    x, heldout = layer_means(model, train, chosen), layer_means(model, dev, everything)
+    x, heldout = layer_means(model, train, chosen), layer_means(model, dev, np.arange(len(dev)))
     mean, std = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
     weight = fit_classifiers((x - mean) / std, train.targets(chosen).cpu(), classes)
     logits = torch.baddbmm(weight[:, -1:], (heldout - mean) / std, weight[:, :-1]).numpy()
-    return Predicted(logits[-1], logits, model.multi).scores(dev.targets(everything).cpu().numpy())
+    return text_scores(logits, dev, scored, multi=model.multi)

@@ -47,9 +47,16 @@ def pruned(layers: list[list[int]], scored: Any, train: TextBatches = SINGLE) ->
 
 @pytest.mark.parametrize(
     ("scored", "alphas"),
-    [("sentence", [4 / 6, 1.0]), ("token", [1.0, 0.0]), ("mean", [(4 / 6 + 1) / 2, 0.5])],
+    [
+        ("sentence", [4 / 6, 1.0]),
+        ("sentence_f1", [0.0, 1.0]),
+        ("token", [1.0, 0.0]),
+        ("mean", [(4 / 6 + 1) / 2, 0.5]),
+        ("mean_f1", [0.5, 0.5]),
+    ],
 )
 def test_each_layer_is_scored_by_the_labels_that_select_the_model(scored: Any, alphas: list[float]) -> None:
+    """The token layer predicts class 0 for all texts. Class 0 is the plain one, so its F1* is 0."""
     model = tagger_of(TOKEN_LAYER, CLASS_LAYER)
     assert layer_accuracies(model, SINGLE, SINGLE, 2, "fp32", scored) == pytest.approx(alphas)
 
@@ -96,6 +103,13 @@ def test_few_tokens_are_taken_from_evenly_spaced_texts_with_labels() -> None:
     assert labelled_texts(texts, 100).tolist() == [1, 2, 4, 5, 6, 7]
     assert labelled_texts(texts, 6).tolist() == [1, 2, 4, 5, 7]
     assert labelled_texts(texts, 1).tolist() == [1]
+
+
+def test_a_score_of_the_texts_needs_no_labelled_training_token() -> None:
+    train = texts_of([[0], [5]], hidden=frozenset({0, 5}))
+    found = pruned([TOKEN_LAYER, CLASS_LAYER], "sentence_f1", train)
+    assert (layers_of(found.model), found.score) == ([TOKEN_LAYER, CLASS_LAYER], "text F1*")
+    assert found.accuracies == (0.0, 1.0)
 
 
 def test_without_a_labelled_training_token_all_layers_are_kept() -> None:
