@@ -11,6 +11,7 @@ import torch
 
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
+from epigram.models.complexity import flops
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
@@ -71,3 +72,13 @@ def test_the_embeddings_are_left_out_of_the_parameters_and_of_the_multiply_adds(
     assert cost.parameters_without_embeddings == weights + 128 * 2 + 512 + 64 + 128 + 2
     assert cost.parameters - cost.parameters_without_embeddings == 64 * view.vocabulary
     assert cost.batch_macs == weights * 6_400 + 128 * 2 * 3_200
+
+
+def test_the_operations_are_those_of_the_median_text(tmp_path: Path, encoded: Any) -> None:
+    """The texts of dev have 1, 1 and 4 tokens, so the median text has one."""
+    dev = [("plot", "neg"), ("film", "pos"), ("good good good film", "pos")]
+    view, recipe = encoded({**EN, "dev": dev}, language="en"), RECIPES["mlp"].changed(train={"epochs": 1})
+    config = resolve_threads(configure("mlp", recipe), recipe, None)
+    train_seed("mlp", recipe, config, view, None, 0, tmp_path / "model")
+    saved = load(tmp_path / "model")
+    assert measure(tmp_path / "model", view, timing_texts=1).cost.flops == flops(saved.model, 1, saved.frame)

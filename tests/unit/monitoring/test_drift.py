@@ -106,3 +106,9 @@ def test_an_ngram_ends_where_its_text_ends() -> None:
     )
     assert ngram_similarity(["", "ab"], ngrams)[0] == 0
     assert ngram_similarity([], ngrams).shape == (0,)
+
+
+def test_a_rare_ngram_weighs_as_much_in_a_text_that_repeats_it() -> None:
+    """Each n-gram occurs in one of three texts: ln(4 / 2) + 1, and ln(4 / 1) + 1 for one that occurs in none."""
+    weights = fit_ngrams(["aaaaaa", "bbbbbb", "cccccc"]).weights
+    assert set(weights) == {round(float(np.log(4 / rows)) + 1, 4) for rows in (1, 2)}

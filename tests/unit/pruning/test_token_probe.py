@@ -118,3 +118,9 @@ def test_without_a_labelled_training_token_all_layers_are_kept() -> None:
     assert found.reason == "no training token has a label to score the layers by"
     with pytest.raises(ValueError, match="no training token has a label"):
         probe_tokens(tagger_of(RIGHT), texts_of([[0]], hidden=frozenset({0})), SINGLE)
+
+
+@pytest.mark.parametrize(("scored", "before"), [("token", 0.0), ("sentence", 1.0)])
+def test_the_score_before_pruning_is_of_the_labels_that_select_the_model(scored: Any, before: float) -> None:
+    """The last layer tells the class and finds no X."""
+    assert pruned([TOKEN_LAYER, CLASS_LAYER], scored).dev_before == before

@@ -249,3 +249,13 @@ def test_a_run_without_a_page_is_told_so(tmp_path):
     summary = asdict(compare(validate_as(Corpus, corpus()), [system("one", [set()], [set()])], 0.05))
     with pytest.raises(InputMissingError, match=r"page\.html"):
         render_run(tmp_path / "page.html", tmp_path / "report.html", run_of(summary))
+
+
+def test_each_section_is_about_the_system_of_its_heading() -> None:
+    """The better system is the second one of params.yaml, and only it is pruned."""
+    wrong = set(range(30))
+    html = page([system("weak", [wrong], [wrong]), system("good", [set()], [set()])], {"good": pruning()})
+    sections = re.split(r"<h2[^>]*>", html)
+    about = {name: next(each for each in sections if each.startswith(name)) for name in ("good", "weak")}
+    assert "two layers do nothing" in about["good"]
+    assert "two layers do nothing" not in about["weak"]

@@ -219,3 +219,9 @@ def test_a_sample_leaves_long_texts_out_and_goes_on(tmp_path: Path) -> None:
     many = validated(tmp_path, "zh", {"train": [("好" * 5, "pos")] * 30, "dev": [], "test": []})
     assert len(many.sample("train", 100, 100)) == 20
     assert len(many.sample("train", 10, 100)) == 10
+
+
+def test_a_word_that_is_notional_in_half_of_its_occurrences_is_notional(table: PosTable) -> None:
+    seen = pl.DataFrame({"entry": ["呗呗", "呗呗", "唉唉", "唉唉"], "tag": ["n", "u"] * 2, "frequency": [3, 3, 3, 4]})
+    grown = add_entries(table, seen, "zh")
+    assert [row(grown, word)["weight"] for word in ("呗呗", "唉唉")] == [1.0, 0.5]
