@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256

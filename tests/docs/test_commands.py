@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import pytest
 from typer.main import get_command
 
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint

@@ -54,8 +54,10 @@ def after_recovery(bench: Bench, ended: Ended) -> list[str]:
 
 
 def tail(ended: Ended) -> str:
-    """Return the end of a command's output on one line."""
-    return " / ".join(ended.said[-TAIL:].strip().splitlines())
+    """Return the end of a command's output on one line, or its traceback if it has one."""
+    start = ended.said.find(TRACEBACK)
+    shown = ended.said[start:][:TAIL] if start >= 0 else ended.said[-TAIL:]
+    return " / ".join(shown.strip().splitlines())
 
 
 def _said(entry: dict[str, Any]) -> dict[str, Any]:

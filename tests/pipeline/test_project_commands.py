@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from epigram.cli import FLOW_COMMANDS
+from epigram.cli.app import FLOW_COMMANDS
 from tests.support.toy import Toy
 
 EPIGRAM = ("-c", "import sys; sys.argv[0] = 'epigram'; from epigram.cli import program; program()")

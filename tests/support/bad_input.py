@@ -109,7 +109,7 @@ class Workshop:
 
     def epigram(self, *arguments: str | Path, stdin: bytes = b"") -> Ended:
         """Run the `epigram` command in this process."""
-        from epigram.cli import app
+        from epigram.cli.app import app
 
         with mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))):
             return self._run(app, "epigram", *map(str, arguments))

@@ -21,7 +21,7 @@ from typing import ClassVar, NoReturn, ParamSpec
 from epigram.core.display import discard_output, echo, is_output_closed
 from epigram.core.memory_limit import is_near_limit
 from epigram.core.outcome import Outcome, current_stage
-from epigram.core.signals import Terminated, handle_signals, raise_interrupt
+from epigram.core.signals import ENDINGS, Terminated, handle_signals, raise_interrupt
 
 P = ParamSpec("P")
 
@@ -108,7 +108,7 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, Terminated):
         return TryAgainError.code
     if isinstance(error, KeyboardInterrupt):
-        return 130
+        return ENDINGS[signal.SIGINT][0]
     if is_out_of_memory(error):
         return TryAgainError.code
     number = _errno(error)
@@ -123,9 +123,9 @@ def message(error: BaseException) -> str:
     if isinstance(error, EpigramError):
         return str(error)
     if isinstance(error, Terminated):
-        return "stopped by SIGTERM; run it again to resume"
+        return ENDINGS[signal.SIGTERM][1]
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return ENDINGS[signal.SIGINT][1]
     if is_out_of_memory(error):
         return "out of memory; free memory and rerun"
     number = _errno(error)

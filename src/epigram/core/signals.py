@@ -1,12 +1,19 @@
-"""SIGTERM and Ctrl-C as exceptions, at once or at the end of a block."""
+"""SIGTERM and Ctrl-C as exceptions, at once or at the end of a block, and as the end of the process."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
+
+ENDINGS = {  # exit code and message of each signal
+    signal.SIGTERM: (75, "stopped by SIGTERM; run it again to resume"),
+    signal.SIGINT: (130, "interrupted"),
+}
 
 
 class Terminated(KeyboardInterrupt):
@@ -30,6 +37,35 @@ def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: s
 def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
     """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def end_process(number: int, frame: FrameType | None = None) -> NoReturn:
+    """Signal handler that ends the process at once, with the message and the exit code of the signal."""
+    code, text = ENDINGS[signal.Signals(number)]
+    os.write(2, f"error: {text}\n".encode())
+    os._exit(code)
+
+
+@contextmanager
+def end_on_signals() -> Iterator[None]:
+    """End the process at once on SIGTERM or Ctrl-C during the block; for imports and waits with nothing to clean up.
+
+    Python swallows an exception that a handler raises in a destructor or a callback, with a traceback, and goes on.
+    Imports run many of them.
+    """
+    with handle_signals(end_process, *_not_ignored()):
+        yield
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """Raise Terminated or KeyboardInterrupt during the block, also within a block of `end_on_signals`."""
+    with handle_signals(raise_interrupt, *_not_ignored()):
+        yield
+
+
+def _not_ignored() -> list[signal.Signals]:
+    return [number for number in ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def interrupt_waits() -> None:

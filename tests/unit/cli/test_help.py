@@ -13,7 +13,7 @@ from typer import Typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.runner.workspace import revision_diff
 
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from tokenizers import Tokenizer
 
-from epigram.cli import app, options
+from epigram.cli import options
+from epigram.cli.app import app
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
 from epigram.data.sources.add import _find_labels

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference import table_files, tables
 from epigram.inference.predictor import Predictor

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.inference import texts
 from epigram.inference.predictor import Predictor

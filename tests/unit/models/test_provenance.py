@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import epigram
-from epigram import cli
+from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.inference.export import export

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.settings import read_params
+from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
 from epigram.runner.prefect import prefect_adapter, ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
@@ -34,15 +35,11 @@ def execute(request: Request, load: Load) -> Run:
     _note_unsuitable_systems(request)
     reservations.check_not_referenced(request.root, [request.name] if request.name else [])
     ray_address.ping(request.ray)
-    api = server.start()
-    flow = load()
+    api, flow = start_server(load)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from epigram.runner.prefect import ray_cluster
 
-    for module in LATE_IMPORTS:
-        importlib.import_module(module)
-    api.wait()
     own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
     with own, ray_cluster.connect(request.ray, request.root, request.max_parallel) as workers:
         result = run_flow(api, lambda: flow.with_options(task_runner=workers)(request, return_state=True))
@@ -64,13 +61,11 @@ def execute_sweep(trials: list[Trial], load: Load, name: str, at_once: int, ray:
     for trial in trials:
         overrides.check(trial.request)
     ray_address.ping(ray)
-    api = server.start()
-    flow = load()
+    api, flow = start_server(load)
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from epigram.runner.prefect import ray_cluster
 
-    api.wait()
     with ray_cluster.connect(ray, root, at_once) as workers:
         runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
         configured = flow.with_options(task_runner=runner, flow_run_name=name)
@@ -83,10 +78,18 @@ def call_flow(load: Load, *arguments: Any) -> Any:
 
     The data is a RunFailedError if a run of the pipeline failed. Raises the flow's own error.
     """
+    api, flow = start_server(load)
+    return run_flow(api, lambda: flow(*arguments, return_state=True))
+
+
+def start_server(load: Load) -> tuple[Server, Any]:
+    """Return a Prefect server that responds, and the flow, which is imported while the server starts."""
     api = server.start()
     flow = load()
+    for module in LATE_IMPORTS:
+        importlib.import_module(module)
     api.wait()
-    return run_flow(api, lambda: flow(*arguments, return_state=True))
+    return api, flow
 
 
 def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
@@ -97,7 +100,8 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
     """
     api.watch()
     try:
-        result = flow().result(raise_on_failure=False)
+        with raise_on_signals():
+            result = flow().result(raise_on_failure=False)
     except Exception as error:
         result = error
     if not isinstance(result, BaseException) or isinstance(result, RunFailedError):

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import epigram
-from epigram.cli import app
+from epigram.cli.app import app
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
 from epigram.runner.project.record import Record

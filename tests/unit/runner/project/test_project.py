@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import epigram
-from epigram.cli import app
+from epigram.cli.app import app
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc import graph
 from epigram.runner.project import template

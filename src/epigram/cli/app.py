@@ -1,0 +1,98 @@
+"""The subcommands of `epigram`. Each one is the `main` of a module here, with its options and its help text.
+
+A subcommand imports what it needs when it runs, so that `epigram predict` loads neither Prefect nor DVC.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+import epigram
+from epigram.cli import (
+    add,
+    dashboard,
+    doctor,
+    drift,
+    export,
+    init,
+    predict,
+    repair,
+    retrain,
+    run,
+    sign,
+    stop,
+    sweep,
+    systems,
+    verify,
+)
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError, handle_errors, run_and_exit, run_typer
+from epigram.core.signals import end_on_signals
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.main,
+    "doctor": doctor.main,
+    "run": run.main,
+    "predict": predict.main,
+    "export": export.main,
+    "verify": verify.main,
+    "sign": sign.main,
+    "systems": systems.main,
+    "add": add.main,
+    "retrain": retrain.main,
+    "drift": drift.main,
+    "sweep": sweep.main,
+    "dashboard": dashboard.main,
+    "stop": stop.main,
+    "repair": repair.main,
+}
+FLOW_COMMANDS = ("run", "retrain", "drift", "sweep", "dashboard", "stop")  # need flows/ in the current folder
+
+# Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
+cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+for _name, _main in COMMANDS.items():
+    # until its flow starts, a flow's command has nothing to clean up
+    cli.command(_name)(handle_errors(end_on_signals()(_main) if _name in FLOW_COMMANDS else _main))
+
+
+@cli.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Train, compare and use short-text classifiers.
+
+    Example: epigram predict runs/latest/model "a text"
+    """
+    if version:
+        echo(f"epigram {epigram.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
+
+
+@handle_errors
+def app(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; an error of the user prints one line and sets its exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = cli(args=words, prog_name="epigram", standalone_mode=False)
+    except typer.TyperException as error:
+        command = f" {words[0]}" if words[0] in COMMANDS else ""
+        raise ParameterError(f"{error.format_message().rstrip('.')}: see epigram{command} --help") from None
+    if code == 130:  # typer's exit code for Ctrl-C
+        raise KeyboardInterrupt
+
+
+def start(*command: str) -> None:
+    """Run `app` with `command` and the arguments of the command line, and end the process.
+
+    A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
+    """
+    words = [*command, *sys.argv[1:]]
+    end = run_typer if words and words[0] in FLOW_COMMANDS else run_and_exit
+    end(lambda: app(words))
