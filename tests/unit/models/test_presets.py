@@ -30,6 +30,7 @@ FINE_TUNED = {
     "train.learning_rate": 0.00002,
     "train.batch_size": 64,
     "train.clip": 10.0,
+    "train.patience_steps": 1000,
 }
 HTH = {**FINE_TUNED, "encoder.head_to_head": "paper", "encoder.site": "scores"}
 PERCEPTRON = {"encoder.width": 64, "encoder.hidden": 512, "head.hidden": 128, "train.max_length": 100}
@@ -43,6 +44,7 @@ MHAL = {
     "encoder.dropout": 0.5,
     "head.hidden": 200,
     "head.text_hidden": 50,
+    "head.dropout": 0.5,
     "train.optimizer": "adadelta",
     "train.learning_rate": 1.0,
     "train.epsilon": 1e-8,
@@ -53,6 +55,7 @@ MHAL = {
     "train.batch_size": 32,
     "train.epochs": 200,
     "train.patience": 7,
+    "train.stop_on": "sentence_f1",
 }
 MHAL_ALL = {
     **MHAL,
@@ -62,6 +65,8 @@ MHAL_ALL = {
     "head.attention_weight": 0.01,
     "head.query_weight": 0.5,
     "head.smoothing": 0.15,
+    "head.smoothing_over": "token_labels",
+    "head.default_target": "smoothed",
 }
 PAPERS: dict[str, dict[str, Any]] = {
     "transformer": TRANSFORMER,
@@ -104,7 +109,7 @@ PAPERS: dict[str, dict[str, Any]] = {
     "dc": CONTROL,
     "dmsp": CONTROL,
     "mhal_sent": MHAL,
-    "mhal_tok": MHAL,
+    "mhal_tok": {**MHAL, "train.stop_on": "token"},  # it has no loss of the text labels
     "mhal_sent_tok": MHAL,
     "mhal_joint": MHAL_ALL,
     "mhal_zero": MHAL_ALL,
