@@ -25,21 +25,21 @@ FIRST = list(range(20, 29))  # two texts without a common token
 SECOND = list(range(40, 49))
 
 
-def built(encoder: dict[str, Any], prefix: tuple[int, ...]) -> Any:
+def built(encoder: dict[str, Any], prefix: tuple[int, ...], suffix: tuple[int, ...] = (), **settings: Any) -> Any:
     torch.manual_seed(0)
-    recipe = Recipe(name="x", about="", paper="", view="token", encoder=encoder, head={"kind": "prompt"})
+    recipe = Recipe(name="x", about="", paper="", view="token", encoder=encoder, head={"kind": "prompt", **settings})
     context = DataSpec(
         vocabulary=VOCABULARY, classes=3, max_length=MAX_LENGTH, characters=len(CHARACTERS) + 2, mask_id=MASK,
-        prefix_ids=prefix, pos_weight=torch.ones(VOCABULARY),
+        prefix_ids=prefix, suffix_ids=suffix, pos_weight=torch.ones(VOCABULARY),
     )  # fmt: skip
     return recipe.build(context, "systems.x").eval()
 
 
-def logits(model: Any, prefix: tuple[int, ...], *texts: list[int]) -> torch.Tensor:
+def logits(model: Any, prefix: tuple[int, ...], *texts: list[int], suffix: tuple[int, ...] = ()) -> torch.Tensor:
     ids = Ragged.from_lists(texts, np.int32)
     digits = np.stack([ids.values // 10, ids.values % 10], axis=1).ravel() + 2
     batches = TextBatches(
-        ids, prefix=list(prefix), suffix=[], max_length=MAX_LENGTH, pad_id=0, unk_id=1,
+        ids, prefix=list(prefix), suffix=list(suffix), max_length=MAX_LENGTH, pad_id=0, unk_id=1,
         characters=Ragged(digits, 2 * np.arange(len(ids.values) + 1)),
     )  # fmt: skip
     with torch.inference_mode():
@@ -71,7 +71,7 @@ def test_the_logits_depend_on_the_text_or_the_encoder_is_refused(kind: str) -> N
 def test_a_window_that_ends_before_the_text_is_refused(
     encoder: dict[str, Any], prefix: tuple[int, ...], reach: int, distance: int
 ) -> None:
-    said = f"at most {reach} tokens to its right, and the text begins {distance} to the right of the last mask; use"
+    said = f"at most {reach} tokens to its right, and the text is {distance} to the right of the nearest mask that"
     with pytest.raises(ParameterError, match=said):
         built(encoder, prefix)
 
@@ -94,3 +94,48 @@ def test_a_window_reads_only_the_first_tokens_of_a_text(
     inside = [*FIRST[: read - 1], SECOND[0], *FIRST[read:]]  # differs in the last token of the window
     base, same, other = logits(model, prefix, FIRST, after, inside)
     assert torch.equal(base, same) and not torch.equal(base, other)
+
+
+NEAR, FAR = (MASK, 10), (10, 11, 12, MASK)  # after the text: the mask is 1 or 4 to the right of its last token
+
+
+@pytest.mark.parametrize(
+    ("encoder", "suffix", "reach"),
+    [
+        ({"kind": "region", "radius": 3}, FAR, 3),
+        ({"kind": "convolution", "sizes": [2, 8]}, FAR, 3),  # 3 to the left and 4 to the right
+        ({"kind": "convolution", "sizes": [2]}, NEAR, 0),
+        ({"kind": "embedding"}, NEAR, 0),
+    ],
+)
+def test_a_window_that_begins_after_the_text_is_refused(
+    encoder: dict[str, Any], suffix: tuple[int, ...], reach: int
+) -> None:
+    said = f"at most {reach} tokens to its left, and the text is {suffix.index(MASK) + 1} to the left of the nearest"
+    with pytest.raises(ParameterError, match=said):
+        built(encoder, (2,), suffix)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "suffix"),
+    [
+        ({"kind": "region", "radius": 4}, FAR),
+        ({"kind": "convolution", "sizes": [9]}, FAR),
+        ({"kind": "convolution", "sizes": [3]}, NEAR),
+    ],
+)
+def test_a_mask_after_the_text_reads_its_last_token(encoder: dict[str, Any], suffix: tuple[int, ...]) -> None:
+    model = built(encoder, (2,), suffix)
+    texts = FIRST, [SECOND[0], *FIRST[1:]], [*FIRST[:-1], SECOND[0]]  # another first token, another last token
+    base, same, other = logits(model, (2,), *texts, suffix=suffix)
+    assert torch.equal(base, same) and not torch.equal(base, other)
+
+
+@pytest.mark.parametrize(("gamma", "prefix", "suffix"), [(1.0, COLON, ()), (0.0, (2, MASK), (10, 11, 12, MASK))])
+def test_a_mask_of_weight_zero_does_not_count(gamma: float, prefix: tuple[int, ...], suffix: tuple[int, ...]) -> None:
+    """The text is near one mask, which the weight γ removes: the first mask with 0, the second one with 1."""
+    encoder = {"kind": "region", "radius": 3}
+    built(encoder, prefix, suffix, gamma=0.5)
+    built(encoder, prefix, suffix, gamma=1.0 - gamma)
+    with pytest.raises(ParameterError, match=LIMITED):
+        built(encoder, prefix, suffix, gamma=gamma)

@@ -40,7 +40,8 @@ class ConvolutionEncoder(Encoder):
     def __init__(self, config: ConvolutionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
-        self.reach = max(config.sizes) // 2  # a window of even size extends one token further to the right
+        largest = max(config.sizes)
+        self.reach = (largest - 1) // 2, largest // 2  # a window of even size extends one token further to the right
         self.embedding = TokenEmbedding(
             context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
         )

@@ -32,7 +32,7 @@ class EmbeddingConfig(Strict):
 class EmbeddingEncoder(Encoder):
     """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
 
-    reach = 0
+    reach = (0, 0)
 
     def __init__(self, config: EmbeddingConfig, context: DataSpec) -> None:
         super().__init__()

@@ -41,7 +41,7 @@ class FastTextEncoder(Encoder):
     """
 
     # n-grams do not count: one of a prompt's last word and a text's first word is too rare to learn
-    reach = 0
+    reach = (0, 0)
 
     def __init__(self, config: FastTextConfig, context: DataSpec) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class RegionEncoder(Encoder):
 
     def __init__(self, config: RegionConfig, context: DataSpec) -> None:
         super().__init__()
-        self.config, self.width, self.reach = config, config.width, config.radius
+        self.config, self.width, self.reach = config, config.width, (config.radius, config.radius)
         self.embedding = TokenEmbedding(
             context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
         )

@@ -47,7 +47,7 @@ class SemanticPerceptronEncoder(Encoder):
     def __init__(self, config: SemanticPerceptronConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.reach = 0 if config.order == "none" else None
+        self.reach = (0, 0) if config.order == "none" else None
         self.average = config.average if config.order == "random" else 1
         self.embedding = TokenEmbedding(
             context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight

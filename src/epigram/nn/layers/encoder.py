@@ -16,14 +16,14 @@ class Encoder(nn.Module):
     """Encoder from texts to the hidden states (B, L, D) of every layer.
 
     `blocks` holds the layers that can be removed; it is empty for an encoder without such layers. `width` is D. A state
-    depends on its own token and at most `reach` tokens to the right; None: there is no such limit.
+    depends on its own token and on at most `reach` tokens to its left and to its right; None: there is no such limit.
     """
 
     config: Any
     width: int
     embedding: TokenEmbedding
     blocks: nn.ModuleList
-    reach: int | None = None
+    reach: tuple[int, int] | None = None
     keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
     pooled: ClassVar[bool] = False  # whether there is one state per text
 
