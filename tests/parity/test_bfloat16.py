@@ -24,7 +24,8 @@ from epigram.nn.layers.head_to_head import HeadToHead
 from tests.parity.reference.batches import padded, padded_weights, scattered, texts
 from tests.parity.reference.common import Array
 from tests.parity.reference.dropout import captured, of_text
-from tests.support.whole_models import METHODS, Whole, mixed, spread
+from tests.support.whole_layers import Whole, mixed, spread
+from tests.support.whole_models import METHODS
 
 WIDTH, ROUNDINGS, CPU = 72, 6, torch.device("cpu")
 LARGE = 4096  # weights: larger layers are packed

@@ -17,20 +17,8 @@ from epigram.nn.pretrained.bert import BertConfig, BertSelfAttention
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, padded_weights, pair, scattered, texts
 from tests.parity.reference.common import linear
 from tests.parity.reference.dropout import captured, of_text
-from tests.support.whole_models import (
-    CONTEXT,
-    CORRELATION,
-    IDS,
-    LABELS,
-    METHODS,
-    context_of,
-    dmsp,
-    dmsp_logits,
-    mean_loss,
-    mixed,
-    transformer,
-    transformer_logits,
-)
+from tests.support.whole_layers import CONTEXT, IDS, LABELS, context_of, mean_loss, mixed
+from tests.support.whole_models import CORRELATION, METHODS, dmsp, dmsp_logits, transformer, transformer_logits
 
 WIDTH, RATE = 8, 0.25
 SHORT, LONG = [5, 1, 8, 3], [11, 1, 19, 4]  # correlation attention builds the L×L matrix for texts up to the width

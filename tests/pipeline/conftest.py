@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import epigram.runner  # noqa: F401  sets Prefect's settings before Prefect is imported
+from tests.support.champions import promoted
 from tests.support.toy import Toy, copied
 
 
@@ -30,3 +32,18 @@ def prefect_server() -> Iterator[None]:
 
     with prefect_test_harness(server_startup_timeout=120):
         yield
+
+
+@pytest.fixture(scope="session")
+def thrice(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a repository that has had three champions."""
+    toy = copied(pristine, tmp_path_factory.mktemp("thrice"), pytest.MonkeyPatch())
+    for number in (1, 2, 3):
+        promoted(toy, number)
+    return toy.root
+
+
+@pytest.fixture
+def reign(thrice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    shutil.copytree(thrice, tmp_path / "repo", symlinks=True)
+    return Toy(tmp_path / "repo", tmp_path)

@@ -23,6 +23,7 @@ from epigram.runner.prefect import markdown
 from epigram.text.encoded_dataset import View
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
+from tests.support.report_tables import cells, line_of, markdown_cells
 
 DEEP = {
     "view": "token",
@@ -122,24 +123,6 @@ def section(shop: Workshop, heading: str) -> str:
     end = re.search(r"<h3>|</section>", page[start + len(heading) :])
     assert end
     return str(page[start : start + len(heading) + end.start()])
-
-
-def cells(html: str) -> list[list[str]]:
-    """Return the texts of the cells of all table rows."""
-    rows = re.findall(r"<tr.*?</tr>", html, re.DOTALL)
-    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
-    return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in found]
-
-
-def line_of(table: list[list[str]], name: str) -> list[str]:
-    (found,) = [row for row in table if row[0] == name]
-    return found
-
-
-def markdown_cells(text: str) -> dict[str, str]:
-    """Return the Transformer's row of a Markdown table: heading → cell."""
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if "|" in line]
-    return dict(zip(rows[0], line_of(rows, "transformer"), strict=True))
 
 
 def figure(shop: Workshop, term: str) -> str:

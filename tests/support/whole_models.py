@@ -6,158 +6,38 @@ A `Whole` is a model in training mode without dropout, its input batch, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from epigram.models.classifier import Classifier
-from epigram.models.recipe import ENCODERS, HEADS, parse_part
-from epigram.nn.layers.correlation import CorrelationAttention
-from epigram.nn.layers.types import DataSpec, Tokens
-from tests.parity import test_baselines as baselines
 from tests.parity import test_cnle as cnle_readings
-from tests.parity import test_label_embedding as label_readings
 from tests.parity import test_mhal as mhal_readings
-from tests.parity.reference import baselines as baseline_paper
 from tests.parity.reference import cnle as cnle_paper
 from tests.parity.reference import dmsp as dmsp_paper
-from tests.parity.reference import head_to_head as hth_paper
-from tests.parity.reference import label_embedding as label_paper
 from tests.parity.reference import mhal as mhal_paper
 from tests.parity.reference import pta as pta_paper
 from tests.parity.reference import transformer_f as paper
-from tests.parity.reference.attention import scores, weighted
-from tests.parity.reference.batches import Module, padded_ids, pair, scattered
-from tests.parity.reference.common import Array, cross_entropy, layer_norm, linear, relu, softmax
-from tests.parity.reference.weights import array
-
-VOCABULARY, CLASSES, MASK = 13, 3, 4
-IDS = [[3, 4, 5, 3, 9], [7], [11, 2, 2, 8, 6, 5, 1, 10, 4, 3, 7, 12], [12, 12, 6]]
-LABELS = [0, 2, 1, 1]
-PROMPT = [1, 9, MASK, 8, MASK]
-POS = np.where(np.arange(VOCABULARY) % 3 == 0, 0.25, 1.0)  # part-of-speech weight of each vocabulary entry
-CONTEXT = DataSpec(
-    vocabulary=VOCABULARY,
-    classes=CLASSES,
-    max_length=20,
-    mask_id=MASK,
-    prefix_ids=tuple(PROMPT),
-    pos_weight=torch.from_numpy(POS).float(),
+from tests.parity.reference.batches import padded_ids, pair
+from tests.parity.reference.common import Array, cross_entropy, linear, softmax
+from tests.support.whole_baselines import att_blstm, dpcnn, exam, fast_text, leam, textcnn, universal_transformer, vdcnn
+from tests.support.whole_layers import (
+    CLASSES,
+    CONTEXT,
+    IDS,
+    LABELS,
+    MASK,
+    PROMPT,
+    Masks,
+    Whole,
+    built,
+    mean_loss,
+    out,
+    states,
+    words,
 )
-Masks = Sequence[Array]  # dropout masks of attention weights, (H, L, L) for each layer
-Keys = Callable[[int], Array]  # sort keys (B, L) of a semantic perceptron's layer, counted from 0
-
-
-@dataclass(frozen=True)
-class Whole:
-    """Model with its input batch and the expected `logits` (B, C) and `loss`.
-
-    With `normalized`, the expected logits are log-probabilities; the model's logits may differ by a constant per
-    text.
-    """
-
-    model: Classifier
-    tokens: Tokens
-    labels: Tensor
-    logits: Array
-    loss: float
-    normalized: bool = False
-
-    def answered(self, logits: Tensor) -> Array:
-        """Return the model's `logits` (B, C) in the form that is compared."""
-        found = logits.detach().double()
-        return (found.log_softmax(-1) if self.normalized else found).numpy()
-
-
-def mean_loss(logits: Array) -> float:
-    """Return the mean cross-entropy for LABELS."""
-    return float(np.mean([cross_entropy(softmax(row), y) for row, y in zip(logits, LABELS, strict=True)]))
-
-
-def built(encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2) -> Classifier:
-    """Return a float64 model without dropout whose sums have the same spread at every width."""
-    made = parse_part(ENCODERS, encoder, "encoder").build(context)
-    model = Classifier(made, parse_part(HEADS, head, "head").build(context, made))
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        if isinstance(getattr(module, "dropout", None), float):  # the rate of an attention layer
-            module.dropout = 0.0  # type: ignore[assignment]
-    return spread(scattered(model), gain).train()
-
-
-def spread(model: Module, gain: float = 1.2) -> Module:
-    """Scale weights by 1/√inputs, so that sums are about `gain` at every width; keep vectors near 1, biases small."""
-    kept = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.LayerNorm)}
-    for parameter in model.parameters():
-        if parameter.requires_grad:  # initialized with a standard deviation of 0.4
-            size = 1.0 if id(parameter) in kept else 0.2 if parameter.dim() < 2 else gain / parameter.shape[-1] ** 0.5
-            parameter.data *= size / 0.4
-    return model
-
-
-def words(model: Any, ids: Sequence[int]) -> Array:
-    """Return the token vectors (L, D)."""
-    return array(model.encoder.embedding.token.weight)[list(ids)]
-
-
-def out(model: Any, row: Array) -> Array:
-    """Return the linear head's logits (C,) for a text vector."""
-    return linear(row, *pair(model.head.out))
-
-
-# Transformers
-
-
-def mixed(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Array:
-    """Return an attention's output (L, D) for `x` with token weights `weight`; `masks` are its dropout masks."""
-    kept = np.ones((getattr(layer, "heads", 1), len(x), len(x))) if masks is None else masks
-    if isinstance(layer, CorrelationAttention):
-        spread = paper.attention(x, weight, layer.placement, layer.row_norm, layer.temperature.item())
-        return linear((spread * kept[0]) @ linear(x, *pair(layer.value)), *pair(layer.out))
-    q, k, v = np.split(linear(x, *pair(layer.qkv)), 3, axis=1)
-    return linear(context_of(layer, q, k, v, weight, kept), *pair(layer.out))
-
-
-def context_of(layer: Any, q: Array, k: Array, v: Array, weight: Array, kept: Array) -> Array:
-    """Return the concatenated heads (L, D) of a dot-product attention, with its head-to-head attention if any."""
-    gate = layer.head_to_head
-    q, k, v = (np.split(each, layer.heads, axis=1) for each in (q, k, v))
-    raw = [scores(*each) for each in zip(q, k, strict=True)]
-    if gate is not None and gate.site == "scores":
-        raw = [f * u for f, u in zip(factors(gate, raw), raw, strict=True)]
-    shares = [weighted(u, weight, layer.placement) * mask for u, mask in zip(raw, kept, strict=True)]
-    context = [share @ each for share, each in zip(shares, v, strict=True)]
-    if gate is not None and gate.site == "context":
-        context = [f * c for f, c in zip(factors(gate, context), context, strict=True)]
-    return np.concatenate(context, axis=1)
-
-
-def factors(gate: Any, features: Sequence[Array]) -> Array:
-    """Return the factor of each head (H,) by head-to-head attention."""
-    strength = None if gate.strength is None else gate.strength.item()
-    return hth_paper.factors(hth_paper.squeezed(features), pair(gate.first), pair(gate.second), strength)
-
-
-def block(layer: Any, x: Array, weight: Array, masks: Array | None = None) -> Array:
-    """Return the output of one post-LN Transformer layer."""
-    feed = [pair(layer.hidden[0]), pair(layer.hidden[-1])]
-    return paper.block(
-        x, mixed(layer.attention, x, weight, masks), [pair(layer.norm_attention), pair(layer.norm_hidden)], feed
-    )
-
-
-def states(model: Any, ids: Sequence[int], masks: Masks | None = None) -> list[Array]:
-    """Return the embeddings with learned positions, then each block's output."""
-    encoder = model.encoder
-    weight = np.ones(len(ids)) if encoder.pos_weight is None else POS[list(ids)]
-    found = [words(model, ids) + array(encoder.embedding.position.weight)[: len(ids)]]
-    for number, layer in enumerate(encoder.blocks):
-        found.append(block(layer, found[-1], weight, None if masks is None else masks[number]))
-    return found
 
 
 def transformer(width: int, **encoder: Any) -> Classifier:
@@ -290,125 +170,6 @@ def language_cost(encoder: Any, ids: list[list[int]], spellings: list[list[list[
     spelled = [word for spelling in spellings for word in spelling]
     characters = sum(mhal_readings.character_cost(encoder, word) for word in spelled) / (2 * sum(map(len, spelled)))
     return (sum(word_costs) / (2 * sum(map(len, ids))) + characters) / 2
-
-
-# Baselines
-
-
-def plain(model: Any, vectors: Sequence[Array]) -> Whole:
-    """Return a baseline whose linear head reads one vector per text."""
-    logits = np.stack([out(model, row) for row in vectors])
-    return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), logits, mean_loss(logits))
-
-
-def fast_text(width: int) -> Whole:
-    model: Any = built({"kind": "fast_text", "width": width, "buckets": 20}, {"kind": "linear", "pool": "mean"})
-    with torch.no_grad():
-        model.encoder.ngrams.weight[20] = 0.0  # the row for positions without an n-gram
-    ngrams, orders = array(model.encoder.ngrams.weight), [2, 3]
-
-    def bucket(gram: Sequence[int]) -> int:
-        return baselines.bucket(list(gram), 20)
-
-    table = array(model.encoder.embedding.token.weight)
-    return plain(model, [baseline_paper.fast_text(ids, table, ngrams, bucket, orders) for ids in IDS])
-
-
-def dpcnn(width: int) -> Whole:
-    model: Any = built(
-        {"kind": "dpcnn", "embedding": width, "filters": width, "levels": 3}, {"kind": "linear", "pool": "max"}
-    )
-    encoder = model.encoder
-    levels: list[Any] = [(baselines.filters(level.first), baselines.filters(level.second)) for level in encoder.levels]
-    read = [baseline_paper.dpcnn(words(model, ids), baselines.filters(encoder.region), levels) for ids in IDS]
-    return plain(model, [x.max(axis=0) for x in read])
-
-
-def windows(x: Array, size: int, weight: Array, bias: Array) -> Array:
-    """Kim 2014, Eq. 2: ReLU(w · x_{i:i+size} + b), zero padding; even windows extend one further to the right."""
-    before = (size - 1) // 2
-    wide = np.pad(x, ((before, size - 1 - before), (0, 0)))
-    return relu(np.stack([weight @ wide[i : i + size].ravel() + bias for i in range(len(x))]))
-
-
-def textcnn(width: int) -> Whole:
-    model: Any = built({"kind": "convolution", "embedding": width, "filters": width}, {"kind": "linear", "pool": "max"})
-    layers = [(layer.size, *pair(layer.product)) for layer in model.encoder.convolutions]
-    read = [np.concatenate([windows(words(model, ids), *each).max(axis=0) for each in layers]) for ids in IDS]
-    return plain(model, read)
-
-
-def att_blstm(width: int) -> Whole:
-    model: Any = built({"kind": "bilstm", "width": width}, {"kind": "linear", "pool": "attention"})
-    read = []
-    for ids in IDS:
-        x = words(model, ids)
-        for layer in model.encoder.blocks:
-            both, _, _ = baselines.bilstm(x, baselines.direction(layer.ahead), baselines.direction(layer.back))
-            x = both[:, :width] + both[:, width:]
-        read.append(baseline_paper.attention_pool(x, array(model.head.attention.query.weight)[0]))
-    return plain(model, read)
-
-
-def vdcnn(width: int) -> Whole:
-    """Set the running statistics to those of the batch, so that eval mode and training mode agree."""
-    sizes = {"embedding": width, "filters": [width] * 4, "k": 2, "hidden": width, "dropout": 0.0}
-    model: Any = built({"kind": "vdcnn", **sizes}, {"kind": "linear", "pool": "first"}, gain=1.5)
-    encoder = model.encoder
-    rows = [baseline_paper.convolution(words(model, ids), *baselines.filters(encoder.first)) for ids in IDS]
-    for number, group in enumerate(encoder.groups):
-        rows = [baseline_paper.halved(x) for x in rows] if number else rows
-        for convolution, norm in zip(group[0].convolutions, group[0].norms, strict=True):
-            weight = array(convolution.product.weight).reshape(width, 3, width).transpose(0, 2, 1)
-            rows = [baseline_paper.convolution(x, weight, np.zeros(width)) for x in rows]
-            everything = np.concatenate(rows)
-            norm.running_mean[:] = torch.from_numpy(everything.mean(axis=0))
-            norm.running_var[:] = torch.from_numpy(everything.var(axis=0))
-            rows = [relu(x) for x in baseline_paper.batch_norm(rows, *pair(norm))]
-    hidden = [pair(encoder.hidden[0]), pair(encoder.hidden[3])]
-    read = [baseline_paper.k_max(x, 2).T.ravel() for x in rows]
-    for layer in hidden:
-        read = [relu(linear(x, *layer)) for x in read]
-    return plain(model, read)
-
-
-def universal_transformer(width: int) -> Whole:
-    sizes = {"width": width, "hidden": width, "depth": 4, "heads": 2, "dropout": 0.0, "ponder": 0.5}
-    model: Any = built({"kind": "universal_transformer", **sizes}, {"kind": "linear"})
-    encoder = model.encoder
-    chance, bias = pair(encoder.halting.chance)
-    read = [
-        baseline_paper.universal(
-            layer_norm(words(model, ids), *pair(encoder.embedding.norm)),
-            lambda state: baselines.step_reading(encoder.blocks[0], state),
-            lambda state: 1 / (1 + np.exp(-(state @ chance[0] + bias[0]))),
-            4,
-            0.01,
-        )
-        for ids in IDS
-    ]
-    whole = plain(model, [x.mean(axis=0) for x, _ in read])
-    return replace(whole, loss=whole.loss + 0.5 * float(np.mean([cost for _, cost in read])))
-
-
-def leam(width: int) -> Whole:
-    head = {"kind": "label_attention", "radius": 2, "hidden": width, "anchor": 0.7}
-    model: Any = built({"kind": "embedding", "width": width}, head)
-    texts = [words(model, ids) for ids in IDS]
-    betas = [label_readings.beta_reading(model.head, x) for x in texts]
-    logits = [
-        label_readings.classified(model.head, label_paper.attended(x, b)) for x, b in zip(texts, betas, strict=True)
-    ]
-    anchors = [label_readings.classified(model.head, label) for label in array(model.head.labels)]
-    loss = label_paper.leam_loss(logits, LABELS, anchors, 0.7)
-    return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), np.stack(logits), loss)
-
-
-def exam(width: int) -> Whole:
-    model: Any = built({"kind": "region", "width": width}, {"kind": "interaction", "hidden": 4 * width})
-    table, units = words(model, range(VOCABULARY)), np.stack([array(unit.weight) for unit in model.encoder.units])
-    logits = np.stack([label_readings.exam_reading(model.head, label_paper.region(ids, table, units)) for ids in IDS])
-    return Whole(model, padded_ids(IDS, pad_id=5), torch.tensor(LABELS), logits, mean_loss(logits))
 
 
 CORRELATION = {"attention": "correlation", "pos_weight": "after", "temperature": 0.2}

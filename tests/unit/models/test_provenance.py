@@ -14,78 +14,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.inference.export import export
 from epigram.models import provenance
-from epigram.models.recipe import Recipe
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
-from epigram.stages.train import train_seed
-from epigram.training.config import configure
-from epigram.training.threads import resolve_threads
-from tests.support.text_samples import encoded_in
+from tests.support.provenance import TEXTS, manifest, trained, view_of
 
-TEXTS = [(f"{word} film {n}", label) for n in range(8) for word, label in (("good", "pos"), ("bad", "neg"))]
 Run = Callable[..., tuple[int, str, str]]
-
-
-def view_of(folder: Path, pos: Path, texts: list[tuple[str, str]]) -> Any:
-    return encoded_in(folder, pos, {"train": texts, "dev": texts[:8], "test": texts[:4]}, "en")
-
-
-def trained(view: Any, out: Path, *, seed: int = 0, **train: Any) -> dict[str, Any]:
-    """Train a small model on `view`, save it in the folder `out` and return its manifest."""
-    encoder = {"kind": "transformer", "width": 8, "heads": 2, "hidden": 8, "depth": 2}
-    recipe = Recipe(name="mine", about="", paper="", view="token", encoder=encoder, train={"epochs": 1, **train})
-    train_seed("mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, seed, out)
-    return manifest(out)
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-    return content
-
-
-def listed(folder: Path, pattern: str = "*") -> str:
-    """Return the SHA-256 of a file list: one line of path and SHA-256 per file below the folder, sorted by path."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob(pattern) if path.is_file())
-    lines = [f"{name} {hashlib.sha256((folder / name).read_bytes()).hexdigest()}\n" for name in names]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def test_a_manifest_names_data_code_parameters_and_weights(tmp_path: Path, pos: Path) -> None:
-    view = view_of(tmp_path / "view", pos, TEXTS)
-    first = trained(view, tmp_path / "first")["provenance"]
-    assert set(first) == {"data", "code", "parameters", "weights"}
-    assert first["data"] == listed(view.folder)
-    assert first["code"] == listed(Path(epigram.__file__).parent, "*.py")
-    assert first["weights"] == hashlib.sha256((tmp_path / "first/model.safetensors").read_bytes()).hexdigest()
-    assert trained(view, tmp_path / "again")["provenance"] == first
-    changes = {
-        "seed": trained(view, tmp_path / "seed", seed=1),
-        "epochs": trained(view, tmp_path / "epochs", epochs=2),
-    }
-    for name, changed in changes.items():
-        assert {key for key in first if changed["provenance"][key] != first[key]} == {"parameters", "weights"}, name
-    other = view_of(tmp_path / "other", pos, [*TEXTS[:-1], ("good plot", "pos")])
-    found = trained(other, tmp_path / "data")["provenance"]
-    assert {key for key in first if found[key] != first[key]} == {"data", "weights"}
-
-
-def test_the_code_s_hash_is_of_its_paths_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
-    (tmp_path / "sub").mkdir()
-    found = set()
-    for name, text in (("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 2\n"), ("sub/a.py", "x = 2\n")):
-        (tmp_path / name).write_text(text)
-        found.add(provenance.code_hash())
-        assert provenance.code_hash() == listed(tmp_path, "*.py")
-    (tmp_path / "notes.txt").write_text("not code")
-    assert provenance.code_hash() in found
-    assert len(found) == 4
 
 
 @pytest.fixture(scope="module")

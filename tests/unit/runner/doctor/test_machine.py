@@ -1,0 +1,87 @@
+"""Tests of the checks of disk, memory, processors and GPU."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from epigram.runner.doctor import machine
+from epigram.runner.doctor.check import exit_status
+from tests.support.doctor import gpu, results
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(
+    ("gib", "expected"),
+    [
+        (0.9, ("problem", "0.9 GiB free")),
+        (1, ("warning", "1.0 GiB free")),
+        (4.9, ("warning", "4.9 GiB free")),
+        (5, ("ok", "5.0 GiB free")),
+    ],
+)
+def test_free_disk_space(gib: float, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage(0, 0, int(gib * 2**30)))
+    assert results(machine.disk) == [expected]
+    assert exit_status(machine.disk()) == (74 if expected[0] == "problem" else 0)
+
+
+@pytest.mark.parametrize(
+    ("kib", "expected"),
+    [
+        (1024**2 - 1024, ("problem", "1.0 GiB available")),
+        (1024**2, ("warning", "1.0 GiB available")),
+        (4 * 1024**2, ("ok", "4.0 GiB available")),
+    ],
+)
+def test_available_memory(kib: int, expected: tuple[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {kib} kB\n")
+    monkeypatch.setattr(machine, "MEMINFO", place / "meminfo")
+    assert results(machine.memory) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("3", ("ok", "OMP_NUM_THREADS=3")),
+        ("4", ("warning", "OMP_NUM_THREADS=4, but 3 processors")),
+        ("0", ("problem", "OMP_NUM_THREADS=0 is not a number of threads")),
+        ("all", ("problem", "OMP_NUM_THREADS=all is not a number of threads")),
+    ],
+)
+def test_threads_are_compared_with_the_processors_of_this_process(
+    value: str, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 5})
+    assert results(machine.processors) == [("ok", "3")]
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert results(machine.processors) == [("ok", "3"), expected]
+
+
+@pytest.mark.parametrize(
+    ("device", "usable", "built", "codes", "expected"),
+    [
+        (False, False, None, [], ("ok", "none, PyTorch 2.13.0")),
+        (True, False, None, [], ("warning", "the GPU is not used: PyTorch 2.13.0 is a CPU build")),
+        (True, False, "13.0", [], ("warning", "PyTorch 2.13.0 cannot use the GPU")),
+        (True, True, "13.0", ["sm_80", "sm_90"], ("ok", "H200, PyTorch 2.13.0")),
+        (True, True, "13.0", ["sm_70", "sm_80"],
+         ("problem", "PyTorch 2.13.0 has no code for H200 (sm_90), only for sm_70, sm_80")),
+    ],
+)  # fmt: skip
+def test_the_build_of_pytorch_fits_the_gpu(
+    device: bool, usable: bool, built: str | None, codes: list[str], expected: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    gpu(monkeypatch, device=device, usable=usable, built=built, codes=codes)
+    assert results(machine.gpu) == [expected]
+
+
+@pytest.mark.parametrize(("fast", "text"), [(True, "used"), (False, "not supported, float32 is used")])
+def test_bfloat16(fast: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epigram.models.precision.has_fast_bf16", lambda kind: fast)
+    assert [found.partition(" (")[0] for _, found in results(machine.bfloat16)] == [text]

@@ -1,0 +1,129 @@
+"""Tests of what the benchmarks run: their data, the plain training loops, and the measured stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from benchmarks import corpora, pipeline
+from benchmarks.equal_epochs import LastWeights
+from benchmarks.plain_loop import Settings, padded_batches, train
+from benchmarks.timing import process
+from epigram.core.ragged import Ragged
+from epigram.nn.layers.types import Prediction, Tokens
+from epigram.text.encoded_dataset import Split
+from epigram.training.config import TrainingConfig
+from epigram.training.objectives.classification import Classification
+from epigram.training.trainer import Trainer
+from tests.support.scripted import CONFIG, Dev, Scripted, texts
+
+
+def test_titles_that_are_laid_out_come_through_the_stages(tmp_path: Path) -> None:
+    texts = [f"第{number}个标题" for number in range(60)]
+    labels = ["甲", "乙"] * 30
+    splits = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
+    corpora.lay_out(tmp_path / "titles", pl.DataFrame({"text": texts, "label": labels, "split": splits}))
+    for name in ("download", "validate"):
+        corpora.stage(tmp_path / "titles", name)
+    kept = pl.read_parquet(tmp_path / "titles/data/validated/dev.parquet")
+    assert kept["text"].to_list() == texts[40:50]
+
+
+def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [
+        (f"{split}{label}{n}", label, split) for split in ("test", "train", "dev") for label in "ab" for n in range(90)
+    ]
+    taken: list[pl.DataFrame] = []
+    monkeypatch.setattr(corpora, "SOURCE", "thucnews_116k")
+    monkeypatch.setattr(corpora, "titles", lambda _: pl.DataFrame(rows, ["text", "label", "split"], orient="row"))
+    monkeypatch.setattr(corpora, "lay_out", lambda _, frame: taken.append(frame))
+    monkeypatch.setattr(corpora, "stage", lambda *_: None)
+    corpora.encoded(tmp_path, 60, 50)
+    for split, count in (("train", 60), ("dev", 50), ("test", 100)):
+        part = taken[0].filter(pl.col("split") == split)
+        assert part.height == count
+        assert part["text"].str.starts_with(split).all()
+        assert 0.2 < (part["label"] == "a").mean() < 0.8  # type: ignore[operator]
+
+
+PART = Split(Ragged(np.arange(6), np.array([0, 2, 2, 6])), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
+
+
+def test_chosen_rows_keep_their_tokens_and_labels() -> None:
+    rows = corpora.chosen(PART, np.array([2, 1, 0]))
+    assert [row.tolist() for row in rows.ids] == [[2, 3, 4, 5], [], [0, 1]]
+    assert (rows.labels.tolist(), rows.rows.tolist()) == ([6, 5, 4], [12, 11, 10])
+
+
+def test_drawn_rows_come_again_only_when_all_are_used() -> None:
+    rows = corpora.drawn(PART, 7).rows.tolist()
+    assert sorted(rows[:3]) == sorted(rows[3:6]) == [10, 11, 12]
+    assert len(rows) == 7
+    assert len(set(corpora.drawn(PART, 2).rows.tolist())) == 2
+
+
+def lengths(padding: Any) -> list[int]:
+    torch.manual_seed(0)
+    texts = [(torch.ones(1 + i % 8, dtype=torch.int64), torch.tensor(0)) for i in range(64)]
+    return [batch.ids.shape[1] for batch, _ in padded_batches(texts, 0, 8, padding=padding, longest=6)]
+
+
+def test_the_plain_loop_pads_as_its_settings_say() -> None:
+    assert lengths("to max_length") == [6] * 8
+    assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # truncated to 6
+    assert Settings("grouped by length", bf16=True).name == "plain PyTorch loop, grouped by length, bf16 autocast"
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_plain_loop_trains_as_many_epochs_as_ours(epochs: int) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.texts = torch.nn.Parameter(torch.zeros(())), 0
+
+        def forward(self, tokens: Tokens, labels: torch.Tensor) -> Prediction:
+            self.texts += len(labels)
+            return Prediction(logits=labels, loss=self.weight)
+
+    texts = [(torch.ones(3, dtype=torch.int64), torch.tensor(0)) for _ in range(10)]
+    model, config = Counting(), TrainingConfig(epochs=epochs, batch_size=4)
+    train(model, texts, 0, config, Settings("to the longest", bf16=False))
+    assert model.texts == 10 * epochs
+
+
+def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:
+    stages = tmp_path / "code/src/epigram/stages"
+    stages.mkdir(parents=True)
+    for package in (stages, stages.parent):
+        (package / "__init__.py").touch()
+    ends = {
+        "quick": "pass",
+        "leaving": "import atexit, os; atexit._run_exitfuncs(); os._exit(0)",
+        "forking": "import os; (child := os.fork()) and os.waitpid(child, 0)",
+    }
+    for name, end in ends.items():
+        (stages / f"{name}.py").write_text(f"import time; time.sleep(0.3); {end}")
+    changes, spans = pipeline.hooked(tmp_path / "hook", tmp_path / "code")
+    walls = [process(["-m", f"epigram.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"] for name in ends]
+    process(["-c", "pass"], tmp_path, tmp_path / "code", changes)
+    count, seconds = pipeline.worked(spans)
+    assert count == 3
+    assert 0.9 < seconds < sum(walls) + 0.05
+
+
+@pytest.mark.parametrize(("kind", "steps"), [(Classification, 1), (LastWeights, 3)])
+def test_a_comparison_of_accuracy_keeps_the_last_weights_as_the_peers_do(
+    kind: type[Classification], steps: int
+) -> None:
+    falling = [Dev(9), Dev(5), Dev(1)]
+    model = Scripted(falling)
+    config = TrainingConfig(**CONFIG, epochs=len(falling))
+    Trainer(model, kind(texts(4), texts(10), config), seed=0).run()
+    assert int(model.mark) == steps

@@ -1,0 +1,40 @@
+"""The encoded corpus of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from epigram.stages import augment, encode
+from epigram.text.pos_table import build, save
+from epigram.text.settings import (
+    AugmentSettings,
+    EncodeSettings,
+    PosTableSettings,
+)
+from epigram.text.settings import (
+    View as ViewSettings,
+)
+from tests.support.pretraining import CORPUS
+from tests.support.text_samples import validated
+
+
+@pytest.fixture(scope="module")
+def encoded_view(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSettings], Path]:
+    """Return a function that encodes the corpus of pairs in any view."""
+    folder = tmp_path_factory.mktemp("encoded")
+    validated(folder / "validated", "en", CORPUS)
+    (folder / "pos").mkdir()
+    save(build(PosTableSettings()), folder / "pos", {})
+    augment.run(AugmentSettings(), folder / "validated", folder / "augmented")
+
+    def run(view: ViewSettings) -> Path:
+        out = folder / f"{view.tokenizer}-{view.prompt}"
+        if not out.exists():
+            places = (folder / "validated", folder / "augmented", folder / "pos", out)
+            encode.run("v", view, EncodeSettings(), *places)
+        return out
+
+    return run

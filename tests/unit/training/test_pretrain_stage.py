@@ -1,0 +1,136 @@
+"""Tests of the stage pretrain: what it prints, its further texts, and the settings that it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.runner.workspace.settings import load
+from epigram.stages import pretrain
+from epigram.text.encoded_dataset import View
+from epigram.text.settings import (
+    PretrainSettings,
+)
+from epigram.text.settings import (
+    View as ViewSettings,
+)
+from epigram.text.tokenizers import vocabulary_of
+from epigram.text.unlabelled import write_texts
+from epigram.training.shards import Texts
+from tests.support.pretraining import SMALL, params
+
+
+def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
+    params(tmp_path, None)
+    code = "import sys; sys.argv = ['pretrain', 'v', 'none', 'new/out'];"
+    code += "from epigram.stages.pretrain import main; main(); "
+    code += "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'jieba', 'polars')))"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["about.json"]
+    assert find_pretrained(tmp_path / "new/out", tmp_path) is None
+
+
+def test_on_is_one_line(
+    encoded_view: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params(tmp_path, {"pretrain": {}})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pretrain", "v", str(encoded_view(ViewSettings())), "out"])
+    asked: list[PretrainSettings] = []
+    monkeypatch.setattr(pretrain, "run", lambda name, settings, *_: asked.append(settings))
+    pretrain.main()
+    assert asked == [PretrainSettings()]
+
+
+def further(root: Path, content: bytes) -> str:
+    (root / "data/local").mkdir(parents=True)
+    (root / "data/local/more.txt").write_bytes(content)
+    return "data/local/more.txt"
+
+
+def test_further_texts_are_read_too(
+    encoded_view: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = "\ufeffsalt and salt\r\n\n  \n" + "rain and sun " * 1_000 + "\nunheardof"
+    path, view = further(tmp_path, lines.encode()), View.load(encoded_view(ViewSettings()))
+    write_texts(tmp_path, view, Path(path))
+    kept, held = Texts.load(tmp_path, "train"), Texts.load(tmp_path, "held")
+    assert len(kept) + len(held) == 403
+    vocabulary = vocabulary_of(Tokenizer.from_file(str(view.tokenizer_json)))
+    last = [vocabulary[i] for i in kept.ids[-2:].values]
+    assert last == ["rain", "and", "sun"] * 1_000 + ["[UNK]"]  # all tokens of a long text
+    assert "zebra" not in vocabulary  # occurs only in test, which the vocabulary does not use
+
+
+@pytest.mark.parametrize(
+    ("content", "texts", "kind", "said"),
+    [
+        (b"a", "data/local/mroe.txt", InputMissingError, "views.v.pretrain.texts is 'data/local/mroe.txt'"),
+        (b"a", "/etc/passwd", ParameterError, "expected a file in data/local"),
+        (b"a", "data/local/../../more.txt", ParameterError, "expected a file in data/local"),
+        ("很好\n".encode() + "不错\n".encode("gbk"), None, DataError, "more.txt line 2 is not UTF-8 at byte 0"),
+        ("很好\n".encode("utf-16"), None, DataError, "more.txt line 1 is not UTF-8"),
+        (b"\n \n", None, DataError, "more.txt contains no text"),
+    ],
+)
+def test_texts_that_cannot_be_read(
+    encoded_view: Callable[[ViewSettings], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    texts: str | None,
+    kind: type[EpigramError],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = further(tmp_path, content)
+    with pytest.raises(kind, match=said):
+        pretrain.run(
+            "v", PretrainSettings(**SMALL, texts=texts or path), encoded_view(ViewSettings()), tmp_path / "new/out"
+        )
+    with contextlib.suppress(FileNotFoundError):
+        assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_length": 5}, "views.v.pretrain.max_length is 5, but prompt and special tokens take"),
+        ({"heads": 5}, "views.v.pretrain: width 32 is not a multiple of heads 5"),
+        ({"learning_rate": 1e9, "epochs": 40}, r"lower the view's pretrain\.learning_rate"),
+    ],
+)
+def test_settings_that_cannot_train(
+    encoded_view: Callable[[ViewSettings], Path], tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    view = encoded_view(ViewSettings(tokenizer="wordpiece", prompt=True))
+    with pytest.raises(ParameterError, match=said):
+        pretrain.run("v", PretrainSettings(**{**SMALL, **settings}), view, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ({"pretrain": {}, "checkpoint": "x"}, r"views\.v has checkpoint and pretrain; expected one source of"),
+        ({"pretrain": {}, "vectors": "x"}, r"views\.v has vectors and pretrain"),
+        ({"checkpoint": "y", "vectors": "x"}, r"views\.v has checkpoint and vectors"),
+        ({"pretrain": {"epoch": 3}}, r"views\.v\.pretrain\.epoch is not a setting: did you mean 'epochs'\?"),
+        ({"pretrain": {"mask_share": 1}}, r"views\.v\.pretrain\.mask_share is 1"),
+        ({"pretrain": True}, r"views\.v\.pretrain is True"),
+    ],
+)
+def test_settings_that_are_refused_at_once(tmp_path: Path, view: dict[str, Any], said: str) -> None:
+    params(tmp_path, view)
+    with pytest.raises(ParameterError, match=said):
+        load(tmp_path / "params.yaml")
