@@ -21,7 +21,7 @@ from typing import ClassVar, NoReturn, ParamSpec
 from epigram.core.display import discard_output, echo, is_output_closed
 from epigram.core.memory_limit import is_near_limit
 from epigram.core.outcome import Outcome, current_stage
-from epigram.core.signals import ENDINGS, Terminated, handle_signals, raise_interrupt
+from epigram.core.signals import ENDINGS, Terminated, handle_signals, raise_interrupt, resend_swallowed
 
 P = ParamSpec("P")
 
@@ -236,7 +236,7 @@ def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
     @wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with handle_signals(raise_interrupt, signal.SIGTERM):
+            with resend_swallowed(), handle_signals(raise_interrupt, signal.SIGTERM):
                 main(*args, **kwargs)
                 sys.stdout.flush()  # a full disk raises here at the latest
         except SystemExit:

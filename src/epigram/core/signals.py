@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ ENDINGS = {  # exit code and message of each signal
     signal.SIGTERM: (75, "stopped by SIGTERM; run it again to resume"),
     signal.SIGINT: (130, "interrupted"),
 }
+
+
+RESEND_SECONDS = 0.05
 
 
 class Terminated(KeyboardInterrupt):
@@ -66,6 +70,26 @@ def raise_on_signals() -> Iterator[None]:
 
 def _not_ignored() -> list[signal.Signals]:
     return [number for number in ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def resend_swallowed() -> Iterator[None]:
+    """Send a signal again during the block if Python swallowed its exception in a destructor or a callback."""
+    previous = sys.unraisablehook
+
+    def hook(ignored: sys.UnraisableHookArgs) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            number = signal.SIGTERM if issubclass(ignored.exc_type, Terminated) else signal.SIGINT
+            # from a thread, because the handler must not raise here again
+            threading.Timer(RESEND_SECONDS, os.kill, (os.getpid(), number)).start()
+        else:
+            previous(ignored)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = previous
 
 
 def interrupt_waits() -> None:

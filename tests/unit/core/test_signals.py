@@ -49,6 +49,23 @@ def test_a_signal_in_a_destructor_ends_the_process(name: str, code: int, text: s
     assert ended(script, name=name, before="default_int_handler") == (code, f"error: {text}\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "text"),
+    [("SIGINT", 130, "interrupted"), ("SIGTERM", 75, "stopped by SIGTERM; run it again to resume")],
+)
+def test_a_signal_in_a_destructor_interrupts_a_command(name: str, code: int, text: str) -> None:
+    script = """
+import time
+from epigram.core.errors import handle_errors
+def main():
+    Sender()
+    for _ in range(100):
+        time.sleep(0.1)
+handle_errors(main)()
+"""
+    assert ended(script, name=name, before="default_int_handler") == (code, f"error: {text}\n")
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     script = "from epigram.core.signals import end_on_signals\nwith end_on_signals():\n    Sender()\n"
     assert ended(script, name="SIGINT", before="SIG_IGN") == (0, "")
