@@ -36,9 +36,11 @@ RECIPES = [
 
 SIZES: dict[str, Any] = {"width": 512, "depth": 6, "heads": 1}
 PAPER_CORRELATION = {"row_norm": True, "temperature": 1.0}
+PAPER_HOOK = {"hook_a": 0.4, "hook_b": 2.9}
 PRESETS = {
     recipe.name: Preset(
         encoder={**SIZES, **(PAPER_CORRELATION if "attention" in recipe.encoder else {})},
+        head=PAPER_HOOK if recipe.head is HOOK else {},
         train={"optimizer": "adam", "learning_rate": 5e-4, "weight_decay": 0.0},
     )
     for recipe in RECIPES

@@ -24,6 +24,7 @@ TRANSFORMER = {
     "encoder.heads": 1,
     "train.learning_rate": 0.0005,
 }
+HOOK = {"head.hook_a": 0.4, "head.hook_b": 2.9}
 CORRELATION = {**TRANSFORMER, "encoder.row_norm": True, "encoder.temperature": 1.0}
 FINE_TUNED = {
     "train.optimizer": "adamw",
@@ -72,8 +73,8 @@ PAPERS: dict[str, dict[str, Any]] = {
     "transformer": TRANSFORMER,
     "transformer_pos": TRANSFORMER,
     "transformer_cor": CORRELATION,
-    "transformer_hook": TRANSFORMER,
-    "transformer_f": CORRELATION,
+    "transformer_hook": {**TRANSFORMER, **HOOK},
+    "transformer_f": {**CORRELATION, **HOOK},
     "bert": FINE_TUNED,
     "bert_cnn": FINE_TUNED,
     "bert_pta": {**FINE_TUNED, "head.gamma": 0.5},
@@ -109,9 +110,10 @@ PAPERS: dict[str, dict[str, Any]] = {
     "dc": CONTROL,
     "dmsp": CONTROL,
     "mhal_sent": MHAL,
-    "mhal_tok": {**MHAL, "train.stop_on": "token"},  # it has no loss of the text labels
-    "mhal_sent_tok": MHAL,
-    "mhal_joint": MHAL_ALL,
+    # "the token-level classification performance, adopted by all models that receive some token annotation"
+    "mhal_tok": {**MHAL, "train.stop_on": "token"},
+    "mhal_sent_tok": {**MHAL, "train.stop_on": "token"},
+    "mhal_joint": {**MHAL_ALL, "train.stop_on": "token"},
     "mhal_zero": MHAL_ALL,
     "textcnn": {"encoder.filters": 256, "encoder.sizes": [2, 3, 4]},
     "fast_text": {"encoder.orders": [2, 3]},
