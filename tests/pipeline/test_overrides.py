@@ -121,6 +121,12 @@ def test_what_cannot_run_is_refused(toy: Toy, wanted: dict[str, Any], said: str)
     assert (toy.root / "params.yaml").read_text() == before
 
 
+def test_a_setting_of_pruning_without_effect_is_refused(toy: Toy) -> None:
+    written(toy, changes={"prune.rule": "shallowest", "prune.drop": "worst"})
+    with pytest.raises(ParameterError, match=r"prune\.drop is 'worst', which has no effect"):
+        overrides.check_systems(toy.root / "params.yaml")
+
+
 def test_a_setting_that_a_system_does_not_know_is_refused(toy: Toy) -> None:
     written(toy, changes={"systems.mlp.train.epochss": 2})
     with pytest.raises(ParameterError, match="epochss"):

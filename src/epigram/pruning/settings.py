@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from epigram.core.config_types import Positive, Share, Strict
+from epigram.core.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,3 +19,11 @@ class PruneSettings(Strict):
     rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, epigram's own rule
     drop: Literal["last", "worst"] = "last"  # for the paper's two rules; `shallowest` always keeps the first layers
     epochs: Positive = 2  # epochs of fine-tuning after dropping layers
+
+    def check(self) -> None:
+        """Raise ParameterError for a setting without effect."""
+        if self.rule == "shallowest" and self.drop != "last":
+            raise ParameterError(
+                f"params.yaml: prune.drop is {self.drop!r}, which has no effect, because prune.rule is 'shallowest'; "
+                "set drop to last, or rule to equation"
+            )

@@ -94,6 +94,7 @@ def main() -> None:
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
+    settings.check()
     view = View.load(Path(encoded))
     digests = [read_json(Path(models) / f"seed-{seed}" / "manifest.json") for seed in seeds]
     with resume_folder("prune", name, settings, view.fingerprint, digests) as folder:

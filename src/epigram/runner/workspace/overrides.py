@@ -54,7 +54,7 @@ def check(request: Request) -> None:
 
 
 def check_systems(params: Path) -> None:
-    """Raise ParameterError if a part of a system does not accept its settings. Imports all training code."""
+    """Raise ParameterError if a part of a system or pruning does not accept its settings. Imports all training code."""
     from epigram.text.prompts import mask_counts
     from epigram.training.preflight import check_systems
 
@@ -62,6 +62,7 @@ def check_systems(params: Path) -> None:
     source = load_source(settings.dataset, params.parent / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     masks = mask_counts(settings.augment.template)
+    settings.prune.check()
     check_systems(settings.views, settings.systems, settings.train, masks=masks, **kind)
 
 
