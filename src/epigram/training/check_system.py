@@ -24,7 +24,8 @@ VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placehol
 def check_system(name: str, system: System, train: Mapping[str, Any], context: DataSpec) -> list[str]:
     """Check the system `name` of params.yaml on the data that `context` describes; `train` is the run's section.
 
-    Returns one warning per reason why settings in `train`, which all systems share, have no effect in this one.
+    Returns one warning per reason why settings that systems share, in `train` or in the view, have no effect in this
+    one.
     Raises ParameterError for an unknown system, an unknown setting, parts that do not fit together, and a setting of
     the system's own without effect.
     """
@@ -36,6 +37,9 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
     unused = unused_settings(recipe, config, context, model)
     _reject_unused(name, system, unused)
     shared = {key: reason for key, reason in unused.items() if _is_set({"train": train}, key)}
+    kind = recipe.encoder.get("kind", recipe.kind)
+    if context.pretrained is not None and kind != "pretrained":
+        shared[f"views.{system.view}.pretrain"] = f"{kind} does not start from pretrained weights"
     return [
         f"params.yaml: no effect: {', '.join(key for key in shared if shared[key] == reason)} ({reason})"
         for reason in dict.fromkeys(shared.values())

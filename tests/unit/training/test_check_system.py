@@ -9,7 +9,7 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.models.registry import RECIPES
 from epigram.models.settings import System
-from epigram.text.settings import View
+from epigram.text.settings import PretrainSettings, View
 from epigram.training.check_system import build_placeholder, check_system, unused_settings
 from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
@@ -127,6 +127,13 @@ def test_settings_that_all_systems_share_are_warned_of_by_reason() -> None:
     ]
     names = "train.epochs, train.beta2, train.warmup, train.warmup_steps"
     assert checked({"recipe": "tfidf_svm"}, shared) == [f"params.yaml: no effect: {names} ({NO_GRADIENT})"]
+
+
+@pytest.mark.parametrize(("recipe", "kind"), [("textcnn", "convolution"), ("tfidf_svm", "linear_svm"), ("bert", None)])
+def test_pretraining_that_a_system_does_not_use_is_warned_of(recipe: str, kind: str | None) -> None:
+    context = placeholder_spec(View(pretrain=PretrainSettings()), multi=False, tokens=False)
+    said = f"params.yaml: no effect: views.v.pretrain ({kind} does not start from pretrained weights)"
+    assert check_system("x", System(view="v", recipe=recipe), {}, context) == ([said] if kind else [])
 
 
 # The recipe keeps them for a user who changes what they depend on.
