@@ -20,6 +20,7 @@ from epigram.models.attention_maps import maps_of
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Tokens
 from tests.parity import test_mhal as mhal_readings
+from tests.parity import test_mhal_encoder as mhal_encoder
 from tests.parity.reference import head_to_head as hth_paper
 from tests.parity.reference import mhal as mhal_paper
 from tests.parity.reference import transformer_f as paper
@@ -116,7 +117,7 @@ def test_evidence_of_the_label_heads(folders: dict[str, Path]) -> None:
     texts = Predictor(folders["mhal_joint"], precision="fp32").batches([TEXT]).gather(np.zeros(1, np.int64))
     assert texts.characters is not None
     spellings = [[character for character in row if character] or [0] for row in texts.characters[0].tolist()]
-    states = mhal_readings.states_reading(model.encoder, IDS, spellings)
+    states = mhal_encoder.states_reading(model.encoder, IDS, spellings)
     heads = mhal_readings.heads_of(model.head.labeler)
     a = mhal_paper.evidence(mhal_paper.dense(states, heads.join), heads)
     np.testing.assert_allclose(maps.label_probabilities, softmax(a), **CLOSE)

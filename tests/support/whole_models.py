@@ -15,6 +15,7 @@ import torch
 from epigram.models.classifier import Classifier
 from tests.parity import test_cnle as cnle_readings
 from tests.parity import test_mhal as mhal_readings
+from tests.parity import test_mhal_encoder as mhal_encoder
 from tests.parity.reference import cnle as cnle_paper
 from tests.parity.reference import dmsp as dmsp_paper
 from tests.parity.reference import mhal as mhal_paper
@@ -145,13 +146,13 @@ def mhal(width: int) -> Whole:
         {"kind": "attention_labeler", "hidden": width, "text_hidden": 5, **weights},
         context,
     )
-    tokens, spellings = mhal_readings.spelled_tokens()
-    ids, gold = mhal_readings.IDS, mhal_readings.GOLD
+    tokens, spellings = mhal_encoder.spelled_tokens()
+    ids, gold = mhal_encoder.IDS, mhal_encoder.GOLD
     labels = [np.random.default_rng(row).integers(-1, 3, len(each)).tolist() for row, each in enumerate(ids)]
     wide = [row + [-1] * (tokens.ids.shape[1] - len(row)) for row in labels]
     read, found, total = mhal_readings.heads_of(model.head.labeler), [], 0.0
     for text, spelling, label, own in zip(ids, spellings, gold, labels, strict=True):
-        z = mhal_paper.dense(mhal_readings.states_reading(model.encoder, text, spelling), read.join)
+        z = mhal_paper.dense(mhal_encoder.states_reading(model.encoder, text, spelling), read.join)
         a, o = mhal_paper.evidence(z, read), mhal_paper.sentence(mhal_paper.text_scores(z, read), groups)
         total += 0.9 * cross_entropy(softmax(o), label) + 0.7 * mhal_paper.token_loss(a, own)
         total += 0.5 * mhal_paper.attention_loss(softmax(a), label, groups, 0.15)
@@ -164,11 +165,11 @@ def mhal(width: int) -> Whole:
 def language_cost(encoder: Any, ids: list[list[int]], spellings: list[list[list[int]]]) -> float:
     """Return the mean cross-entropy per prediction, half from the word model and half from the character model."""
     word_costs = [
-        mhal_readings.cost_reading(encoder.word_model, mhal_readings.states_reading(encoder, text, spelling), text)
+        mhal_encoder.cost_reading(encoder.word_model, mhal_encoder.states_reading(encoder, text, spelling), text)
         for text, spelling in zip(ids, spellings, strict=True)
     ]
     spelled = [word for spelling in spellings for word in spelling]
-    characters = sum(mhal_readings.character_cost(encoder, word) for word in spelled) / (2 * sum(map(len, spelled)))
+    characters = sum(mhal_encoder.character_cost(encoder, word) for word in spelled) / (2 * sum(map(len, spelled)))
     return (sum(word_costs) / (2 * sum(map(len, ids))) + characters) / 2
 
 
