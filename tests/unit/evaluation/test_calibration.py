@@ -69,6 +69,17 @@ def test_a_development_set_without_a_mistake_keeps_the_temperature_in_bounds():
     assert 0.005 < calibration.fit_temperature("single", probabilities, gold) < 0.01
 
 
+def test_a_development_set_of_confident_mistakes_raises_the_temperature_to_its_bound():
+    probabilities, gold = np.tile([0.7, 0.3], (50, 1)), np.tile([False, True], (50, 1))
+    assert calibration.fit_temperature("single", probabilities, gold) == pytest.approx(np.exp(5.0), rel=1e-3)
+
+
+def test_the_probability_1_of_a_label_is_less_sure_at_a_high_temperature():
+    """The probability 1 counts as 1 − 10⁻¹²; its odds 10¹² become their root, 10⁶, at the temperature 2."""
+    scaled = calibration.apply_temperature("multi", np.array([[1.0]]), 2.0)
+    assert 1.0 - scaled.item() == pytest.approx(1e-6, rel=1e-3)
+
+
 def test_brier_of_two_labels_is_twice_scikit_learns():
     probabilities, gold = drawn(500, 2, 1.0)
     expected = 2 * brier_score_loss(gold[:, 1], probabilities[:, 1])

@@ -295,3 +295,11 @@ def test_wrong_arguments_show_the_usage(capsys):
 def test_an_amount_just_below_a_unit_is_rounded_into_it():
     told = {999: "999", 999.6: "1 k", 1_234: "1.23 k", 999_499: "999 k", 999_999: "1 M", 999_999_999: "1 G", 0: "0"}
     assert {number: abbreviate(number) for number in told} == told
+
+
+@pytest.mark.parametrize(("others", "named"), [(6, True), (7, False)])
+def test_up_to_six_ties_are_named(others, named):
+    good, *ties = (system(f"s{i}", wrong(5), wrong(5)) for i in range(others + 1))
+    verdict = compared(good, *ties).verdict
+    assert ("s1, s2, s3, s4, s5 and s6 are tied with it" in verdict) == named
+    assert (f"7 of the {others} others are tied with it" in verdict) != named
