@@ -37,7 +37,7 @@ def _preset(recipe: Recipe) -> Preset:
     return Preset(
         encoder={"width": 64, "hidden": 512, "depth": recipe.encoder["depth"]},
         head={"hidden": 128, **ensemble, **control},
-        train={"max_length": 100},
+        train={"optimizer": "adam", "weight_decay": 0.0, "max_length": 100},
     )
 
 

@@ -34,7 +34,7 @@ FINE_TUNED = {
     "train.patience_steps": 1000,
 }
 HTH = {**FINE_TUNED, "encoder.head_to_head": "paper", "encoder.site": "scores"}
-PERCEPTRON = {"encoder.width": 64, "encoder.hidden": 512, "head.hidden": 128, "train.max_length": 100}
+PERCEPTRON = {**ADAM, "encoder.width": 64, "encoder.hidden": 512, "head.hidden": 128, "train.max_length": 100}
 CONTROL = {**PERCEPTRON, "encoder.depth": 5, "head.loss": "all", "head.rule": "equation", "head.drop": "last"}
 MHAL = {
     "encoder.embedding": 300,
