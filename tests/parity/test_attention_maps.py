@@ -19,8 +19,10 @@ from epigram.inference.predictor import Predictor
 from epigram.models.attention_maps import maps_of
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Tokens
-from tests.parity import test_mhal as mhal_readings
-from tests.parity import test_mhal_encoder as mhal_encoder
+from tests.parity.readings import mhal as mhal_readings
+from tests.parity.readings import mhal_encoder
+from tests.parity.readings.cnle import bilstm_reading
+from tests.parity.readings.cnle import heads_of as co_attention_heads
 from tests.parity.reference import head_to_head as hth_paper
 from tests.parity.reference import mhal as mhal_paper
 from tests.parity.reference import transformer_f as paper
@@ -28,8 +30,6 @@ from tests.parity.reference.attention import scores
 from tests.parity.reference.batches import pair
 from tests.parity.reference.common import Array, linear, softmax
 from tests.parity.reference.weights import array
-from tests.parity.test_cnle import bilstm_reading
-from tests.parity.test_cnle import heads_of as co_attention_heads
 from tests.support import families
 from tests.support.saved_systems import saved
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from epigram.nn.encoders.bilstm import BiLstmConfig
 from epigram.nn.encoders.dpcnn import DpcnnConfig
@@ -16,39 +15,28 @@ from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.adaptive_computation import Halting
 from epigram.nn.layers.batch_norm import MaskedBatchNorm
-from epigram.nn.layers.convolution import Convolution
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.pooling import AttentionPool, halve, k_max
-from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.nn.layers.types import Tokens
+from tests.parity.readings.baselines import (
+    CHANCES,
+    CONTEXT,
+    IDS,
+    LENGTHS,
+    VOCABULARY,
+    WIDTH,
+    array,
+    bucket,
+    channels,
+    direction,
+    filters,
+    step_reading,
+)
 from tests.parity.reference import baselines as paper
-from tests.parity.reference.attention import dot_product
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
-from tests.parity.reference.common import Array, gelu, layer_norm, linear
-from tests.parity.reference.lstm import Lstm, bilstm
-
-WIDTH, VOCABULARY = 8, 13
-LENGTHS = [5, 1, 11, 8, 2]
-IDS = [[3, 4, 3, 4, 5], [7], [6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6], [3, 4, 9, 8, 3, 4, 1, 2], [12, 5]]
-CONTEXT = DataSpec(vocabulary=VOCABULARY, classes=2, max_length=16)
-
-
-def array(parameter: torch.Tensor) -> Array:
-    return parameter.detach().double().numpy()
-
-
-def channels(rows: list[Array]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return texts as a batch (B, C, L) with noise in the padding."""
-    x, valid = padded(rows)
-    return x.transpose(1, 2), valid
-
-
-# fastText
-
-
-def bucket(gram: list[int], buckets: int) -> int:
-    """Return the bucket of one n-gram, as the model computes it."""
-    return int(ngram_buckets(padded_ids([gram]), VOCABULARY, [len(gram)], buckets)[0, 0, 0])
+from tests.parity.reference.common import layer_norm, linear
+from tests.parity.reference.lstm import bilstm
 
 
 @pytest.mark.parametrize("orders", [[2, 3], [2], [3]])
@@ -76,20 +64,11 @@ def test_fast_text_buckets_tell_ngrams_apart() -> None:
     assert shares.float().mean() == 4 and 3 < shares.float().var() < 5
 
 
-# DPCNN and VDCNN
-
-
 def test_halving_goes_by_each_texts_length() -> None:
     rows = texts(LENGTHS, WIDTH)
     pooled, valid = halve(*channels(rows))
     assert valid.sum(1).tolist() == [3, 1, 6, 4, 1]
     assert_rows(pooled.transpose(1, 2), [paper.halved(x) for x in rows], 1e-12)
-
-
-def filters(convolution: Convolution) -> tuple[Array, Array]:
-    """Return the weight (out, D, 3) and the bias of a convolution."""
-    weight, bias = pair(convolution.product)
-    return weight.reshape(len(weight), convolution.size, -1).transpose(0, 2, 1), bias
 
 
 def test_dpcnn() -> None:
@@ -126,18 +105,10 @@ def test_k_max_keeps_the_texts_order(k: int) -> None:
     np.testing.assert_array_equal(got, [paper.k_max(x, k) for x in rows])
 
 
-# Att-BLSTM
-
-
 def test_attention_pooling() -> None:
     layer, rows = scattered(AttentionPool(width=WIDTH)), texts(LENGTHS, WIDTH)
     wanted = [paper.attention_pool(x, array(layer.query.weight)[0]) for x in rows]
     np.testing.assert_allclose(layer(*padded(rows)).detach().numpy(), wanted, atol=1e-12)
-
-
-def direction(lstm: nn.LSTM) -> Lstm:
-    inputs, states, first, second = map(array, lstm.all_weights[0])
-    return Lstm(inputs, states, first + second)
 
 
 def test_att_blstm_from_ids_to_logits() -> None:
@@ -152,19 +123,6 @@ def test_att_blstm_from_ids_to_logits() -> None:
         wanted.append(linear(paper.attention_pool(x, array(head.attention.query.weight)[0]), *pair(head.out)))
     got = head(encoder(padded_ids(IDS, pad_id=4))).logits
     np.testing.assert_allclose(got.detach().numpy(), wanted, atol=1e-9)
-
-
-# Universal Transformer
-
-
-def step_reading(block: Any, x: Array) -> Array:
-    """Shared block (Dehghani et al. 2019, Eq. 4, 5): attention and transition, each with residual and norm."""
-    attention = block.attention
-    q, k, v = np.split(linear(x, *pair(attention.qkv)), 3, axis=1)
-    attended = linear(dot_product(q, k, v, attention.heads, np.ones(len(x))), *pair(attention.out))
-    x = layer_norm(x + attended, *pair(block.norm_attention))
-    hidden = gelu(linear(x, *pair(block.hidden[0])))
-    return layer_norm(x + linear(hidden, *pair(block.hidden[2])), *pair(block.norm_hidden))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3])
@@ -192,9 +150,6 @@ def test_universal_transformer(steps: int, epsilon: float) -> None:
     assert len(got.states) == 1 + steps
     assert_rows(got.last, [x for x, _ in readings], 1e-5)  # positions are float32
     assert got.cost.item() == pytest.approx(0.5 * np.mean([cost for _, cost in readings]), abs=1e-5)
-
-
-CHANCES = [[0.2, 0.5, 0.9, 0.1], [0.995, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1], [0.6, 0.39, 0.5, 0.5]]
 
 
 def test_halting_by_hand() -> None:

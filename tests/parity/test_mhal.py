@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from epigram.nn.encoders.char_bilstm import CharBiLstmConfig
-from epigram.nn.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
 from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
-from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+from epigram.nn.layers.types import DataSpec
+from tests.parity.readings.mhal import (
+    LENGTHS,
+    SAME_HEADS,
+    TWO,
+    TWO_HEADS,
+    Masked,
+    encoded,
+    head_of,
+    heads_of,
+    labeler,
+    token_labels,
+)
 from tests.parity.reference import mhal as paper
-from tests.parity.reference.batches import assert_rows, padded, pair, scattered, texts
-from tests.parity.reference.common import Array, cross_entropy, softmax
+from tests.parity.reference.batches import assert_rows, padded, texts
+from tests.parity.reference.common import cross_entropy, softmax
 from tests.parity.reference.weights import array
 from tests.support.mhal import GOLD, SAME, WIDTH
 
-LENGTHS = [5, 1, 9, 12, 2]
-SAME_HEADS = [[1], [0], [2]]
-TWO = replace(SAME, classes=2, labels=("marked", "plain"), token_labels=("O", "A", "B", "C"), plain_class=1)
-TWO_HEADS = [[1, 2, 3], [0]]
 RULES = [pytest.param(SAME, SAME_HEADS, id="H=S"), pytest.param(TWO, TWO_HEADS, id="S=2")]
-
-
-def labeler(heads: int = 3) -> AttentionLabeler:
-    return scattered(AttentionLabeler(inputs=WIDTH, hidden=10, text_hidden=5, heads=heads))
-
-
-def heads_of(layer: AttentionLabeler) -> paper.Heads:
-    names = ("join", "query", "key", "value", "text_hidden", "text_out")
-    return paper.Heads(*(pair(getattr(layer, name)) for name in names), layer.heads)
 
 
 @pytest.mark.parametrize("heads", [2, 3, 4])
@@ -60,18 +56,6 @@ def test_eq6_where_no_token_gives_evidence_all_have_the_same_share() -> None:
     torch.testing.assert_close(scores[0], scores[1])
 
 
-class Masked(torch.nn.Module):
-    """Dropout with a given mask."""
-
-    def __init__(self, mask: torch.Tensor) -> None:
-        super().__init__()
-        self.mask = mask
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.shape == self.mask.shape
-        return x * self.mask
-
-
 def test_eq7_dropout_takes_normalized_attention_weights_and_no_token_score() -> None:
     layer, rows = labeler(), texts(LENGTHS, WIDTH)
     masks = 2.0 * np.random.default_rng(5).integers(0, 2, (len(rows), max(LENGTHS), 3))
@@ -92,19 +76,6 @@ def test_dropout_of_attention_weights_is_a_setting_of_the_head() -> None:
         assert torch.equal(head.train()(rows).logits, head.eval()(rows).logits) is same
 
 
-def head_of(context: DataSpec, **settings: Any) -> AttentionLabelerHead:
-    encoder = CharBiLstmConfig(embedding=4, width=WIDTH // 2).build(context)
-    return scattered(AttentionLabelerConfig(hidden=10, text_hidden=5, **settings).build(context, encoder))
-
-
-def encoded(rows: list[Array], labels: list[list[int]] | None = None) -> Encoded:
-    x, valid = padded(rows)
-    wanted = None
-    if labels is not None:
-        wanted = torch.tensor([row + [-1] * (x.shape[1] - len(row)) for row in labels])
-    return Encoded((x,), Tokens(torch.zeros(valid.shape, dtype=torch.int64), valid, labels=wanted))
-
-
 @pytest.mark.parametrize(("context", "groups"), RULES)
 def test_eq8_sentence_scores_by_the_heads_of_each_class(context: DataSpec, groups: list[list[int]]) -> None:
     head, rows = head_of(context), texts(LENGTHS, WIDTH)
@@ -120,11 +91,6 @@ def test_two_heads_need_no_maximum() -> None:
     named = replace(both, labels=("X", "O"))
     rows = encoded(texts(LENGTHS, WIDTH))
     torch.testing.assert_close(head_of(both)(rows).logits, head_of(named)(rows).logits)
-
-
-def token_labels(context: DataSpec) -> list[list[int]]:
-    generator = np.random.default_rng(3)
-    return [generator.integers(-1, len(context.token_labels), length).tolist() for length in LENGTHS]
 
 
 @pytest.mark.parametrize(("context", "groups"), RULES)

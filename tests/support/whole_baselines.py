@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.parity import test_baselines as baselines
-from tests.parity import test_label_embedding as label_readings
+from tests.parity.readings import baselines
+from tests.parity.readings import label_embedding as label_readings
 from tests.parity.reference import baselines as baseline_paper
 from tests.parity.reference import label_embedding as label_paper
 from tests.parity.reference.batches import padded_ids, pair
 from tests.parity.reference.common import Array, layer_norm, linear, relu
+from tests.parity.reference.lstm import bilstm
 from tests.parity.reference.weights import array
 from tests.support.whole_layers import IDS, LABELS, VOCABULARY, Whole, built, mean_loss, out, words
 
@@ -70,7 +71,7 @@ def att_blstm(width: int) -> Whole:
     for ids in IDS:
         x = words(model, ids)
         for layer in model.encoder.blocks:
-            both, _, _ = baselines.bilstm(x, baselines.direction(layer.ahead), baselines.direction(layer.back))
+            both, _, _ = bilstm(x, baselines.direction(layer.ahead), baselines.direction(layer.back))
             x = both[:, :width] + both[:, width:]
         read.append(baseline_paper.attention_pool(x, array(model.head.attention.query.weight)[0]))
     return plain(model, read)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from epigram.models.classifier import Classifier
-from tests.parity import test_cnle as cnle_readings
-from tests.parity import test_mhal as mhal_readings
-from tests.parity import test_mhal_encoder as mhal_encoder
+from tests.parity.readings import cnle as cnle_readings
+from tests.parity.readings import mhal as mhal_readings
+from tests.parity.readings import mhal_encoder
 from tests.parity.reference import cnle as cnle_paper
 from tests.parity.reference import dmsp as dmsp_paper
 from tests.parity.reference import mhal as mhal_paper
@@ -23,6 +23,7 @@ from tests.parity.reference import pta as pta_paper
 from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.batches import padded_ids, pair
 from tests.parity.reference.common import Array, cross_entropy, linear, softmax
+from tests.support.mhal import GOLD, SAME
 from tests.support.whole_baselines import att_blstm, dpcnn, exam, fast_text, leam, textcnn, universal_transformer, vdcnn
 from tests.support.whole_layers import (
     CLASSES,
@@ -138,7 +139,7 @@ def dmsp_whole(width: int) -> Whole:
 
 def mhal(width: int) -> Whole:
     """Return MHAL with all losses of the joint regime, including those of the language models."""
-    context, groups = mhal_readings.SAME, mhal_readings.SAME_HEADS
+    context, groups = SAME, mhal_readings.SAME_HEADS
     sizes = {"embedding": width, "width": width // 2, "character_embedding": 4, "character_width": 3, "spelling": 4}
     weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
     model: Any = built(
@@ -147,7 +148,7 @@ def mhal(width: int) -> Whole:
         context,
     )
     tokens, spellings = mhal_encoder.spelled_tokens()
-    ids, gold = mhal_encoder.IDS, mhal_encoder.GOLD
+    ids, gold = mhal_encoder.IDS, GOLD
     labels = [np.random.default_rng(row).integers(-1, 3, len(each)).tolist() for row, each in enumerate(ids)]
     wide = [row + [-1] * (tokens.ids.shape[1] - len(row)) for row in labels]
     read, found, total = mhal_readings.heads_of(model.head.labeler), [], 0.0

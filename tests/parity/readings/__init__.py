@@ -1,0 +1,1 @@
+"""What the NumPy references read from the weights of a model, for several tests."""
