@@ -64,8 +64,9 @@ stop: $(READY) ## stop what make serve started
 	@$(BIN)/epigram stop
 
 # Three workers on two cores: many tests wait for processes. A file's tests share their servers and models.
+# tests/conftest.py orders the files; pytest-xdist by itself would end with those of few tests, which take longest.
 test: $(TESTS) ## run the tests
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages
 	@$(BIN)/ruff check .

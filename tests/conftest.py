@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tests.support.counting import pytest_terminal_summary  # noqa: F401  a pytest hook
+from tests.support.order import long_files_first
 
 pytest_plugins = ["tests.support.repositories"]  # fixtures
 
@@ -15,3 +18,9 @@ os.environ.setdefault("PREFECT_PROFILES_PATH", "no-profiles.toml")
 # `make test` passes these to a make that a test starts, which then prints the folders it enters.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(name, None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin a parallel run with the long files: one that begins last leaves the other processes idle."""
+    if hasattr(config, "workerinput"):
+        items[:] = long_files_first(items)

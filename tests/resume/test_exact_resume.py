@@ -14,6 +14,7 @@ import torch
 from epigram.training.checkpoint import Checkpoints
 from tests.support.runs import BATCHES, GRADIENT, KilledError, ended, trainer
 
+pytestmark = pytest.mark.slow
 # Where each training is killed: at a batch of train, in the middle of a step, or at a batch of dev.
 CASES: dict[str, dict[str, int]] = {
     "in the first epoch": {"train": 2},

@@ -20,6 +20,7 @@ from epigram.models.serialization import load
 from epigram.pruning.depth import layer_accuracies
 from epigram.text.encoded_dataset import View
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SIZES = {"width": 32, "depth": 5, "heads": 2, "hidden": 32}
 SYSTEMS = {"transformer": {"view": "token", "encoder": SIZES, "train": {"epochs": 8, "patience": 99}}}
