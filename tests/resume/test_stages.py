@@ -134,7 +134,8 @@ def test_a_stopped_stage_goes_on(
 def test_a_stage_that_is_asked_to_stop_writes_where_it_stands(place: Place) -> None:
     child = place.start("train", "1000")
     assert child.stdout is not None
-    child.stdout.readline()  # its first progress line
+    while "epoch" not in child.stdout.readline():  # notes come before its first progress line
+        assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     child.communicate()
     assert (child.returncode, len(place.states("train"))) == (75, 1)
