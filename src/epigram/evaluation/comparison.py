@@ -1,8 +1,9 @@
 """Comparison of a run's systems; one is chosen by the development set alone.
 
-The system with the best development score is chosen; if scores are equal, the one with fewer parameters. A system whose
-development score does not differ significantly from the best is called a tie. The verdict names the cheapest tie, the
-one with the fewest FLOPs per text, because FLOPs are the same on every machine.
+The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
+development score does not differ significantly from the best is tied with it. By default the cheapest of these is
+chosen, the one with the fewest FLOPs per text, because FLOPs are the same on every machine; `prefer: best` chooses the
+best. The outcomes are relative to the best system, so that the test behind them does not depend on the choice.
 """
 
 from __future__ import annotations
@@ -15,27 +16,38 @@ import numpy as np
 
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
+from epigram.evaluation.formats import join_names
+from epigram.evaluation.optimism import expected_optimism
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
 from epigram.evaluation.scoring import RowScores, predict_labels, seed_thresholds
+from epigram.evaluation.settings import Preference
 from epigram.evaluation.significance import Verdict, verdicts
 from epigram.evaluation.summary import Corpus, Row, Summary
 from epigram.evaluation.tokens import LabelledWords
+from epigram.evaluation.verdict import describe
 
-MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
-def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> Summary:
+def compare(
+    corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float, prefer: Preference = "cheapest"
+) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ."""
     _check_same_rows(evaluations)
     ranked = sorted(evaluations, key=_rank)
     best = ranked[0].metrics
-    on_dev, on_test = _against_best(ranked, "dev", alpha), _against_best(ranked, "test", alpha)
-    rows = [_row(each.metrics, on_dev.get(each.metrics.system), on_test.get(each.metrics.system)) for each in ranked]
-    tied = [row for row in rows if row.outcome == "tie"]
-    cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned), default=None)
-    chosen_seed = max(best.seeds, key=lambda seed: seed.dev_score).seed
+    scores = [_row_scores(each, "dev") for each in ranked]
+    on_dev = _against(ranked, 0, scores, alpha)
+    tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
+    cheapest = _cheapest(ranked, tied)
+    place = _choose(ranked, cheapest, prefer)
+    on_test = _against(ranked, place, [_row_scores(each, "test") for each in ranked], alpha)
+    rows = [
+        _row(each.metrics, _outcome(n, place, tied), on_dev.get(each.metrics.system), on_test.get(each.metrics.system))
+        for n, each in enumerate(ranked)
+    ]
+    chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
+    optimism = expected_optimism(scores)
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -45,14 +57,40 @@ def compare(corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float) -> 
         alpha=alpha,
         splits=corpus.rows,
         notes=[*corpus.notes, *_seed_notes(rows), *_word_notes(best.score, rows)],
-        chosen_system=best.system,
+        chosen_system=rows[place].system,
         chosen_seed=chosen_seed,
-        cheapest_tied=cheapest.system if cheapest else None,
-        verdict=" ".join(
-            [_describe_choice(rows[0], chosen_seed, best), _describe_others(rows[0], rows[1:], tied, cheapest)]
-        ).strip(),
+        cheapest_tied=None if cheapest is None else rows[cheapest].system,
+        optimism=optimism,
+        verdict=describe(rows, place, chosen_seed, best, optimism),
         rows=rows,
     )
+
+
+def _choose(ranked: Sequence[Evaluation], cheapest: int | None, prefer: Preference) -> int:
+    """Return the place of the chosen system: the cheapest of those tied with the best, if cheaper than the best."""
+    if prefer == "best" or cheapest is None:
+        return 0
+    price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
+    return cheapest if price[0] < best[0] else 0
+
+
+def _cheapest(ranked: Sequence[Evaluation], tied: Sequence[int]) -> int | None:
+    """Return the place of the cheapest tied system.
+
+    The random baseline, the only system without parameters, does not count: on a few rows it is tied with all others.
+    """
+    prices = {n: _price(ranked[n].metrics) for n in tied}
+    return min((n for n in tied if prices[n][1]), key=lambda n: prices[n], default=None)
+
+
+def _price(metrics: Metrics) -> tuple[float, int]:
+    costs = _costs(metrics)
+    return costs["flops"], costs["parameters_pruned"]
+
+
+def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Literal["chosen", "tie", "worse"]:
+    """Return the outcome of the system at place `n`; the best system, at 0, is tied with the chosen one."""
+    return "chosen" if n == chosen else "tie" if n == 0 or n in tied else "worse"
 
 
 def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
@@ -72,10 +110,11 @@ def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:
                 )
 
 
-def _against_best(ranked: Sequence[Evaluation], split: Literal["dev", "test"], alpha: float) -> dict[str, Verdict]:
-    best, *others = [_row_scores(evaluation, split) for evaluation in ranked]
-    names = [evaluation.metrics.system for evaluation in ranked[1:]]
-    return verdicts(best, dict(zip(names, others, strict=True)), alpha)
+def _against(ranked: Sequence[Evaluation], place: int, scores: Sequence[RowScores], alpha: float) -> dict[str, Verdict]:
+    """Return the verdict of every other system against the one at `place`."""
+    names = [each.metrics.system for each in ranked]
+    others = {name: scores[n] for n, name in enumerate(names) if n != place}
+    return verdicts(scores[place], others, alpha)
 
 
 def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowScores:
@@ -90,8 +129,10 @@ def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowSco
     return predict_labels(metrics.task, labels, probabilities, thresholds).row_scores()
 
 
-def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> Row:
-    """Return the row of one system; the chosen one has no verdict."""
+def _row(
+    metrics: Metrics, outcome: Literal["chosen", "tie", "worse"], on_dev: Verdict | None, on_test: Verdict | None
+) -> Row:
+    """Return the row of one system; the best has no verdict on dev, the chosen one none on test."""
     seeds = metrics.seeds
     return Row(
         system=metrics.system,
@@ -107,7 +148,7 @@ def _row(metrics: Metrics, on_dev: Verdict | None, on_test: Verdict | None) -> R
         macro_f1=metrics.test.macro_f1,
         ece=metrics.calibration.ece,
         **_costs(metrics),
-        outcome="chosen" if on_dev is None else "tie" if on_dev.outcome == "tie" else "worse",
+        outcome=outcome,
         p_dev=on_dev.p if on_dev else None,
         p_test=on_test.p if on_test else None,
         test_outcome=on_test.outcome if on_test else None,
@@ -160,30 +201,3 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
         return []
     verb = "labels" if len(unlabelled) == 1 else "label"
     return [f"{join_names(unlabelled)} {verb} no tokens, which counts as a score of 0."]
-
-
-def _describe_choice(chosen: Row, seed: int, best: Metrics) -> str:
-    score, seeds = SCORE_NAMES[best.score], len(chosen.seeds)
-    averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
-    return (
-        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {score}, "
-        f"{percent(chosen.dev_score)}%, and reaches {percent(chosen.test_score)}% on the test set "
-        f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
-    )
-
-
-def _describe_others(chosen: Row, others: Sequence[Row], tied: Sequence[Row], cheapest: Row | None) -> str:
-    if not others:
-        return ""
-    if cheapest is None:
-        return "It is significantly better than every other system on the development set."
-    names = (
-        join_names([row.system for row in tied])
-        if len(tied) <= MAX_NAMED
-        else f"{len(tied)} of the {len(others)} others"
-    )
-    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with it"
-    if cheapest.flops >= chosen.flops:
-        return f"{tie}, but not cheaper."
-    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}"
-    return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from epigram.core.config_types import Count, OpenShare, Positive, Strict
+
+Preference = Literal["cheapest", "best"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,7 @@ class EvaluateSettings(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(Strict):
-    """Significance level of comparisons."""
+    """Significance level of comparisons, and the choice among the systems tied with the best."""
 
     alpha: OpenShare = 0.05
+    prefer: Preference = "cheapest"

@@ -27,11 +27,11 @@ class Corpus:
 class Row:
     """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
 
-    `outcome` is relative to the chosen system on development data; `p_dev` and `p_test` are Holm-corrected. Parameters,
-    depth, FLOPs and the two fields after `span_f1` (see `Cost`) are medians over the seeds; `*_pruned` are the values
-    after pruning. `token_*` and `span_f1` are of
-    the test words, None if the system labels no words. Speed is None until a run adds what it measured on its machine,
-    so that the same data give the same summary everywhere.
+    `outcome` and `p_dev` are relative to the best system on development data, `test_outcome` and `p_test` to the chosen
+    one; p-values are Holm-corrected. Parameters, depth, FLOPs and the two fields after `span_f1` (see `Cost`) are
+    medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of the test words, None
+    if the system labels no words. Speed is None until a run adds what it measured on its machine, so that the same data
+    give the same summary everywhere.
     """
 
     system: str
@@ -66,7 +66,11 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Comparison of a run; rows are sorted by development score, best first."""
+    """Comparison of a run; rows are sorted by development score, best first.
+
+    `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
+    development score, a share of 1; None in the summary of an older version.
+    """
 
     dataset: str
     language: Literal["zh", "en"]
@@ -81,6 +85,7 @@ class Summary:
     cheapest_tied: str | None
     verdict: str
     rows: list[Row]
+    optimism: float | None = None
 
     @property
     def scores_words(self) -> bool:

@@ -82,7 +82,7 @@ def comparison_markdown(summary: Summary) -> str:
     """Return `comparison.md`: the verdict, one row per system, the notes."""
     lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
     lines += [markdown_table(comparison(summary, "file")), ""]
-    lines += ["p: Holm-corrected p-value of the difference from the chosen system."]
+    lines += ["p: Holm-corrected p-value of the difference, on dev from the best system, on test from the chosen one."]
     lines += [f"* {escape_markdown(note)}" for note in summary.notes]
     return "\n".join(lines) + "\n"
 
@@ -101,7 +101,7 @@ def marked_system(row: Row, summary: Summary) -> Cell:
 
 @column({"dashboard": ""}, kind="mark")
 def outcome(row: Row, summary: Summary) -> Cell:
-    """Whether the system is chosen or tied with the chosen one."""
+    """Whether the system is chosen, or tied with the best one."""
     return Cell(OUTCOMES[row.outcome])
 
 
@@ -219,19 +219,19 @@ def texts_per_second(row: Row, summary: Summary) -> Cell:
     return Cell(abbreviate(row.texts_per_second) if row.texts_per_second else "–")
 
 
-@column({"file": "vs. chosen"}, kind="mark")
-def against_chosen(row: Row, summary: Summary) -> Cell:
-    """Difference from the chosen system on the development set."""
+@column({"file": "outcome"}, kind="mark")
+def choice(row: Row, summary: Summary) -> Cell:
+    """Whether the system is chosen, tied with the best on the development set, or worse."""
     return Cell(OUTCOMES[row.outcome])
 
 
 @column(
-    {"page": "vs. chosen,\ndev"},
+    {"page": "vs. best,\ndev"},
     kind="mark",
 )
-def against_chosen_on_dev(row: Row, summary: Summary) -> Cell:
-    """Difference from the chosen system on the development set; p is corrected by Holm’s method."""
-    return Cell("chosen") if row.outcome == "chosen" else _against(row.outcome, row.p_dev)
+def against_best_on_dev(row: Row, summary: Summary) -> Cell:
+    """Difference from the best system on the development set; p is corrected by Holm’s method."""
+    return Cell("best") if row.p_dev is None else _against("worse" if row.outcome == "worse" else "tie", row.p_dev)
 
 
 @column(
@@ -245,7 +245,7 @@ def against_chosen_on_test(row: Row, summary: Summary) -> Cell:
 
 @column({"file": "p (dev)"})
 def p_dev(row: Row, summary: Summary) -> Cell:
-    """Holm-corrected p-value of the difference from the chosen system, development set."""
+    """Holm-corrected p-value of the difference from the best system, development set."""
     return Cell(probability(row.p_dev))
 
 

@@ -14,11 +14,11 @@ from epigram.report.table import Table
 
 
 def comparison_table(summary: Summary) -> rich.Table:
-    """Return a table with one row per system; the chosen one is highlighted, systems tied with it are marked `=`."""
+    """Return a table with one row per system; the chosen one is highlighted, `=` marks ties with the best."""
     score = SCORE_NAMES[summary.score]
     shown = terminal_table(comparison(summary, "terminal"))
     shown.title = Text(f"{summary.dataset}: {score} in percent")
-    shown.caption = Text(f"▸ chosen by development {score}   = tied with it (p ≥ {summary.alpha:g})")
+    shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g})")
     return shown
 
 

@@ -37,7 +37,7 @@ def run(names: list[str], settings: CompareSettings, validated: Path, evaluated:
 
     corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
     evaluations = _evaluations(evaluated, names)
-    summary = compare(corpus, evaluations, settings.alpha)
+    summary = compare(corpus, evaluations, settings.alpha, settings.prefer)
     systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
     prunings = {name: PruningRecord.read(pruned / name) for name in systems}
     with atomic_folder(out) as temporary:

@@ -16,6 +16,7 @@ from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.formats import abbreviate
 from epigram.evaluation.results import Evaluation
+from epigram.evaluation.settings import Preference
 from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison_markdown
 from epigram.report.terminal import comparison_table
@@ -23,8 +24,8 @@ from epigram.stages import compare as stage_module
 from tests.support.evaluation_samples import corpus, cost, folders, system
 
 
-def compared(*evaluations: Evaluation, alpha: float = 0.05) -> Summary:
-    return compare(validate_as(Corpus, corpus()), evaluations, alpha)
+def compared(*evaluations: Evaluation, alpha: float = 0.05, prefer: Preference = "best") -> Summary:
+    return compare(validate_as(Corpus, corpus()), evaluations, alpha, prefer)
 
 
 def wrong(count: int, seeds: int = 1) -> list[set[int]]:
@@ -205,6 +206,19 @@ def test_the_stage_judges_ties_at_the_alpha_of_the_settings(alpha, outcome, tmp_
     _, row = read_summary(Path(arguments[-1]) / "summary.json").rows
     assert row.p_dev == pytest.approx(2 / 2**6)
     assert (row.system, row.outcome) == ("close", outcome)
+
+
+@pytest.mark.parametrize(("prefer", "chosen"), [("cheapest", "cheap"), ("best", "dear"), (None, "cheap")])
+def test_the_stage_prefers_what_the_settings_prefer(prefer, chosen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dear, cheap = cost(flops=8e6), cost(flops=2e6)
+    systems = [system("dear", wrong(0), wrong(0), price=dear), system("cheap", wrong(3), wrong(0), price=cheap)]
+    arguments = folders(tmp_path, systems)
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    settings = {"compare": {"alpha": 0.05} | ({"prefer": prefer} if prefer else {})}
+    Path("params.yaml").write_text(yaml.safe_dump({**params, **settings}))
+    main(arguments)
+    assert read_summary(Path(arguments[-1]) / "summary.json").chosen_system == chosen
 
 
 def test_the_spread_over_the_seeds_is_the_standard_deviation_of_each_split():

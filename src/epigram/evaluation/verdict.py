@@ -1,0 +1,65 @@
+"""The verdict of a comparison in words: which system to use, why, and what is tied with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
+from epigram.evaluation.results import Metrics
+from epigram.evaluation.summary import Row
+
+MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
+
+
+def describe(rows: Sequence[Row], place: int, seed: int, best: Metrics, optimism: float) -> str:
+    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen."""
+    score = SCORE_NAMES[best.score]
+    choice = _best(rows[0], seed, score) if place == 0 else _cheaper(rows[place], rows[0], seed, score)
+    chosen = rows[place]
+    reached = (
+        f"and reaches {percent(chosen.test_score)}% on the test set "
+        f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
+    )
+    return " ".join(part for part in (choice, reached, _others(rows, place), _optimism(rows, optimism)) if part)
+
+
+def _best(chosen: Row, seed: int, score: str) -> str:
+    seeds = len(chosen.seeds)
+    averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
+    return (
+        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {score}, "
+        f"{percent(chosen.dev_score)}%,"
+    )
+
+
+def _cheaper(chosen: Row, best: Row, seed: int, score: str) -> str:
+    return (
+        f"Use {chosen.system} (seed {seed}): its development {score}, {percent(chosen.dev_score)}%, is tied with the "
+        f"best, {percent(best.dev_score)}% of {best.system}. It needs {abbreviate(chosen.flops)} FLOPs per text "
+        f"instead of {abbreviate(best.flops)}"
+    )
+
+
+def _others(rows: Sequence[Row], place: int) -> str:
+    """Return what is said about the systems that are tied with the chosen one."""
+    chosen, tied = rows[place], [row for row in rows if row.outcome == "tie"]
+    if len(rows) == 1 or (place and len(tied) == 1):  # the only tie is the best, which is named
+        return ""
+    if not tied:
+        return "It is significantly better than every other system on the development set."
+    few = len(tied) <= MAX_NAMED
+    names = join_names([row.system for row in tied]) if few else f"{len(tied)} of the {len(rows) - 1} others"
+    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with it"
+    cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned))
+    if cheapest.flops >= chosen.flops:
+        return f"{tie}, but not cheaper."
+    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}"
+    return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
+
+
+def _optimism(rows: Sequence[Row], optimism: float) -> str:
+    """Return by how much the best development score is expected to be too high; nothing for one system."""
+    if len(rows) == 1:
+        return ""
+    best = f"As the best of {len(rows)} development scores, {percent(rows[0].dev_score)}%"
+    return f"{best} is expected to be {percent(optimism)} points too high."
