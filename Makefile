@@ -92,7 +92,7 @@ bench: $(PEERS) ## compare speed and memory with other libraries; 25 minutes
 bench-accuracy: $(PEERS) ## compare accuracy with other libraries after equal epochs, three seeds; 20 minutes
 	@$(BIN)/python -m benchmarks.run --accuracy
 
-drill: $(TESTS) ## inject 200 random faults and check the run after each; 20 minutes, as root
+drill: $(TESTS) ## inject 200 random faults and check the run after each; 15 minutes, as root
 	@$(BIN)/python -m tests.drill --faults 200 --seed 0
 
 repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 minute

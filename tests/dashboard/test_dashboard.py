@@ -68,19 +68,19 @@ def test_the_progress_of_a_training_is_seen_while_it_runs(page: Any, training: T
 def test_the_comparison_has_its_table_and_pictures(page: Any, real: Path, server: Server, shot: Shot) -> None:
     run = server.run("real")
     page.goto(f"/artifacts/artifact/{server.artifact('comparison', run)['id']}")
-    said(page, "Use fast_text", "chosen", "tfidf_svm", "95% interval", "parameters", "Flow Run real")
+    said(page, "Use tfidf_svm", "chosen", "fast_text", "95% interval", "parameters", "Flow Run real")
     shown = "images => images.map(each => each.complete && each.naturalWidth > 100 && each.alt)"
     titles = until(lambda: [alt for alt in page.locator("img[alt]").evaluate_all(shown) if alt], 30)
     assert titles == [
         "Training: loss and dev score",
-        "fast_text on the test set: confusion matrix",
+        "tfidf_svm on the test set: confusion matrix",
     ]
     shot("comparison", height=1250)
 
 
 def test_the_report_is_named_where_its_verdict_stands(page: Any, real: Path, server: Server) -> None:
     page.goto(f"/artifacts/artifact/{server.artifact('report', server.run('real'))['id']}")
-    text = said(page, "Use fast_text", "report.html")
+    text = said(page, "Use tfidf_svm", "report.html")
     place = next(word for word in text.split() if word.endswith("report.html"))
     assert Path(place) == real / "runs" / "real" / "report.html"
     assert Path(place).is_file()

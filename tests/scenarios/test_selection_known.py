@@ -216,6 +216,13 @@ def test_the_cheaper_tie_is_chosen_with_its_own_seed_and_the_verdict_gives_the_r
     )
 
 
+@pytest.mark.parametrize(("flops", "chosen"), [(4e6, "cheap"), (4.1e6, "best"), (8e6, "best"), (9e6, "best")])
+def test_a_tie_is_chosen_for_its_price_if_it_needs_at_most_half_of_it(flops: float, chosen: str) -> None:
+    best, cheap = cost(flops=8e6), cost(flops=flops)
+    systems = system("best", wrong(0), wrong(9), price=best), system("cheap", wrong(3), wrong(9), price=cheap)
+    assert compared(*systems).chosen_system == chosen
+
+
 def test_the_random_baseline_is_never_chosen_for_its_price() -> None:
     """It has no parameters. On a few rows it is tied with every system."""
     random = system("random", wrong(3), wrong(9), price=cost(parameters=0, flops=0))

@@ -2,8 +2,9 @@
 
 The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
 development score does not differ significantly from the best is tied with it. By default the cheapest of these is
-chosen, the one with the fewest FLOPs per text, because FLOPs are the same on every machine; `prefer: best` chooses the
-best. The outcomes are relative to the best system, so that the test behind them does not depend on the choice.
+chosen if it needs at most half of the best one's FLOPs per text; FLOPs are the same on every machine. With
+`prefer: best`, the best is chosen. The outcomes are relative to the best system, so that the test behind them does not
+depend on the choice.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from epigram.evaluation.summary import Corpus, Row, Summary
 from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.verdict import describe
 
+MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
@@ -67,11 +69,11 @@ def compare(
 
 
 def _choose(ranked: Sequence[Evaluation], cheapest: int | None, prefer: Preference) -> int:
-    """Return the place of the chosen system: the cheapest of those tied with the best, if cheaper than the best."""
+    """Return the place of the chosen system: the best, or the cheapest tied one if it is much cheaper."""
     if prefer == "best" or cheapest is None:
         return 0
     price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
-    return cheapest if price[0] < best[0] else 0
+    return cheapest if price[0] <= MUCH_CHEAPER * best[0] else 0
 
 
 def _cheapest(ranked: Sequence[Evaluation], tied: Sequence[int]) -> int | None:
