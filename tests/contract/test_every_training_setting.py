@@ -34,6 +34,7 @@ USUAL = {
 }
 OTHERS: dict[str, list[Any]] = {  # where the type does not give a value that matters for so few texts
     "epochs": [3],
+    "min_steps": [30],
     "max_tokens": [12],
     "max_length": [2],
     "optimizer": list(optimizers.KINDS),

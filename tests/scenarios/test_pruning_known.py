@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -226,9 +227,12 @@ def test_no_pruning_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pruned(controlled).reason == "depth is controlled during training"
 
 
+@pytest.mark.parametrize("floor", [0, 50])
 def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
-    monkeypatch: pytest.MonkeyPatch,
+    floor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The floor of steps of the training, far above the three steps here, does not apply to the fine-tuning."""
+    monkeypatch.setattr(sys.modules[__name__], "CONFIG", replace(CONFIG, min_steps=floor))
     made: list[Trainer] = []
 
     class Noted(Trainer):
@@ -241,7 +245,7 @@ def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
     (trainer,) = made
     assert (trainer.config.epochs, trainer.config.warmup, trainer.steps) == (3, 0.0, 3)  # one batch per epoch
     assert [group["lr"] for group in trainer.optimizer.param_groups] == [0.25] * len(trainer.optimizer.param_groups)
-    assert {**vars(trainer.config), "epochs": 7, "warmup": 0.5} == vars(CONFIG)
+    assert {**vars(trainer.config), "epochs": 7, "min_steps": floor, "warmup": 0.5} == vars(CONFIG)
 
 
 # --- cost of each depth

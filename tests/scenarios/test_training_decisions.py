@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from epigram.training.config import TrainingConfig
 from epigram.training.history import estimate_pace
 from epigram.training.trainer import DivergedError
 from tests.support.runs import Always, KilledError
@@ -254,3 +255,36 @@ def test_progress_shows_the_best_dev_score_so_far() -> None:
     run.trainer.report = lambda progress: shown.append((progress.epoch, progress.step, progress.dev))
     run.trainer.run()
     assert shown == [(1, 2, 0.5), (2, 4, 0.8), (3, 6, 0.8)]
+
+
+# Minimum number of steps
+
+
+@pytest.mark.parametrize(
+    ("floor", "epochs", "patience"), [(0, 3, 2), (12, 3, 2), (13, 4, 3), (16, 4, 3), (17, 5, 4), (36, 9, 6)]
+)
+def test_a_floor_of_steps_rounds_epochs_and_patience_up(floor: int, epochs: int, patience: int) -> None:
+    """Four batches per epoch, three epochs: 12 steps. The patience is 2 of 3 epochs, so 2/3 of the epochs."""
+    config = TrainingConfig(epochs=3, patience=2, min_steps=floor).lengthened(4)
+    assert (config.epochs, config.patience) == (epochs, patience)
+
+
+def test_a_floor_of_steps_adds_epochs_to_the_schedule() -> None:
+    """Two batches per epoch, one epoch, five steps: three epochs; after its first step the rate falls to 0 in five."""
+    run = trained([Dev(5), Dev(6), Dev(7)], batches=2, epochs=1, min_steps=5, schedule="linear", learning_rate=0.6)
+    assert steps(run) == [2, 4, 6]
+    assert run.rates == pytest.approx([0.6, 0.6, 0.48, 0.36, 0.24, 0.12])
+
+
+def test_early_stopping_ends_a_training_with_a_floor_of_steps() -> None:
+    """Two epochs become eight, so a patience of one evaluation becomes four: after the best, four stale ones."""
+    script = [Dev(5), Dev(7), WORSE, WORSE, WORSE, WORSE, Dev(9), Dev(9)]
+    run = trained(script, epochs=2, min_steps=8, patience=1)
+    assert (run.model.steps, run.record.epoch, run.model.mark.item()) == (6, 2, 2)
+
+
+def test_a_floor_of_steps_stretches_the_plateau() -> None:
+    """One epoch becomes two: the rate decays after six stale evaluations instead of three."""
+    script = [Dev(5), *[WORSE] * 7]
+    run = trained(script, batches=4, epochs=1, min_steps=8, evaluations=4, schedule="plateau", learning_rate=0.5)
+    assert run.rates == pytest.approx([0.5] * 7 + [0.45])

@@ -106,7 +106,7 @@ def prune(
         good, weak = control.counts(alphas)
         reason = f"the rule keeps all {model.depth} layers: {good} are above the threshold, {weak} are not"
         return PruningResult(model=model, reason=reason, dev_after=before, **facts)
-    tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "warmup": 0.0})
+    tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "min_steps": 0, "warmup": 0.0})
     record = Trainer(
         smaller, label_objective(train, dev, tuned), seed=seed, rate=rate, report=report, checkpoints=checkpoints
     ).run()

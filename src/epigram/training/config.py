@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 from epigram.core.config_types import Count, OneOf, OpenShare, Positive, Range, Share, Strict, validate_as
 from epigram.models.precision import Precision
@@ -23,6 +23,7 @@ class TrainingConfig(Strict):
     """
 
     epochs: Positive = 20
+    min_steps: Count = 0  # planned at least: few texts are trained for more epochs, with patience in proportion
     batch_size: Positive = 64  # texts
     max_tokens: Positive = 16_384  # per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
@@ -58,6 +59,19 @@ class TrainingConfig(Strict):
         if self.evaluation_steps is not None:
             found["evaluations"] = f"train.evaluation_steps is {self.evaluation_steps}"
         return found
+
+    def lengthened(self, batches: int) -> Self:
+        """Return the settings with enough epochs of that many `batches` for `min_steps`.
+
+        `patience` counts evaluations, so it rises by the same factor and stays the same share of the training.
+        """
+        epochs = max(self.epochs, ceil_divide(self.min_steps, batches))
+        return replace(self, epochs=epochs, patience=ceil_divide(self.patience * epochs, self.epochs))
+
+
+def ceil_divide(number: int, divisor: int) -> int:
+    """Return `number` / `divisor`, rounded up."""
+    return -(-number // divisor)
 
 
 def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:

@@ -19,13 +19,14 @@ from epigram.core.signals import defer_signals
 from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
+from epigram.training.config import ceil_divide
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
 from epigram.training.objectives.base import Batch, Objective
 from epigram.training.optimization import build_optimizer, build_schedule, scale_learning_rate
 from epigram.training.state import State, capture, restore
 from epigram.training.step import optimizer_step
 
-# schedule `plateau` (MHAL): stale evaluations before the rate decays, and its factor
+# schedule `plateau` (MHAL): stale evaluations before the rate decays (more if min_steps adds epochs), and its factor
 PLATEAU_EVALUATIONS, PLATEAU_FACTOR = 3, 0.9
 ROLLBACK_FACTOR = 0.5  # factor of the learning rate after a rollback
 
@@ -52,13 +53,15 @@ class Trainer:
         report: Report | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        self.model, self.objective, self.config, self.report = model, objective, objective.config, report
+        self.model, self.objective, self.report = model, objective, report
         keep_freed_memory()
         parallel.broadcast_and_seed(model, seed)
         self.checkpoints = checkpoints if parallel.processes() == 1 else None
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(objective.epoch(np.random.default_rng(seed)))
+        self.config = objective.config.lengthened(self.per_epoch)
         self.steps = self.config.epochs * self.per_epoch
+        self.plateau = ceil_divide(PLATEAU_EVALUATIONS * self.config.epochs, objective.config.epochs)
         self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
         self.schedule = build_schedule(self.optimizer, self.config, self.steps)
         self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
@@ -201,7 +204,7 @@ class Trainer:
             record.score, record.accuracy = score, evaluation.accuracy
             record.epoch, record.step, record.stale, record.stale_steps = self.position.epoch, self.position.step, 0, 0
             self.best = {} if self.objective.keeps_last else copy.deepcopy(self.model.state_dict())
-        elif self.config.schedule == "plateau" and record.stale % PLATEAU_EVALUATIONS == 0:
+        elif self.config.schedule == "plateau" and record.stale % self.plateau == 0:
             scale_learning_rate(self.schedule, PLATEAU_FACTOR)
         return self._report()
 
