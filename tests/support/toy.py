@@ -91,7 +91,8 @@ mark("begin")
 for line in behaviour.get("say", []):
     print(line)
 if behaviour.get("child"):
-    (told / "child").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+    (told / "child.part").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+    (told / "child.part").rename(told / "child")  # the test reads it as soon as it exists
 time.sleep(behaviour.get("sleep", 0))
 tries = sum(json.loads(line)[:2] == [name, "begin"] for line in (told / "journal.jsonl").open())
 codes = behaviour.get("codes", [])
