@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -19,6 +19,28 @@ class ClassifierConfig(Strict):
 
     kind: ClassVar[str] = "classifier"
     by_gradient: ClassVar[bool] = True
+
+    def check_head(self, head: Any) -> None:
+        """Accept the settings of any `head`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenClassifierConfig(ClassifierConfig):
+    """Configuration of a classifier whose encoder keeps its weights; only the linear head is fitted.
+
+    A saved model is a `classifier`, as the two differ in their training only.
+    """
+
+    kind: ClassVar[str] = "frozen_classifier"
+    by_gradient: ClassVar[bool] = False
+
+    def check_head(self, head: Any) -> None:
+        """Raise ValueError for the settings of a `head` that has more to learn than one linear layer."""
+        if head.kind != "linear" or head.pool == "attention":
+            raise ValueError(
+                "model.kind is frozen_classifier, which fits one linear layer; set head.kind to linear and head.pool "
+                "to mean, max or first"
+            )
 
 
 class Classifier(nn.Module):

@@ -130,7 +130,7 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
         model.eval()
     rows, logits, parts, tokens = [], [], [], []
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in texts.in_order(*(BATCH_LIMITS if texts.device.type == "cpu" else GPU_BATCH_LIMITS)):
+        for batch in texts.in_order(*batch_limits(texts.device)):
             prediction = model(texts.gather(batch))
             rows.append(batch)
             logits.append(prediction.logits.float().cpu().numpy())
@@ -147,6 +147,11 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
         _restore_order(tokens, token_order(order, counts), 0) if tokens else None,
         counts,
     )
+
+
+def batch_limits(device: torch.device) -> tuple[int, int]:
+    """Return the maximum number of texts and of tokens per batch of a prediction on `device`."""
+    return BATCH_LIMITS if device.type == "cpu" else GPU_BATCH_LIMITS
 
 
 def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier, ClassifierConfig
+from epigram.models.classifier import Classifier, ClassifierConfig, FrozenClassifierConfig
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.pretrained_vectors import set_pretrained_vectors
 from epigram.models.random_baseline import RandomBaselineConfig
@@ -35,7 +35,9 @@ class HeadConfig(Protocol):
         """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
-MODELS: dict[str, type] = {kind.kind: kind for kind in (ClassifierConfig, LinearSvmConfig, RandomBaselineConfig)}
+MODELS: dict[str, type] = {
+    kind.kind: kind for kind in (ClassifierConfig, FrozenClassifierConfig, LinearSvmConfig, RandomBaselineConfig)
+}
 ENCODERS: Mapping[str, type] = encoders.KINDS
 HEADS: Mapping[str, type] = heads.KINDS
 NO_CHANGE: Mapping[str, Any] = MappingProxyType({})
@@ -84,6 +86,11 @@ class Recipe:
         by_gradient: bool = MODELS[self.kind].by_gradient  # type: ignore[attr-defined]
         return by_gradient
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether the model is built from an encoder and a head."""
+        return issubclass(MODELS[self.kind], ClassifierConfig)
+
     def starting_from(self, checkpoint: str | None) -> Recipe:
         """Return this recipe with the training defaults for a view's `checkpoint`, or those from scratch if None.
 
@@ -119,13 +126,14 @@ class Recipe:
             if not isinstance(config, ClassifierConfig):
                 model: nn.Module = config.build(context)
                 return model
-            return self._build_classifier(context, path)
+            return self._build_classifier(config, context, path)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
 
-    def _build_classifier(self, context: DataSpec, path: str) -> Classifier:
+    def _build_classifier(self, config: ClassifierConfig, context: DataSpec, path: str) -> Classifier:
         encoder_config: EncoderConfig = parse_part(ENCODERS, self.encoder, f"{path}.encoder")
         head_config: HeadConfig = parse_part(HEADS, self.head, f"{path}.head")
+        config.check_head(head_config)
         encoder = encoder_config.build(context)
         if context.vectors is not None:
             set_pretrained_vectors(encoder.token_table, context.vectors)

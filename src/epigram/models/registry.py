@@ -9,7 +9,6 @@ from typing import Any
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.core.registry import module_names
-from epigram.models.classifier import ClassifierConfig
 from epigram.models.recipe import MODELS, Preset, Recipe, parse_part
 from epigram.models.settings import System
 
@@ -46,7 +45,7 @@ def recipe_of(
     recipe = recipe.starting_from(checkpoint).changed(train={**preset.train, **(train or {}), **system.train})
     parse_part(MODELS, recipe.model, f"systems.{name}.model")
     for part in ("encoder", "head"):
-        if getattr(system, part) and recipe.kind != ClassifierConfig.kind:
+        if getattr(system, part) and not recipe.has_encoder:
             raise ParameterError(
                 f"params.yaml: systems.{name}.{part}: {recipe.kind} has no {part}; remove this key, or put settings of "
                 f"the model under systems.{name}.model"

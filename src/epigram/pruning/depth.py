@@ -82,15 +82,17 @@ def prune(
     config: TrainingConfig,
     rate: float,
     seed: int,
+    by_gradient: bool = True,
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> PruningResult:
     """Return a shallower model if the controller drops layers and the dev score falls by at most the tolerance.
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
-    `rate`, the learning rate of the original training.
+    `rate`, the learning rate of the original training. `by_gradient`: the original was trained by gradient descent;
+    any other model is not pruned, because fine-tuning would change what it is.
     """
-    if (obstacle := _obstacle(model, train, settings, config)) is not None:
+    if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:
         return PruningResult(model=model, reason=obstacle)
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
@@ -121,12 +123,16 @@ def prune(
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
 
 
-def _obstacle(model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig) -> str | None:
+def _obstacle(
+    model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig, by_gradient: bool
+) -> str | None:
     """Return why the model is not pruned, if it is not; its layers are not scored then."""
     if not settings.enabled:
         return "pruning is off (prune.enabled)"
     if model.depth < 2:
         return "no layers to drop"
+    if not by_gradient:
+        return "the encoder is frozen"
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
         return "depth is controlled during training"
     if config.stop_on in TOKEN_F1 and not len(labelled_texts(train, 1)):

@@ -59,6 +59,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         config=config,
         rate=facts.rate,
         seed=facts.seed,
+        by_gradient=facts.epoch > 0,
         report=printer,
         checkpoints=checkpoints,
     )

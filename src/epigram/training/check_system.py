@@ -37,13 +37,21 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
     unused = unused_settings(recipe, config, context, model)
     _reject_unused(name, system, unused)
     shared = {key: reason for key, reason in unused.items() if _is_set({"train": train}, key)}
-    kind = recipe.encoder.get("kind", recipe.kind)
+    kind = recipe.encoder["kind"] if recipe.has_encoder else recipe.kind
     if context.pretrained is not None and kind != "pretrained":
         shared[f"views.{system.view}.pretrain"] = f"{kind} does not start from pretrained weights"
-    return [
+    return _untrained(recipe, system.view, context) + [
         f"params.yaml: no effect: {', '.join(key for key in shared if shared[key] == reason)} ({reason})"
         for reason in dict.fromkeys(shared.values())
     ]
+
+
+def _untrained(recipe: Recipe, view: str, context: DataSpec) -> list[str]:
+    """Return a warning if the encoder has random weights and keeps them."""
+    starts = recipe.encoder.get("kind") == "pretrained" and (context.checkpoint or context.pretrained)
+    if recipe.by_gradient or not recipe.has_encoder or starts:
+        return []
+    return [f"params.yaml: the encoder is not trained and has random weights; set views.{view}.checkpoint"]
 
 
 def small_spec(context: DataSpec) -> DataSpec:
@@ -70,7 +78,7 @@ def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module
 
     Raises the same errors as `Recipe.build`.
     """
-    if not recipe.by_gradient:
+    if not recipe.has_encoder:
         return recipe.build(context, path)
     encoder = parse_part(ENCODERS, recipe.encoder, f"{path}.encoder")
     if hasattr(encoder, "sketch"):
@@ -87,19 +95,29 @@ def unused_settings(recipe: Recipe, config: TrainingConfig, context: DataSpec, m
 
     An encoder or a head has a method `unused` if one of its settings depends on another one or on the data.
     """
+    found = {}
     if not recipe.by_gradient:
         reason = f"the model {recipe.kind} is not trained by gradient descent"
-        return {f"train.{field.name}": reason for field in fields(config) if field.name != "max_length"}
+        found = {f"train.{field.name}": reason for field in fields(config) if field.name != "max_length"}
+        found |= dict.fromkeys(("head.dropout", "encoder.small.dropout"), reason)
+    if not recipe.has_encoder:
+        return found
     encoder, head = parse_part(ENCODERS, recipe.encoder, ""), parse_part(HEADS, recipe.head, "")
+    if recipe.by_gradient:
+        found = _unused_in_training(config, context, head)
+    if hasattr(encoder, "unused"):
+        found |= {f"encoder.{name}": reason for name, reason in encoder.unused(context).items()}
+    if hasattr(head, "unused"):
+        found |= {f"head.{name}": reason for name, reason in head.unused(context, model.encoder).items()}
+    return found
+
+
+def _unused_in_training(config: TrainingConfig, context: DataSpec, head: Any) -> dict[str, str]:
     found = {f"train.{name}": reason for name, reason in config.unused().items()}
     if not context.token_labels:
         found["train.token_supervision"] = "the data have no token labels"
     elif not getattr(head, "learns_tokens", False):
         found["train.token_supervision"] = f"the head {head.kind} does not learn from token labels"
-    if hasattr(encoder, "unused"):
-        found |= {f"encoder.{name}": reason for name, reason in encoder.unused(context).items()}
-    if hasattr(head, "unused"):
-        found |= {f"head.{name}": reason for name, reason in head.unused(context, model.encoder).items()}
     return found
 
 

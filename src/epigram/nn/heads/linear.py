@@ -52,9 +52,12 @@ class LinearHead(Head):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        pooled = self.pooled(self.config.fuse_layers(encoded), encoded.tokens.valid)
-        logits = self.out(self.dropout(pooled))
+        logits = self.out(self.dropout(self.text_states(encoded)))
         return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+
+    def text_states(self, encoded: Encoded) -> Tensor:
+        """Return one state per text (B, D), which the linear layer reads."""
+        return self.pooled(self.config.fuse_layers(encoded), encoded.tokens.valid)
 
     def pooled(self, states: Tensor, valid: Tensor) -> Tensor:
         """Pool the `states` (B, L, D) of the `valid` tokens (B, L) to one vector per text (B, D)."""

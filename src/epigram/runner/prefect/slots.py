@@ -65,5 +65,5 @@ def slots_by_system(params: Path) -> dict[str, int]:
     return {
         name: int(resolve_threads(config, recipes[name], checkpoints[name]).threads)
         for name, config in configs.items()
-        if recipes[name].by_gradient
+        if recipes[name].has_encoder
     }
