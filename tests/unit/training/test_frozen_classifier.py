@@ -105,8 +105,8 @@ def noisy(count: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
     random = np.random.default_rng(seed)
     labels = np.arange(count) % 3
     centers = np.array([[0.0, 3, 0], [1, 0, 0], [0, 0, 40]])
-    x = (centers[labels] + random.normal(size=(count, 3)) * [1, 3, 40]).astype(np.float32).astype(float) + [0, 50, 0]
-    return x, labels
+    x = centers[labels] + np.array([1, 3, 40]) * random.normal(size=(count, 3)) + np.array([0.0, 50, 0])
+    return x.astype(np.float32).astype(float), labels
 
 
 def test_the_layer_minimises_the_penalized_loss_of_one_of_the_penalties() -> None:
@@ -129,7 +129,7 @@ def test_two_classes_get_the_probabilities_of_a_logistic_regression() -> None:
 
 def test_dev_chooses_the_penalty() -> None:
     x, labels = noisy(90)
-    sure = fitted(x, labels, (x[labels == 0][:1] + [0, 30, 0], [0]), 3)  # far on the side of its class
+    sure = fitted(x, labels, (x[labels == 0][:1] + np.array([0, 30, 0]), [0]), 3)  # far on the side of its class
     unsure = fitted(x, labels, (x, (labels + 1) % 3), 3)  # contradicts train: the strongest penalty has the lowest loss
     assert np.abs(unsure.weight.detach().numpy()).sum() < 0.3 * np.abs(sure.weight.detach().numpy()).sum()
 
