@@ -42,7 +42,7 @@ def task_runs(run: Run) -> dict[str, Any]:
         while True:
             found = client.read_task_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[run.name])))
             shown = {each.name: each for each in found}
-            run_flow = all(each.state_name in {*states(run).values(), "Completed"} for each in found)
+            run_flow = all(each.state and each.state_name in {*states(run).values(), "Completed"} for each in found)
             if (run_flow and shown.keys() == run.stages.keys() | {"publish"}) or time.monotonic() > last:
                 assert shown.pop("publish").state_name == "Completed"
                 return shown

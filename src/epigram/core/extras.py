@@ -30,15 +30,19 @@ def require(what: str, extra: str, *packages: str) -> None:
 
 def install_command(extra: str = "") -> str:
     """Return the command that installs epigram with `extra` into this environment, from the same clone or wheel."""
-    pip = f"{shlex.quote(sys.executable)} -m pip install"
     origin = _origin()
     path, extras = unquote(urlsplit(origin.get("url", "")).path), f"[{extra}]" if extra else ""
     if not path:
-        return f"{pip} {shlex.quote(f'epigram{extras}')}"
-    target = shlex.quote(f"{path}{extras}")
+        return pip_install(f"epigram{extras}")
+    target = f"{path}{extras}"
     if not origin.get("dir_info", {}).get("editable"):
-        return f"{pip} {target}"
-    return f"{pip} -c {shlex.quote(str(Path(path) / 'requirements.lock'))} -e {target}"
+        return pip_install(target)
+    return pip_install("-c", str(Path(path) / "requirements.lock"), "-e", target)
+
+
+def pip_install(*arguments: str) -> str:
+    """Return the command that installs packages into this environment."""
+    return shlex.join([sys.executable, "-m", "pip", "install", *arguments])
 
 
 def _origin() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
+from epigram.core.checkpoint_folders import checkpoint_folder
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
 from epigram.core.files import read_limited_text
@@ -79,7 +80,7 @@ def _read_config(name: str, file: str) -> dict[str, Any]:
 
 def _find_file(name: str, file: str) -> Path | None:
     """Return the path of a file of the checkpoint, or None if the checkpoint does not have it."""
-    folder = Path(name).expanduser()
+    folder = checkpoint_folder(name)
     if folder.is_dir():
         return folder / file if (folder / file).is_file() else None
     if name.startswith((".", "/", "~")) or name.count("/") > 1:

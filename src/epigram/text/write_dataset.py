@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
 from epigram.core.files import sha256, write_json
 from epigram.core.npy_files import NpyWriter, RaggedWriter, read_array
 from epigram.text.encoded_dataset import ENTRIES
@@ -132,9 +133,9 @@ def _checkpoint_digest(checkpoint: str | None) -> str | None:
     """Return a digest of the weights and settings in a checkpoint folder; None for a name on the hub."""
     # stages that load the weights depend on view.json, so a changed checkpoint makes them run again;
     # a checkpoint on the hub is downloaded where it is needed
-    folder = Path(checkpoint or "").expanduser()
-    if checkpoint is None or not folder.is_dir():
+    if checkpoint is None or not (folder := checkpoint_folder(checkpoint)).is_dir():
         return None
+    verify_checkpoint(checkpoint)
     files = sorted(path for pattern in ("*.json", "*.safetensors") for path in folder.glob(pattern) if path.is_file())
     return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
 

