@@ -1,0 +1,107 @@
+"""Systems for few labelled texts: test accuracy on small samples, with MiniLM frozen and fine-tuned.
+
+    EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--rows 100,500] [--samples 3]
+
+Nine tenths of a sample are the training texts and one tenth is dev. Samples of one size are disjoint. Prints one line
+of JSON for each sample: the accuracy on the test texts, in percent, and the seconds of the training, by system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.configs import config_of
+from benchmarks.corpora import checkpoint, chosen, staged
+from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.models.predict import predict
+from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import Split, View
+from epigram.training.train_system import train_system
+
+SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
+MIN_STEPS = 200
+# name: system, view and training settings
+ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "tfidf_svm": ("tfidf_svm", "token", {}),
+    "embedding_linear": ("embedding_linear", "wordpiece", {}),
+    "bert": ("bert", "wordpiece", {}),
+    f"bert, min_steps {MIN_STEPS}": ("bert", "wordpiece", {"min_steps": MIN_STEPS}),
+}
+
+
+@dataclass(frozen=True)
+class Sample(View):
+    """A view with a few of its rows."""
+
+    parts: dict[str, Split] = field(default_factory=dict)
+
+    def split(self, name: str) -> Split:
+        """Return the rows of one split."""
+        return self.parts[name]
+
+
+def sample(view: View, rows: int, number: int) -> Sample:
+    """Return sample `number` of `rows` rows, and the same test rows for every sample."""
+    whole = {name: replace(view.split(name), token_labels=None, words=None) for name in ("train", "test")}
+    order = np.random.default_rng(0).permutation(len(whole["train"]))[number * rows : (number + 1) * rows]
+    tests = np.random.default_rng(0).permutation(len(whole["test"]))[:TEST]
+    held_out = max(1, rows // 10)
+    parts = {
+        "train": chosen(whole["train"], order[held_out:]),
+        "dev": chosen(whole["train"], order[:held_out]),
+        "test": chosen(whole["test"], tests),
+    }
+    values = {each.name: getattr(view, each.name) for each in fields(View)}
+    return Sample(**{**values, "token_labels": [], "tokens_only": False}, parts=parts)
+
+
+def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, float]:
+    """Return the test accuracy in percent of one training, and its seconds."""
+    config = config_of(system, checkpoint=few.checkpoint, **settings)
+    recipe = RECIPES[system].starting_from(few.checkpoint)
+    began = time.perf_counter()
+    model = train_system(recipe, config, few, seed=0, path=f"systems.{system}").model
+    seconds = time.perf_counter() - began
+    texts = batches_of(few, "test", template_of(few, config.max_length, model), next(model.parameters()).device)
+    right = predict(model, texts).logits.argmax(1) == few.split("test").labels
+    return {"accuracy": round(100 * float(right.mean()), 1), "seconds": round(seconds, 1)}
+
+
+def samples(views: dict[str, View], sizes: list[int], count: int) -> Iterator[dict[str, Any]]:
+    """Yield the figures of every sample."""
+    for rows in sizes:
+        for number in range(count):
+            few = {name: sample(view, rows, number) for name, view in views.items()}
+            found = {arm: measured(few[view], system, settings) for arm, (system, view, settings) in ARMS.items()}
+            yield {"rows": rows, "sample": number, **found}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Measure systems for few labelled texts.")
+    parser.add_argument("--sources", default=SOURCES, help="comma-separated names of files in data/sources")
+    parser.add_argument("--rows", default="100,500", help="comma-separated sizes of the samples")
+    parser.add_argument("--samples", type=int, default=3, help="samples of each size")
+    asked = parser.parse_args()
+    for source in asked.sources.split(","):
+        with TemporaryDirectory() as scratch:
+            settings = {"token": {}, "wordpiece": {"checkpoint": checkpoint()}}
+            views = {
+                name: View.load(staged(Path(scratch), source, name, tokenizer=name, **more))
+                for name, more in settings.items()
+            }
+            for found in samples(views, [int(rows) for rows in asked.rows.split(",")], asked.samples):
+                print(json.dumps({"source": source, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
