@@ -45,17 +45,17 @@ MODULES = {
 __version__: str
 
 
-def load(folder: str | Path) -> Predictor:
-    """Load a saved or exported model for prediction.
+def load(folder: str | Path, *, min_confidence: float = 0.0) -> Predictor:
+    """Load a saved or exported model for prediction; a text below `min_confidence` gets no label.
 
-    Raises InputMissingError if the folder or one of its files is missing, DataError if a file has changed since the
-    model was saved.
+    Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError if the
+    folder or one of its files is missing, DataError if a file has changed since the model was saved.
     """
     from pathlib import Path
 
     from epigram.inference.predictor import Predictor
 
-    return Predictor(Path(folder))
+    return Predictor(Path(folder), min_confidence=min_confidence)
 
 
 def __getattr__(name: str) -> Any:

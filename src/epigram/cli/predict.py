@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,10 @@ from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
+
+if TYPE_CHECKING:
+    from epigram.inference.predictor import Predictor
+    from epigram.inference.tables import Counts
 
 BATCH_SIZE = 1024  # texts per prediction call and write
 
@@ -32,6 +36,9 @@ def main(
     text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+    min_confidence: Annotated[
+        float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
+    ] = 0.0,
     require_signature: Annotated[
         Path | None,
         typer.Option(metavar="KEY", help="Public key (PEM file); reject a model that it does not verify."),
@@ -51,41 +58,44 @@ def main(
     if out is not None:
         if table is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        _predict_table(model, table, out, text, force)
+        _predict_table(model, table, out, text, force, min_confidence)
         return
     if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
         raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
-    _predict_texts(model, decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file), as_json)
+    lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
+    _predict_texts(model, lines, as_json, min_confidence)
 
 
-def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool) -> None:
+def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:
     from epigram.inference.predictor import Predictor
     from epigram.inference.tables import predict_table
 
-    predictor = Predictor(model)
+    predictor = Predictor(model, min_confidence=min_confidence)
     counts = predict_table(predictor, table, out, text=text, force=force)
     echo(f"{out}: {counts.rows:,} rows")
-    _report_counts(counts.empty, counts.truncated, predictor.room)
+    _report_counts(counts, predictor)
 
 
-def _predict_texts(model: Path, lines: Iterator[str], as_json: bool) -> None:
+def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confidence: float) -> None:
     from epigram.inference.predictor import Predictor
+    from epigram.inference.tables import Counts
     from epigram.inference.words import bracket_labels
 
-    predictor = Predictor(model)
+    predictor = Predictor(model, min_confidence=min_confidence)
     default = next(iter(predictor.saved.frame.token_labels), "")
-    empty = truncated = 0
+    counts, multi = Counts(), predictor.saved.model.multi
     while batch := list(islice(lines, BATCH_SIZE)):
-        for text, answer in zip(batch, predictor.predict(batch), strict=True):
+        answers = predictor.predict(batch)
+        counts.add(batch, answers, multi=multi)
+        for text, answer in zip(batch, answers, strict=True):
             if as_json:
-                record = {"text": text, "label": answer.label, "probabilities": answer.probabilities}
+                label = answer.label if answer.labels or multi else None
+                record = {"text": text, "label": label, "probabilities": answer.probabilities}
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
                 echo(json_text(record | words))
             else:
                 echo(f"{answer.label}\t{answer.probability:.3f}\t{bracket_labels(text, answer.words, default)}")
-            empty += not text.strip()
-            truncated += answer.truncated
-    _report_counts(empty, truncated, predictor.room)
+    _report_counts(counts, predictor)
 
 
 def _read_lines(file: Path | None) -> Iterator[str]:
@@ -98,12 +108,16 @@ def _read_lines(file: Path | None) -> Iterator[str]:
         yield from decode_lines(read_lines(source, name), name)
 
 
-def _report_counts(empty: int, truncated: int, room: int) -> None:
-    """Report empty and truncated texts on stderr."""
-    if empty:
-        echo(f"note: {_count_texts(empty)} empty", file=sys.stderr)
-    if truncated:
-        echo(f"note: {_count_texts(truncated)} truncated to {room} tokens", file=sys.stderr)
+def _report_counts(counts: Counts, predictor: Predictor) -> None:
+    """Report empty texts, truncated texts and texts without a label on stderr."""
+    notes = {
+        "empty": counts.empty,
+        f"truncated to {predictor.room} tokens": counts.truncated,
+        f"below the minimum confidence of {predictor.min_confidence:g}, without a label": counts.unsure,
+    }
+    for note, texts in notes.items():
+        if texts:
+            echo(f"note: {_count_texts(texts)} {note}", file=sys.stderr)
 
 
 def _count_texts(texts: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.core.ragged import Ragged
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.runtime import OnnxModel
@@ -32,8 +32,9 @@ from epigram.text.tokenizers import vocabulary_of
 class TextPrediction:
     """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
 
-    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. `truncated` is
-    true if the model reads only the beginning of the text.
+    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
+    the probability is below the minimum confidence. `truncated` is true if the model reads only the beginning of the
+    text.
     """
 
     labels: list[str]
@@ -51,13 +52,17 @@ class TextPrediction:
 class Predictor:
     """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
 
-    `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it.
+    `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
+    probability is below `min_confidence` gets no label. Raises ParameterError for a `min_confidence` outside [0, 1], or
+    with a multi-label model, whose labels have thresholds.
     """
 
-    def __init__(self, folder: Path, *, precision: Precision = "auto") -> None:
+    def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer = load_tokenizer(folder / "tokenizer.json")
+        self.min_confidence = min_confidence
+        self._check_min_confidence()
         self.precision = precision
         if precision == "auto" and not isinstance(self.saved.model, OnnxModel):
             prepare_for_inference(self.saved.model)
@@ -139,7 +144,16 @@ class Predictor:
         if self.saved.model.multi:
             above = row > np.array(self.saved.thresholds, row.dtype)
             return [self.saved.labels[c] for c in np.flatnonzero(above)]
-        return [self.saved.labels[row.argmax()]]
+        return [self.saved.labels[row.argmax()]] if float(row.max()) >= self.min_confidence else []
+
+    def _check_min_confidence(self) -> None:
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise ParameterError(f"the minimum confidence is {self.min_confidence}; expected a number from 0 to 1")
+        if self.min_confidence > 0.0 and self.saved.model.multi:
+            raise ParameterError(
+                f"{self.saved.folder} gives a text any number of labels, each with its own threshold; remove the "
+                "minimum confidence"
+            )
 
 
 def shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:

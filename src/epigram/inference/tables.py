@@ -25,17 +25,26 @@ LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List
 
 @dataclass
 class Counts:
-    """Numbers of predicted rows, of rows without text, and of truncated texts."""
+    """Numbers of predicted rows, of rows without text, of truncated texts, and of texts without a label."""
 
     rows: int = 0
     empty: int = 0
     truncated: int = 0
+    unsure: int = 0
+
+    def add(self, texts: list[str], predictions: list[TextPrediction], *, multi: bool) -> None:
+        """Count `texts` and their `predictions` by a model that is `multi`-label or not."""
+        self.rows += len(texts)
+        self.empty += sum(not each.strip() for each in texts)
+        self.truncated += sum(answer.truncated for answer in predictions)
+        self.unsure += 0 if multi else sum(not answer.labels for answer in predictions)
 
 
 def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
     """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
-    The suffixes determine the formats. A single-label model adds `label` and `probability`. A multi-label model adds
+    The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
+    confidence, and `probability`. A multi-label model adds
     `labels`, those above their thresholds, and their `probabilities`. A model that labels words adds `words`, those
     whose label is not the default. A missing text is predicted as an empty text. Raises ParameterError for columns that
     do not fit and, without `force`, if `out` exists.
@@ -80,9 +89,7 @@ def _predict_rows(
         raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
     texts = column.cast(pl.String).fill_null("").to_list()
     predictions = predictor.predict(texts)
-    counts.rows += len(texts)
-    counts.empty += sum(not each.strip() for each in texts)
-    counts.truncated += sum(answer.truncated for answer in predictions)
+    counts.add(texts, predictions, multi=predictor.saved.model.multi)
     default = next(iter(predictor.saved.frame.token_labels), "")
     return rows.with_columns(
         pl.Series(name, [VALUES[name](answer, default) for answer in predictions], kind)
@@ -91,7 +98,7 @@ def _predict_rows(
 
 
 VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {
-    "label": lambda answer, _: answer.label,
+    "label": lambda answer, _: answer.label if answer.labels else None,
     "probability": lambda answer, _: answer.probability,
     "labels": lambda answer, _: answer.labels,
     "probabilities": lambda answer, _: [answer.probabilities[label] for label in answer.labels],
