@@ -1,6 +1,6 @@
 """Systems for few labelled texts: test accuracy on small samples, with MiniLM frozen and fine-tuned.
 
-    EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--rows 100,500] [--samples 3]
+    EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--arms bert] [--rows 100,500] [--samples 3]
 
 Nine tenths of a sample are the training texts and one tenth is dev. Samples of one size are disjoint. Prints one line
 of JSON for each sample: the accuracy on the test texts, in percent, and the seconds of the training, by system.
@@ -76,12 +76,13 @@ def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, fl
     return {"accuracy": round(100 * float(right.mean()), 1), "seconds": round(seconds, 1)}
 
 
-def samples(views: dict[str, View], sizes: list[int], count: int) -> Iterator[dict[str, Any]]:
+def samples(views: dict[str, View], arms: list[str], sizes: list[int], count: int) -> Iterator[dict[str, Any]]:
     """Yield the figures of every sample."""
+    asked = {arm: ARMS[arm] for arm in arms}
     for rows in sizes:
         for number in range(count):
             few = {name: sample(view, rows, number) for name, view in views.items()}
-            found = {arm: measured(few[view], system, settings) for arm, (system, view, settings) in ARMS.items()}
+            found = {arm: measured(few[view], system, settings) for arm, (system, view, settings) in asked.items()}
             yield {"rows": rows, "sample": number, **found}
 
 
@@ -89,6 +90,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure systems for few labelled texts.")
     parser.add_argument("--sources", default=SOURCES, help="comma-separated names of files in data/sources")
+    parser.add_argument("--arms", default=";".join(ARMS), help=f"semicolon-separated: {'; '.join(ARMS)}")
     parser.add_argument("--rows", default="100,500", help="comma-separated sizes of the samples")
     parser.add_argument("--samples", type=int, default=3, help="samples of each size")
     asked = parser.parse_args()
@@ -99,7 +101,8 @@ def main() -> None:
                 name: View.load(staged(Path(scratch), source, name, tokenizer=name, **more))
                 for name, more in settings.items()
             }
-            for found in samples(views, [int(rows) for rows in asked.rows.split(",")], asked.samples):
+            sizes = [int(rows) for rows in asked.rows.split(",")]
+            for found in samples(views, asked.arms.split(";"), sizes, asked.samples):
                 print(json.dumps({"source": source, **found}), flush=True)
 
 

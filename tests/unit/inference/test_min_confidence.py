@@ -91,8 +91,13 @@ def test_a_minimum_that_is_no_probability_is_refused(value: float, model: Path) 
         epigram.load(model, min_confidence=value)
 
 
-def test_several_labels_have_thresholds_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_labels_have_thresholds_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     several = svm(tmp_path, "en", SEVERAL["en"], multi=True)
     with pytest.raises(ParameterError, match="each with its own threshold; remove the minimum confidence"):
         epigram.load(several, min_confidence=0.5)
     assert epigram.load(several).predict(["here"])[0].labels == []
+    monkeypatch.setattr("sys.argv", ["epigram", "predict", str(several), "here"])
+    cli.app()
+    assert capsys.readouterr().err == "", "no label is an answer of such a model"
