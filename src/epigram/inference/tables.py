@@ -44,10 +44,9 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
     The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
-    confidence, and `probability`. A multi-label model adds
-    `labels`, those above their thresholds, and their `probabilities`. A model that labels words adds `words`, those
-    whose label is not the default. A missing text is predicted as an empty text. Raises ParameterError for columns that
-    do not fit and, without `force`, if `out` exists.
+    confidence, and `probability`. A multi-label model adds `labels`, those above their thresholds, and their
+    `probabilities`. A model that labels words adds `words`, those whose label is not the default. A missing text is
+    predicted as an empty text. Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
     """
     table_format(out)
     if out.is_dir():
