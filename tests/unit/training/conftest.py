@@ -1,4 +1,4 @@
-"""The encoded corpus of pairs."""
+"""The encoded corpus of pairs, and a folder for the resume state of a test."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ from epigram.text.settings import (
 )
 from tests.support.pretraining import CORPUS
 from tests.support.text_samples import validated
+
+
+@pytest.fixture
+def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change to a folder of the test, because two processes cannot use the same resume state."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("own"))
 
 
 @pytest.fixture(scope="module")

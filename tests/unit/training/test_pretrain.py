@@ -35,6 +35,8 @@ from epigram.training.trainer import Trainer
 from epigram.training.word_masking import Masking
 from tests.support.pretraining import SMALL, params
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 LENGTH = 64
 
 

@@ -28,6 +28,8 @@ from epigram.text.unlabelled import write_texts
 from epigram.training.shards import Texts
 from tests.support.pretraining import SMALL, params
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
     params(tmp_path, None)
