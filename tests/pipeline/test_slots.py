@@ -62,11 +62,13 @@ def test_systems_on_a_checkpoint_need_all_cores(tmp_path: Path) -> None:
             "textcnn": {"view": "token"},
             "dpcnn": {"view": "token", "train": {"threads": 3}},
             "tfidf_svm": {"view": "token"},
+            "embedding_linear": {"view": "pieces"},
         },
     }
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(params))
-    assert slots_by_system(path) == {"bert": available_cores(), "textcnn": 1, "dpcnn": 3}
+    cores = available_cores()
+    assert slots_by_system(path) == {"bert": cores, "textcnn": 1, "dpcnn": 3, "embedding_linear": cores}
 
 
 def test_a_file_of_another_revision_needs_one_slot_a_stage(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) ->
 
     Raises ParameterError if the score needs labels that the texts or the predictions do not have.
     """
-    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    labels = gold_labels(texts)
     if scored == "token":
         return predicted.token_score(texts.read_labels())
     if scored in TEXT_F1 and (predicted.multi or texts.token_labels is None):
@@ -102,7 +102,7 @@ def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) ->
 
 def text_scores(parts: Array, texts: TextBatches, scored: ScoredLabels, *, multi: bool) -> list[float]:
     """Return the score of the text labels by each of the `parts` (K, N, C), as `scored` names it."""
-    labels = texts.targets(np.arange(len(texts))).cpu().numpy()
+    labels = gold_labels(texts)
     each = [Predicted(part, None, multi) for part in parts]
     if scored in TEXT_F1:
         return [predicted.text_f1(labels, texts.plain_class) for predicted in each]
@@ -147,6 +147,11 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
         _restore_order(tokens, token_order(order, counts), 0) if tokens else None,
         counts,
     )
+
+
+def gold_labels(texts: TextBatches) -> NDArray[np.integer]:
+    """Return the labels of the texts: class indices (N,) or indicators (N, C)."""
+    return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
 def batch_limits(device: torch.device) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def train_system(
     training resumes from the latest checkpoint.
     """
     torch.manual_seed(seed)
-    device = default_device() if recipe.has_encoder else torch.device("cpu")  # the other fitters use NumPy
+    device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
     frame = template_of(view, config.max_length, model)
     train = batches_of(view, "train", frame, device, token_supervision=(config.token_supervision, seed))

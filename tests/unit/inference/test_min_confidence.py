@@ -13,14 +13,9 @@ import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictor import Predictor
-from tests.support.linear_models import SEVERAL, TRAIN, svm
+from tests.support.linear_models import SEVERAL, svm
 
 SURE, UNSURE = "soup soup", "nice"  # "nice" occurs with food and with staff
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return svm(tmp_path_factory.mktemp("model"), "en", TRAIN["en"])
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +24,6 @@ def between(model: Path) -> float:
     sure, unsure = Predictor(model).probabilities([SURE, UNSURE]).max(1)
     assert sure - unsure > 0.1
     return round(float(sure + unsure) / 2, 3)
-
-
-@pytest.fixture
-def run(model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def command(*arguments: object) -> None:
-        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *map(str, arguments)])
-        cli.app()
-
-    return command
 
 
 def test_a_text_is_labelled_from_the_minimum_on(model: Path) -> None:

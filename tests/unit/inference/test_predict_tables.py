@@ -36,20 +36,6 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return svm(tmp_path_factory.mktemp("model"), "en", TRAIN["en"])
-
-
-@pytest.fixture
-def run(model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def command(*arguments: object) -> None:
-        monkeypatch.setattr("sys.argv", ["epigram", "predict", str(model), *map(str, arguments)])
-        cli.app()
-
-    return command
-
-
 @pytest.mark.parametrize("given", FORMATS)
 @pytest.mark.parametrize("wanted", FORMATS)
 def test_rows_and_columns_stay_and_each_row_has_its_label(

@@ -14,12 +14,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.inference import texts
 from epigram.inference.predictor import Predictor
-from tests.support.linear_models import LABELS, SEVERAL, TRAIN, svm
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return svm(tmp_path_factory.mktemp("model"), "en", TRAIN["en"])
+from tests.support.linear_models import LABELS, SEVERAL, svm
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
+from epigram.stages.prune import prune_seed
+from epigram.stages.train import train_seed
 from epigram.text.settings import View
 from epigram.training import check_system
+from epigram.training.checkpoint import read_finished
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.fitters import KINDS
 from epigram.training.fitters.frozen_classifier import PENALTIES, encode, fit
@@ -191,6 +195,16 @@ def test_it_is_not_pruned() -> None:
         model, texts, texts, classes=3, settings=settings, config=TrainingConfig(), rate=0.0, seed=0, by_gradient=False
     )
     assert (result.accepted, result.reason, result.model.depth) == (False, "the encoder is frozen", 2)
+
+
+def test_the_prune_stage_does_not_prune_it(encoded: Any, tmp_path: Path) -> None:
+    view, recipe = encoded(EN, "en"), recipe_of(NAME)
+    config = replace(configure("x", recipe), threads=1)
+    train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
+    prune_seed("x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), tmp_path / "pruned")
+    about = read_finished(tmp_path / "pruned")["about"]
+    found = about["reason"], about["accepted"], about["depth_full"], about["depth"]
+    assert found == ("the encoder is frozen", False, 2, 2)
 
 
 @pytest.mark.parametrize("head", [{"pool": "attention"}, {"kind": "convolution"}, {"kind": "prompt"}])

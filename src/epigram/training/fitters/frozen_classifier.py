@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
-from epigram.models.predict import Predicted, batch_limits
+from epigram.models.predict import Predicted, batch_limits, gold_labels
 from epigram.nn.heads.linear import LinearHead
 from epigram.training import fitters
 from epigram.training.trained import FitOptions, Trained, closed_form
@@ -41,14 +41,14 @@ def fit(model: Classifier, train: TextBatches, dev: TextBatches) -> None:
     x, held_out = encode(model, train), encode(model, dev)
     mean, scale = x.mean(0), x.std(0)
     scale[scale == 0.0] = 1.0  # a constant feature
-    gold, wanted = _labels(train), _labels(dev)
-    layer = cast(LinearHead, model.head).out
+    x, held_out = (x - mean) / scale, (held_out - mean) / scale
+    wanted, layer = gold_labels(dev), cast(LinearHead, model.head).out
 
     def loss(solution: Solution) -> float:
         weight, bias = solution
-        return Predicted(((held_out - mean) / scale @ weight + bias).astype(np.float32), None, model.multi).loss(wanted)
+        return Predicted((held_out @ weight + bias).astype(np.float32), None, model.multi).loss(wanted)
 
-    weight, bias = min(_solutions((x - mean) / scale, gold, layer.out_features), key=loss)
+    weight, bias = min(_solutions(x, gold_labels(train), layer.out_features), key=loss)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy((weight / scale[:, None]).T))
         layer.bias.copy_(torch.from_numpy(bias - mean / scale @ weight))
@@ -64,10 +64,6 @@ def encode(model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
         for batch in texts.in_order(*batch_limits(texts.device)):
             found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
     return found
-
-
-def _labels(texts: TextBatches) -> NDArray[np.integer]:
-    return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
 def _solutions(x: Floats, labels: NDArray[np.integer], classes: int) -> Iterator[Solution]:

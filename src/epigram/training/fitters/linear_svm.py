@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
-from epigram.models.predict import Predicted, predict
+from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.nn.layers.ngrams import ngram_keys
 from epigram.training import fitters
 from epigram.training.trained import FitOptions, Trained, closed_form
@@ -45,9 +45,9 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _feature_matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    weight, bias = _fit_svms(x, _labels(train), model.classes, config.penalty, seed)
+    weight, bias = _fit_svms(x, gold_labels(train), model.classes, config.penalty, seed)
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
-    scale = _fit_scale(predict(model, dev), _labels(dev))
+    scale = _fit_scale(predict(model, dev), gold_labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
 
 
@@ -55,10 +55,6 @@ def _load_blas() -> None:
     """Load SciPy's linear algebra; raise OSError if memory is too low, because OpenBLAS would then retry forever."""
     mmap(-1, BLAS_BYTES).close()
     import scipy.linalg  # noqa: F401
-
-
-def _labels(texts: TextBatches) -> NDArray[np.integer]:
-    return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
 def _count_ngrams(model: LinearSvm, train: TextBatches, config: LinearSvmConfig) -> tuple[torch.Tensor, torch.Tensor]:
