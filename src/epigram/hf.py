@@ -35,6 +35,7 @@ from epigram.models.batches import NO_WORD
 from epigram.models.manifest import require_unchanged, verify
 from epigram.models.serialization import Saved, load
 from epigram.models.text_template import TextTemplate
+from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import Tokens
 from epigram.text import tokenizers
 from epigram.text.pos_words import PosWords, WordWeights
@@ -158,10 +159,14 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
     ) -> SequenceClassifierOutput:
-        """Return the logits (B, C) of ids and mask (B, L), padded on the right, and the loss if `labels` are given."""
+        """Return the logits (B, C) of ids and mask (B, L), padded on the right.
+
+        If `labels` are given, the loss is the cross-entropy of the logits.
+        """
         valid = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        prediction = self.model(self._fill_empty_texts(input_ids.long(), valid.bool()), labels)
-        return SequenceClassifierOutput(loss=prediction.loss, logits=prediction.logits)
+        logits = self.model(self._fill_empty_texts(input_ids.long(), valid.bool())).logits
+        loss = None if labels is None else classification_loss(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
 
     def _fill_empty_texts(self, ids: Tensor, valid: Tensor) -> Tokens:
         """Return ids and mask (B, L) with an unknown token in every empty text, since models require a token."""

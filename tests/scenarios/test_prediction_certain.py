@@ -29,7 +29,7 @@ SEVERAL = {
     "canvas with many coin": {"arts", "money"},
     "goal under canvas": {"arts", "sport"},
 }
-SURE = 0.9
+SURE = 0.85  # with 21 texts on dev, all right, the calibrated probability is about 22/23
 
 
 @pytest.fixture(scope="module")

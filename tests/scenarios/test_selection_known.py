@@ -28,14 +28,20 @@ def split(labels: np.ndarray) -> Split:
 
 
 def judged(
-    name: str, target: Target, dev: Split, test: Split, said: tuple[Floats, Floats], decision: Decision = "threshold"
+    name: str,
+    target: Target,
+    dev: Split,
+    test: Split,
+    said: tuple[Floats, Floats],
+    decision: Decision = "threshold",
+    temperatures: list[float] | None = None,
 ) -> Evaluation:
     """Return the evaluation of a system with the probabilities `said` on dev and test, (K, N, C) each."""
     seeds = list(range(len(said[0])))
     return evaluate_system(
         name, target, seeds=seeds, dev=dev, test=test, dev_output=SystemOutput(probabilities=said[0]),
         test_output=SystemOutput(probabilities=said[1]), costs=[cost()] * len(seeds), settings=SETTINGS,
-        decision=decision,
+        decision=decision, temperatures=temperatures,
     )  # fmt: skip
 
 
@@ -49,17 +55,46 @@ def four_fifths_sure(right: int, of: int) -> Floats:
     return np.stack([first, 1 - first], axis=1)
 
 
-def test_the_temperature_is_that_of_dev_for_each_seed() -> None:
-    """If 0.8 is right in a share q of the rows, the likelihood is highest at T = ln(0.8/0.2) / ln(q/(1−q))."""
+def test_the_calibration_error_is_that_of_each_seed_with_and_without_its_temperature() -> None:
     zeros = split(np.zeros(100, np.int64))
-    dev = np.stack([four_fifths_sure(60, 100), four_fifths_sure(70, 100)])
-    test = np.stack([four_fifths_sure(90, 100)] * 2)
-    found = [seed.calibration for seed in judged("one", TWO, zeros, zeros, (dev, test)).metrics.seeds]
-    wanted = [np.log(4) / np.log(60 / 40), np.log(4) / np.log(70 / 30)]  # test would give log 4 / log 9 = 0.63
-    assert [each.temperature for each in found] == pytest.approx(wanted, rel=1e-3)
+    said = np.stack([four_fifths_sure(90, 100)] * 2)
+    metrics = judged("one", TWO, zeros, zeros, (said, said), temperatures=[2.0, 1.0]).metrics
+    found = [seed.calibration for seed in metrics.seeds]
+    assert [each.temperature for each in found] == [2.0, 1.0]
     assert [each.ece for each in found] == pytest.approx([0.1, 0.1])  # accuracy 0.9 at 0.8
-    assert [each.ece_scaled for each in found] == pytest.approx([0.3, 0.2], abs=1e-3)  # accuracy 0.9 at 0.6 and 0.7
+    raw = 16 / 17  # the odds 4 are those at temperature 2, so 4² without it; 90 rows are right with 16/17
+    assert [each.ece_uncalibrated for each in found] == pytest.approx([raw - 0.9, 0.1])
     assert [each.brier for each in found] == pytest.approx([0.9 * 2 * 0.2**2 + 0.1 * 2 * 0.8**2] * 2)
+    assert metrics.calibration.temperature == 1.5
+
+
+def test_the_minimum_confidence_is_chosen_on_dev_and_judged_on_test() -> None:
+    """Ten dev texts have the confidences 0.50, 0.55, …, 0.95. On test, all of 0.9 are right and all of 0.6 wrong."""
+    dev = np.stack([np.arange(50, 100, 5) / 100, 1 - np.arange(50, 100, 5) / 100], 1)
+    test = np.repeat([[0.9, 0.1], [0.6, 0.4]], [3, 5], axis=0)
+    gold = np.repeat([0, 1], [3, 5])
+    found = judged("one", TWO, split(np.zeros(10, np.int64)), split(gold), (dev[None], test[None])).metrics.coverage
+    by_share = {point.dev_coverage: point for point in found}
+    assert [(by_share[s].confidence, by_share[s].coverage, by_share[s].accuracy) for s in (1.0, 0.9, 0.8)] == [
+        (0.0, 1.0, 3 / 8), (0.55, 1.0, 3 / 8), (0.6, 1.0, 3 / 8)
+    ]  # fmt: skip
+    assert (by_share[0.7].confidence, by_share[0.7].coverage, by_share[0.7].accuracy) == (0.65, 3 / 8, 1.0)
+    assert (by_share[0.1].confidence, by_share[0.1].coverage, by_share[0.1].accuracy) == (0.95, 0.0, None)
+
+
+def test_each_seed_has_a_minimum_confidence_of_its_own() -> None:
+    """The second seed is less confident everywhere; its own minimum keeps as many texts."""
+    zeros = split(np.zeros(4, np.int64))
+    first, second = np.array([0.6, 0.7, 0.8, 0.9]), np.array([0.52, 0.54, 0.56, 0.58])
+    said = np.stack([np.stack([p, 1 - p], 1) for p in (first, second)])
+    points = judged("one", TWO, zeros, zeros, (said, said)).metrics.coverage
+    half = next(point for point in points if point.dev_coverage == 0.5)
+    assert (half.confidence, half.coverage) == pytest.approx(((0.8 + 0.56) / 2, 0.5))
+
+
+def test_several_labels_have_no_minimum_confidence() -> None:
+    truth = split(GOLD)
+    assert judged("one", BOTH, truth, truth, (DEV_SAID, TEST_SAID)).metrics.coverage == []
 
 
 # Two labels, each present in the first 20 of 40 rows. The thresholds 0.2 and 0.8 separate them on dev, 0.45 and 0.35 on

@@ -34,7 +34,7 @@ from epigram.text.settings import PosTableSettings
 from epigram.training import train_system
 from epigram.training.config import configure
 from epigram.training.fitters import linear_svm, random_baseline
-from epigram.training.tuning import tune_thresholds
+from epigram.training.tuning import tune
 from tests.support.text_samples import encoded_in
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
@@ -81,6 +81,7 @@ def trained(view: View, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def dev_loss(folder: Path, view: View) -> float:
     """Return the mean of -log p(label) over dev, for the model in `folder`."""
     saved, labels = load(folder), view.split("dev").labels
+    saved.model.temperature.fill_(1.0)  # it is fitted after training
     p = predict(saved.model, batches_of(view, "dev", saved.frame)).probabilities
     return float(-np.log(p[np.arange(len(labels)), labels]).mean())
 
@@ -196,13 +197,13 @@ def test_thresholds_are_fitted_on_dev(encode: Callable[..., View]) -> None:
         "test": above("three four", "four"),  # best threshold 0.35
     }
     view = encode(corpus, task="multi")
-    found = tune_thresholds(Fixed(view), view, template_of(view, 8), "fp32")
+    found = tune(Fixed(view), view, template_of(view, 8), "fp32")
     assert found == pytest.approx([0.15, 0.15])
 
 
 def test_one_label_a_text_has_no_thresholds(encode: Callable[..., View]) -> None:
     view = encode({name: rows(TRUE, 1) for name in ("train", "dev", "test")})
-    assert tune_thresholds(None, view, template_of(view, 8), "fp32") is None
+    assert tune(None, view, template_of(view, 8), "fp32") is None
 
 
 # Models that are not trained by gradient descent

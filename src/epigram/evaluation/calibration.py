@@ -1,4 +1,4 @@
-"""Calibration: reliability bins, expected calibration error, Brier score and temperature scaling.
+"""Calibration: reliability bins, expected calibration error and Brier score, with and without a temperature.
 
 Guo et al., On Calibration of Modern Neural Networks, 2017. Single-label: the confidence is the probability of the most
 likely label, and the outcome is whether that label is correct. Multi-label: each label of each row is a prediction
@@ -13,8 +13,6 @@ from epigram.evaluation.arrays import Bools, Floats, ratio
 from epigram.evaluation.results import Bin, Calibration, Task
 
 EPSILON = 1e-12
-LOG_TEMPERATURE = (-5.0, 5.0)  # bounds; without an error in the data, the best temperature would be 0
-GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def confidences(task: Task, probabilities: Floats, gold: Bools) -> tuple[Floats, Bools]:
@@ -66,30 +64,11 @@ def apply_temperature(task: Task, probabilities: Floats, temperature: float) -> 
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
-def fit_temperature(task: Task, probabilities: Floats, gold: Bools) -> float:
-    """Return the temperature with the smallest negative log-likelihood, by golden-section search over its logarithm.
+def calibrate(task: Task, probabilities: Floats, gold: Bools, temperature: float, bins: int) -> Calibration:
+    """Return the calibration of one seed on the test set, (N, C) each.
 
-    `probabilities` and `gold` are (N, C), of the development set. The log-likelihood is concave in 1/T, so it has a
-    single maximum.
+    `temperature` is the one that the model divides its logits by; `ece_uncalibrated` is the error without it.
     """
-
-    def loss(log_temperature: float) -> float:
-        p = apply_temperature(task, probabilities, float(np.exp(log_temperature)))
-        right = np.where(gold, p, 1.0 - p) if task == "multi" else p[gold]
-        return float(-np.log(np.maximum(right, EPSILON)).mean())
-
-    low, high = LOG_TEMPERATURE
-    while high - low > 1e-4:
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
-    return float(np.exp((low + high) / 2))
-
-
-def calibrate(
-    task: Task, dev_probabilities: Floats, dev_gold: Bools, probabilities: Floats, gold: Bools, bins: int
-) -> Calibration:
-    """Return one seed's calibration on the test set; the temperature is fitted on the development set. All (N, C)."""
-    temperature = fit_temperature(task, dev_probabilities, dev_gold)
 
     def error(values: Floats) -> float:
         return expected_calibration_error(reliability(*confidences(task, values, gold), bins))
@@ -98,5 +77,5 @@ def calibrate(
         ece=error(probabilities),
         brier=brier(task, probabilities, gold),
         temperature=temperature,
-        ece_scaled=error(apply_temperature(task, probabilities, temperature)),
+        ece_uncalibrated=error(apply_temperature(task, probabilities, 1.0 / temperature)),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration import calibrate, confidences, reliability
+from epigram.evaluation.coverage import coverage_curve
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
 from epigram.evaluation.metrics import class_scores, mean, per_class
 from epigram.evaluation.mistakes import most_confident_errors
@@ -43,11 +44,13 @@ def evaluate_system(
     costs: Sequence[Cost],
     settings: EvaluateSettings,
     alone: Sequence[list[ClassifierAccuracy]] | None = None,
+    temperatures: Sequence[float] | None = None,
     decision: Decision = "threshold",
 ) -> Evaluation:
-    """Return all metrics of one system from its predictions; `seeds`, `costs` and `alone` have one entry per seed.
+    """Return all metrics of one system from its predictions.
 
-    `decision` is what selects the labels of a text that may have several.
+    `seeds`, `costs`, `alone` and `temperatures` have one entry per seed; a temperature is the one that the model
+    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
@@ -58,7 +61,8 @@ def evaluate_system(
         score_split(target, dev, dev_output, thresholds),
         score_split(target, test, test_output, thresholds),
     )
-    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, settings)
+    calibration = _calibrations(on_test.texts, temperatures or [1.0] * len(seeds), settings.bins)
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
     fields = {**_prediction_fields("dev", dev, dev_output), **_prediction_fields("test", test, test_output)}
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
@@ -95,7 +99,7 @@ def _per_seed(
     thresholds: Floats,
     dev: ScoredSplit,
     test: ScoredSplit,
-    settings: EvaluateSettings,
+    calibration: Sequence[Calibration],
 ) -> list[SeedMetrics]:
     columns: dict[str, Sequence[Any]] = {
         "seed": seeds,
@@ -103,7 +107,7 @@ def _per_seed(
         "test": test.texts.scores(),
         "dev_score": dev.ranked.scores().tolist(),
         "test_score": test.ranked.scores().tolist(),
-        "calibration": _calibrations(dev.texts, test.texts, settings.bins),
+        "calibration": calibration,
         "cost": costs,
         "thresholds": thresholds.tolist(),
         "dev_tokens": dev.token_scores(),
@@ -113,9 +117,9 @@ def _per_seed(
     return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
 
-def _calibrations(dev: SplitPredictions, test: SplitPredictions, bins: int) -> list[Calibration]:
-    pairs = zip(dev.probabilities, test.probabilities, strict=True)
-    return [calibrate(test.task, dev_p, dev.gold, test_p, test.gold, bins) for dev_p, test_p in pairs]
+def _calibrations(test: SplitPredictions, temperatures: Sequence[float], bins: int) -> list[Calibration]:
+    pairs = zip(test.probabilities, temperatures, strict=True)
+    return [calibrate(test.task, seed, test.gold, temperature, bins) for seed, temperature in pairs]
 
 
 def _metrics(
@@ -148,6 +152,7 @@ def _metrics(
         slices=slices(test.ranked, truth.texts, truth.in_train, **intervals),
         mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
         tokens=token_metrics(test, seeds, **intervals),
+        coverage=coverage_curve(dev.texts, texts),
         decision=decision,
         **sentence_f1(target, test, **intervals),
     )

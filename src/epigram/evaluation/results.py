@@ -118,12 +118,30 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Calibration on the test set; `temperature` is fitted on the development set."""
+    """Calibration on the test set.
+
+    `temperature` is the model's own, fitted on the development set; the other values are those of the calibrated
+    probabilities, and `ece_uncalibrated` is the error without the temperature.
+    """
 
     ece: float
     brier: float
     temperature: float
-    ece_scaled: float
+    ece_uncalibrated: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Test predictions with at least a minimum confidence, and the share of them that is correct.
+
+    `confidence` is chosen on the development set so that it keeps `dev_coverage` of its texts. `accuracy` is None if no
+    test text reaches it.
+    """
+
+    dev_coverage: float
+    confidence: float
+    coverage: float
+    accuracy: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +240,7 @@ class Metrics:
     tokens: TokenMetrics | None = None
     sentence_f1: Interval | None = None
     plain: str | None = None
+    coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
     decision: Decision = "threshold"  # what selects the labels of a multi-label text
 
 

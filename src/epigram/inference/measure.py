@@ -18,7 +18,7 @@ from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier, count_parameters, decodes
+from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
@@ -33,6 +33,7 @@ class Measurement:
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
     for texts without a marked word. `decision` is what selects the labels of a text that may have several.
+    `temperature` is the one that the model divides its logits by.
     """
 
     dev: Predicted
@@ -40,6 +41,7 @@ class Measurement:
     alone: list[ClassifierAccuracy]
     plain: int
     decision: Decision
+    temperature: float
     cost: Cost
     speed: dict[str, float]
 
@@ -69,6 +71,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         alone=_classifier_accuracies(model, predicted, view),
         plain=saved.frame.plain_class,
         decision="decoder" if decodes(model) else "threshold",
+        temperature=temperature_of(model),
         cost=cost,
         speed=speed(model, dev, timing_texts, precision),
     )

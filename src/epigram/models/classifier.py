@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from epigram.core.config_types import Strict
@@ -44,11 +45,17 @@ class FrozenClassifierConfig(ClassifierConfig):
 
 
 class Classifier(nn.Module):
-    """Text classifier with any encoder and any head. `multi`: a text may have several labels."""
+    """Text classifier with any encoder and any head. `multi`: a text may have several labels.
+
+    In evaluation mode the logits are divided by `temperature`, which is fitted on dev after training (Guo et al., On
+    Calibration of Modern Neural Networks, 2017).
+    """
 
     def __init__(self, encoder: Encoder, head: Head, *, multi: bool = False) -> None:
         super().__init__()
         self.encoder, self.head, self.multi = encoder, head, multi
+        self.register_buffer("temperature", torch.tensor(1.0))
+        self.temperature: Tensor
         self.dropped: list[int] = []  # dropped layers, each as an index into the layers left at that time
 
     @property
@@ -62,9 +69,11 @@ class Classifier(nn.Module):
         return self.head.summed
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
-        """Return the logits (B, C) of a batch (B, L), and the loss if `labels` are given."""
+        """Return the logits (B, C) of a batch (B, L), and the loss of the unscaled logits if `labels` are given."""
         encoded = self.encode(tokens)
         prediction: Prediction = self.head(encoded, labels)
+        if not self.training:
+            prediction = replace(prediction, logits=prediction.logits.float() / self.temperature)
         if prediction.loss is None or encoded.cost is None:
             return prediction
         cost = len(tokens.ids) * encoded.cost if self.summed else encoded.cost  # encoded.cost is a mean over texts
@@ -92,6 +101,11 @@ class Classifier(nn.Module):
 def decodes(model: nn.Module) -> bool:
     """Return whether the model's head chooses the labels of a text itself, so that no thresholds are tuned."""
     return isinstance(model, Classifier) and model.head.decodes
+
+
+def temperature_of(model: nn.Module) -> float:
+    """Return the temperature that the model divides its logits by; 1 for a model that has none."""
+    return float(model.temperature) if isinstance(model, Classifier) else 1.0
 
 
 def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:

@@ -103,6 +103,7 @@ def prune(
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "score": score, "accuracies": tuple(alphas)}
     facts["dev_before"] = before
     smaller = copy.deepcopy(model)
+    smaller.temperature.fill_(1.0)  # it is fitted again after fine-tuning
     dropped = drop_layers(smaller, alphas, control)
     if dropped == 0:
         good, weak = control.counts(alphas)

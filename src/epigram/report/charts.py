@@ -11,7 +11,7 @@ from math import sqrt
 from typing import Any
 
 from epigram.evaluation.pruning_record import PruningRecord
-from epigram.evaluation.results import Bin, Metrics
+from epigram.evaluation.results import Bin, Coverage, Metrics
 from epigram.evaluation.summary import Row
 from epigram.report import classes
 
@@ -77,6 +77,19 @@ def reliability(bins: Sequence[Bin]) -> str:
             mark("line", {}, stroke=ACCENT),
             mark("circle", {"size": area}, fill=ACCENT, stroke=None, opacity=0.55),
         ],
+        width=300,
+        height=240,
+    )
+
+
+def coverage(points: Sequence[Coverage]) -> str:
+    """Draw the accuracy of the predictions that are kept against their share of the test texts."""
+    values = [{"x": point.coverage, "y": point.accuracy} for point in points if point.accuracy is not None]
+    y = number("y", title="accuracy of the kept", scale={"zero": False}, axis={"format": ".1~%", "tickCount": 5})
+    return svg(
+        data={"values": values},
+        encoding={"x": number("x", title="share of the test texts that is kept", **SHARE), "y": y},
+        layer=[mark("line", {}, stroke=ACCENT), mark("circle", {}, fill=ACCENT, size=60, opacity=1)],
         width=300,
         height=240,
     )

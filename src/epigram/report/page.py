@@ -59,6 +59,7 @@ class Section:
     confusion: Markup | None
     pairs: list[ConfusedPair]
     reliability: Markup
+    coverage: Markup | None
     depth: Markup | None
     thresholds: bool  # whether each label has a tuned threshold
 
@@ -136,6 +137,7 @@ def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:
         confusion=Markup(charts.confusion(metrics)) if metrics.confusion else None,
         pairs=confused_pairs(metrics.labels, metrics.confusion) if metrics.confusion else [],
         reliability=Markup(charts.reliability(metrics.reliability)),
+        coverage=Markup(charts.coverage(metrics.coverage)) if metrics.coverage else None,
         depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
         thresholds=bool(thresholds),
     )

@@ -110,6 +110,7 @@ def main() -> None:
         test_output=combine_seeds([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
+        temperatures=[m.temperature for m in measured],
         decision=measured[0].decision,
         settings=settings,
     )

@@ -73,12 +73,12 @@ def _write(
 ) -> None:
     from epigram.models.provenance import PROVENANCE, parameters_hash, read
     from epigram.models.serialization import save_changed
-    from epigram.training.tuning import tune_thresholds
+    from epigram.training.tuning import tune
 
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
-    thresholds, trained = tune_thresholds(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}

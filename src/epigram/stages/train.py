@@ -39,7 +39,7 @@ def train_seed(
     from epigram.training.checkpoint import Checkpoints, mark_finished
     from epigram.training.progress import Printer
     from epigram.training.train_system import train_system
-    from epigram.training.tuning import tune_thresholds
+    from epigram.training.tuning import tune
 
     printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     trained = train_system(
@@ -77,7 +77,7 @@ def train_seed(
         labels=view.labels,
         tokenizer=view.tokenizer_json,
         facts=vars(facts),
-        thresholds=tune_thresholds(trained.model, view, frame, config.precision),
+        thresholds=tune(trained.model, view, frame, config.precision),
         history=trained.history,
     )
     mark_finished(out, checkpoints)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.special import expit, softmax
 from sklearn.metrics import brier_score_loss
 
 from epigram.evaluation import calibration
 from epigram.evaluation.arrays import Bools, Floats
+from epigram.evaluation.temperature import LOG_TEMPERATURE, fit_temperature
+
+single_temperature, multi_temperature = (partial(fit_temperature, multi=multi) for multi in (False, True))
 
 
 def drawn(rows: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Floats, Bools]:
@@ -45,10 +51,14 @@ def test_true_probabilities_have_nearly_no_error():
 def test_temperature_undoes_overconfidence():
     dev, dev_gold = drawn(4000, 4, 2.0, seed=1)
     test, gold = drawn(4000, 4, 2.0, seed=2)
-    found = calibration.calibrate("single", dev, dev_gold, test, gold, bins=10)
-    assert found.temperature == pytest.approx(2.0, rel=0.08)
-    assert found.ece > 0.08
-    assert found.ece_scaled < 0.03
+    temperature = single_temperature(np.log(dev), dev_gold)
+    assert temperature == pytest.approx(2.0, rel=0.08)
+    calibrated = calibration.apply_temperature("single", test, temperature)
+    found = calibration.calibrate("single", calibrated, gold, temperature, bins=10)
+    assert found.ece_uncalibrated == pytest.approx(ece(test, gold))
+    assert found.ece_uncalibrated > 0.08
+    assert found.ece == ece(calibrated, gold) < 0.03
+    assert (found.temperature, found.brier) == (temperature, calibration.brier("single", calibrated, gold))
 
 
 def test_temperature_leaves_the_prediction_alone():
@@ -60,18 +70,35 @@ def test_temperature_leaves_the_prediction_alone():
 
 def test_probabilities_of_zero_and_one_are_borne():
     sure, gold = np.eye(3)[[0, 1, 2, 0]], np.eye(3, dtype=bool)[[0, 1, 2, 1]]
-    found = calibration.calibrate("single", sure, gold, sure, gold, bins=10)
-    assert np.isfinite([found.ece, found.ece_scaled, found.brier, found.temperature]).all()
+    found = calibration.calibrate("single", sure, gold, 3.0, bins=10)
+    assert np.isfinite([found.ece, found.ece_uncalibrated, found.brier]).all()
 
 
-def test_a_development_set_without_a_mistake_keeps_the_temperature_in_bounds():
-    probabilities, gold = np.tile([0.7, 0.3], (50, 1)), np.tile([True, False], (50, 1))
-    assert 0.005 < calibration.fit_temperature("single", probabilities, gold) < 0.01
+@pytest.mark.parametrize(("classes", "probability"), [(2, 11 / 12), (3, 11 / 12)])
+def test_ten_rows_that_are_all_right_give_the_probability_of_the_rule_of_succession(classes, probability):
+    """The smoothed target is 1 − 1/12; without smoothing, the temperature would be at its lower bound."""
+    logits = np.tile([2.0, *[0.0] * (classes - 1)], (10, 1))
+    temperature = single_temperature(logits, np.tile(np.arange(classes) == 0, (10, 1)))
+    assert softmax(logits / temperature, axis=1)[0, 0] == pytest.approx(probability, abs=1e-4)
+
+
+def test_two_labels_that_are_always_right_have_the_same_target_each():
+    logits, gold = np.tile([2.0, -2.0], (10, 1)), np.tile([True, False], (10, 1))
+    assert expit(2.0 / multi_temperature(logits, gold)) == pytest.approx(11 / 12, abs=1e-4)
 
 
 def test_a_development_set_of_confident_mistakes_raises_the_temperature_to_its_bound():
-    probabilities, gold = np.tile([0.7, 0.3], (50, 1)), np.tile([False, True], (50, 1))
-    assert calibration.fit_temperature("single", probabilities, gold) == pytest.approx(np.exp(5.0), rel=1e-3)
+    logits, gold = np.tile([2.0, 0.0], (50, 1)), np.tile([False, True], (50, 1))
+    assert single_temperature(logits, gold) == pytest.approx(np.exp(5.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("logits", [np.zeros((9, 2)), np.full((9, 2), np.nan)], ids=["equal", "not finite"])
+def test_logits_that_no_temperature_improves_keep_theirs(logits):
+    assert single_temperature(logits, np.tile([True, False], (9, 1))) == 1.0
+
+
+def test_one_class_needs_no_temperature():
+    assert single_temperature(np.ones((4, 1)), np.ones((4, 1), bool)) == 1.0
 
 
 def test_the_probability_1_of_a_label_is_less_sure_at_a_high_temperature():
@@ -88,9 +115,7 @@ def test_brier_of_two_labels_is_twice_scikit_learns():
 
 @pytest.mark.filterwarnings("error")
 def test_the_smallest_temperature_makes_sure_probabilities_of_several_labels_without_a_warning():
-    sharp = calibration.apply_temperature(
-        "multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(calibration.LOG_TEMPERATURE[0]))
-    )
+    sharp = calibration.apply_temperature("multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(LOG_TEMPERATURE[0])))
     assert sharp == pytest.approx(np.array([[0.0, 0.0, 1.0]]), abs=1e-6)
 
 
@@ -99,6 +124,7 @@ def test_several_labels_are_judged_one_by_one():
     true = generator.random((5000, 3))
     gold = generator.random((5000, 3)) < true
     logits = 2 * np.log(true / (1 - true))
-    found = calibration.calibrate("multi", 1 / (1 + np.exp(-logits)), gold, 1 / (1 + np.exp(-logits)), gold, 10)
-    assert found.temperature == pytest.approx(2.0, rel=0.08)
-    assert found.ece_scaled < 0.02 < found.ece
+    temperature = multi_temperature(logits, gold)
+    assert temperature == pytest.approx(2.0, rel=0.08)
+    found = calibration.calibrate("multi", expit(logits / temperature), gold, temperature, 10)
+    assert found.ece < 0.02 < found.ece_uncalibrated

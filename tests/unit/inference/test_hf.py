@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 import epigram.hf  # noqa: F401  registers the Auto classes
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
+from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
@@ -78,6 +79,8 @@ def folder_of(
     model = RECIPES[recipe].build(context)
     for weight in model.parameters():  # large weights, so that predictions differ
         torch.nn.init.normal_(weight, std=0.3)
+    if isinstance(model, Classifier):
+        model.temperature.fill_(2.5)
     path = folder / "tokenizer.json"
     kind.save(str(path))
     save(
@@ -156,7 +159,7 @@ def test_labels_and_the_kind_of_problem_are_the_folder_s(tmp_path: Path) -> None
     assert (config.num_labels, config.problem_type) == (3, "multi_label_classification")
 
 
-def test_the_loss_is_the_model_s_own(tmp_path: Path) -> None:
+def test_the_loss_is_that_of_the_calibrated_logits(tmp_path: Path) -> None:
     folder = folder_of("textcnn", "word", [], tmp_path)
     model, read = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     out = model(**read(TEXTS[:2], padding=True, return_tensors="pt"), labels=torch.tensor([0, 2]))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from epigram.pruning import depth
 from epigram.pruning.settings import PruneSettings
@@ -19,7 +20,7 @@ class Stack:
     multi = False
 
     def __init__(self) -> None:
-        self.depth = 3
+        self.depth, self.temperature = 3, torch.ones(())
 
     def drop(self, layer: int) -> None:
         """Remove a layer."""

@@ -94,7 +94,7 @@ def test_user_text_is_shown_not_run(html):
 
 def test_pictures_are_whole_svg(html):
     pictures = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(pictures) == 2 * 2 + 1  # confusion and reliability of both systems, depth of one
+    assert len(pictures) == 2 * 3 + 1  # confusion, reliability and coverage of both systems, depth of one
     for picture in pictures:
         ElementTree.fromstring(picture)
 

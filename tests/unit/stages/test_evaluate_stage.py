@@ -40,7 +40,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     view, given = tagged(tmp_path, pos, "en"), dict[str, Any]()
 
     def measured(folder: Path, *_: object) -> SimpleNamespace:
-        said = {name: f"{name} of {folder.name}" for name in ("dev", "test", "cost", "alone")}
+        said = {name: f"{name} of {folder.name}" for name in ("dev", "test", "cost", "alone", "temperature")}
         return SimpleNamespace(**said, plain=1, speed={}, decision="decoder")
 
     def evaluated(name: str, target: Any, **settings: Any) -> SimpleNamespace:
@@ -59,7 +59,8 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
     stage.main()
     assert given["seeds"] == [7, 2, 5]
-    for key, name in {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone"}.items():
+    passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone"}
+    for key, name in {**passed, "temperatures": "temperature"}.items():
         assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
