@@ -16,7 +16,15 @@ PAGE = Path(__file__).parents[2] / "docs/presets.md"
 START = "<!-- generated: python -m tests.support.presets_page -->\n"
 # of epigram rather than of a method
 TECHNICAL = {
-    *("train.max_tokens", "train.min_steps", "train.evaluations", "train.rollbacks"),
+    *(
+        "train.max_tokens",
+        "train.min_steps",
+        "train.class_weight",
+        "train.label_smoothing",
+        "train.focal_gamma",
+        "train.evaluations",
+        "train.rollbacks",
+    ),
     *("train.precision", "train.threads"),
 }
 STRUCTURE = {  # what the recipe's name says, and switches for readings that differ from the paper

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, ratio
-from epigram.evaluation.results import Bin, Calibration, Task
+from epigram.evaluation.calibration_results import Bin, Calibration
+from epigram.evaluation.results import Task
 
 EPSILON = 1e-12
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.results import Coverage
+from epigram.evaluation.calibration_results import Coverage
 from epigram.evaluation.scoring import SplitPredictions
 
 DEV_COVERAGE = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)  # share of the dev texts that are kept

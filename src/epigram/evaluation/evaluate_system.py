@@ -10,12 +10,12 @@ import numpy as np
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration import calibrate, confidences, reliability
+from epigram.evaluation.calibration_results import Calibration
 from epigram.evaluation.coverage import coverage_curve
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
 from epigram.evaluation.metrics import class_scores, mean, per_class
 from epigram.evaluation.mistakes import most_confident_errors
 from epigram.evaluation.results import (
-    Calibration,
     ClassifierAccuracy,
     ClassScores,
     Cost,

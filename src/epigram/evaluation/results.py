@@ -14,6 +14,7 @@ from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import atomic_folder, read_arrays, write_arrays, write_json
 from epigram.core.records import read_record
 from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.calibration_results import Bin, Calibration, Coverage
 
 Task = Literal["single", "multi"]
 ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
@@ -103,45 +104,6 @@ class TokenMetrics:
     test_span_f1: Interval
     classes: list[ClassScores]
     examples: list[Example]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bin:
-    """Bin of the reliability chart: predictions with a confidence in (low, high]."""
-
-    low: float
-    high: float
-    confidence: float
-    accuracy: float
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """Calibration on the test set.
-
-    `temperature` is the model's own, fitted on the development set; the other values are those of the calibrated
-    probabilities, and `ece_uncalibrated` is the error without the temperature.
-    """
-
-    ece: float
-    brier: float
-    temperature: float
-    ece_uncalibrated: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Coverage:
-    """Test predictions with at least a minimum confidence, and the share of them that is correct.
-
-    `confidence` is chosen on the development set so that it keeps `dev_coverage` of its texts. `accuracy` is None if no
-    test text reaches it.
-    """
-
-    dev_coverage: float
-    confidence: float
-    coverage: float
-    accuracy: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ class FrozenClassifierConfig(ClassifierConfig):
 
     kind: ClassVar[str] = "frozen_classifier"
     by_gradient: ClassVar[bool] = False
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
 
     def check_head(self, head: Any) -> None:
         """Raise ValueError for the settings of a `head` that has more to learn than one linear layer."""

@@ -25,6 +25,7 @@ class LinearSvmConfig(Strict):
 
     kind: ClassVar[str] = "linear_svm"
     by_gradient: ClassVar[bool] = False
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
 
     orders: list[Positive] = field(default_factory=lambda: [1, 2])
     min_rows: Positive = 1

@@ -20,6 +20,7 @@ class RandomBaselineConfig(Strict):
 
     kind: ClassVar[str] = "random_baseline"
     by_gradient: ClassVar[bool] = False
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length",)  # those with an effect
 
     def build(self, context: DataSpec) -> RandomBaseline:
         """Return the model before its frequencies are set."""

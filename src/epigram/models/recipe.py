@@ -87,6 +87,12 @@ class Recipe:
         return by_gradient
 
     @property
+    def train_settings(self) -> tuple[str, ...]:
+        """The settings of `train` that have an effect on a model that is not trained by gradient descent."""
+        settings: tuple[str, ...] = MODELS[self.kind].train_settings  # type: ignore[attr-defined]
+        return settings
+
+    @property
     def has_encoder(self) -> bool:
         """Whether the model is built from an encoder and a head."""
         return issubclass(MODELS[self.kind], ClassifierConfig)

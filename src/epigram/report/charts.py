@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from epigram.evaluation.calibration_results import Bin, Coverage
 from epigram.evaluation.pruning_record import PruningRecord
-from epigram.evaluation.results import Bin, Coverage, Metrics
+from epigram.evaluation.results import Metrics
 from epigram.evaluation.summary import Row
 from epigram.report import classes
 

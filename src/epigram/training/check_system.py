@@ -93,12 +93,14 @@ def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module
 def unused_settings(recipe: Recipe, config: TrainingConfig, context: DataSpec, model: Any) -> dict[str, str]:
     """Return the settings that change neither the `model` nor its training, such as `encoder.site`: key → reason.
 
-    An encoder or a head has a method `unused` if one of its settings depends on another one or on the data.
+    An encoder or a head has a method `unused` if one of its settings depends on another one or on the data, and a head
+    has `unused_in_loss` if its loss ignores a setting of the loss of text labels.
     """
     found = {}
     if not recipe.by_gradient:
         reason = f"the model {recipe.kind} is not trained by gradient descent"
-        found = {f"train.{field.name}": reason for field in fields(config) if field.name != "max_length"}
+        used = recipe.train_settings
+        found = {f"train.{field.name}": reason for field in fields(config) if field.name not in used}
         found |= dict.fromkeys(("head.dropout", "encoder.small.dropout"), reason)
     if not recipe.has_encoder:
         return found
@@ -118,6 +120,8 @@ def _unused_in_training(config: TrainingConfig, context: DataSpec, head: Any) ->
         found["train.token_supervision"] = "the data have no token labels"
     elif not getattr(head, "learns_tokens", False):
         found["train.token_supervision"] = f"the head {head.kind} does not learn from token labels"
+    if hasattr(head, "unused_in_loss"):
+        found |= {f"train.{name}": reason for name, reason in head.unused_in_loss(context).items()}
     return found
 
 

@@ -12,6 +12,7 @@ from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
+ClassWeight = Literal["none", "balanced"]
 OptionalPositive = Annotated[int | None, Range(ge=1)]
 
 
@@ -40,6 +41,9 @@ class TrainingConfig(Strict):
     patience_steps: OptionalPositive = None  # instead of `patience`: steps since the best evaluation
     # dev score that selects the weights: accuracy or F1* of the texts, F1* of the tokens, or the mean of both
     stop_on: ScoredLabels = "sentence"
+    class_weight: ClassWeight = "none"  # balanced: each class has the same share of the loss
+    label_smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.0  # ε
+    focal_gamma: Annotated[float, Range(ge=0.0)] = 0.0  # γ of the focal loss; 0 is the cross-entropy
     token_supervision: Share = 1.0  # share of the training texts that keep their token labels
     evaluations: Positive = 1  # per epoch
     evaluation_steps: OptionalPositive = None  # instead of `evaluations`: evaluate after each epoch and this many steps

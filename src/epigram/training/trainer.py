@@ -55,6 +55,7 @@ class Trainer:
     ) -> None:
         self.model, self.objective, self.report = model, objective, report
         keep_freed_memory()
+        objective.prepare(model)
         parallel.broadcast_and_seed(model, seed)
         self.checkpoints = checkpoints if parallel.processes() == 1 else None
         self.order = np.random.default_rng(seed)

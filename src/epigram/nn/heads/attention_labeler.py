@@ -21,6 +21,7 @@ from epigram.nn.layers.attention_labeler import (
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
+from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 Weight = Annotated[float, Range(ge=0.0)]
@@ -74,6 +75,10 @@ class AttentionLabelerConfig(FusionConfig):
         weights = {**attention, "absolute": "query_weight"}
         own = {name: f"head.{weight} is 0.0" for name, weight in weights.items() if getattr(self, weight) == 0.0}
         return super().unused(context, encoder) | own
+
+    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings of the loss of text labels without effect, each with the reason."""
+        return dict.fromkeys(LOSS_SETTINGS, "head.sentence_weight is 0.0") if self.sentence_weight == 0.0 else {}
 
 
 def heads_of_classes(context: DataSpec) -> Tensor:
@@ -138,7 +143,7 @@ class AttentionLabelerHead(Head):
         a, logits = evidence.tokens.float(), max_per_class(evidence.texts, self.groups).float()
         if labels is None:
             return Prediction(logits, tokens=a)
-        text_loss = cross_entropy(logits, labels, reduction="sum")  # Eq. 9
+        text_loss = self.text_loss(logits, labels, reduction="sum")  # Eq. 9
         weight = self.config
         loss = weight.sentence_weight * text_loss + weight.token_weight * token_loss(a, tokens)
         similarity = query_similarity(evidence.queries.float(), absolute=weight.absolute).sum()

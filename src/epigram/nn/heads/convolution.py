@@ -14,7 +14,6 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -54,4 +53,4 @@ class ConvolutionHead(Head):
         states, valid = self.config.fuse_layers(encoded), encoded.tokens.valid
         features = self.convolutions(states * valid.unsqueeze(-1).to(states.dtype))
         logits = self.out(self.dropout(masked_max(features, valid)))
-        return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+        return Prediction(logits, None if labels is None else self.text_loss(logits, labels))

@@ -14,7 +14,6 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
@@ -55,4 +54,4 @@ class InteractionHead(Head):
         hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
         # Eq. 7; the sum over positions is not in the paper but in the authors' code
         logits = self.second(hidden).squeeze(-1) + matched.sum(-1)
-        return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+        return Prediction(logits, None if labels is None else self.text_loss(logits, labels))

@@ -77,4 +77,4 @@ class LabelAttentionHead(Head):
         indices = torch.arange(len(self.labels), device=logits.device)
         targets = torch.eye(len(indices), device=logits.device) if self.multi else indices
         anchors = classification_loss(self.classify(self.labels), targets)
-        return Prediction(logits, classification_loss(logits, labels) + self.config.anchor * anchors)  # Eq. 9, 10
+        return Prediction(logits, self.text_loss(logits, labels) + self.config.anchor * anchors)  # Eq. 9, 10

@@ -18,6 +18,7 @@ from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
+from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 ONE_LABEL = ("order", "beam", "max_labels", "decision")  # settings without effect if a text has one label
@@ -62,6 +63,11 @@ class LabelDecoderConfig(FusionConfig):
         if self.max_labels == 1:  # the first step of every search chooses the most probable label
             found["beam"] = "head.max_labels is 1"
         return found
+
+    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings of the loss of text labels without effect, each with the reason."""
+        reason = "the head label_decoder has a loss of its own for several labels per text"
+        return dict.fromkeys(LOSS_SETTINGS, reason) if context.multi else {}
 
 
 class LabelDecoderHead(Head):
@@ -125,7 +131,7 @@ class LabelDecoderHead(Head):
         if not self.multi:
             h, _ = self.decoder.start(decoder_input)
             logits = self.decoder.scores(h, decoder_input)[:, 0, : self.classes]
-            return Prediction(logits, None if labels is None else cross_entropy(logits, labels))
+            return Prediction(logits, None if labels is None else self.text_loss(logits, labels))
         loss = None if labels is None else self.loss(decoder_input, labels)
         with torch.no_grad():
             # training needs the loss only, so one step of the search is enough

@@ -16,7 +16,6 @@ from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig, fuse
-from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -105,7 +104,7 @@ class LayerEnsembleHead(Head):
         loss = None
         if labels is not None:
             trained = parts if self.config.loss == "all" else parts[-1:]
-            loss = sum((classification_loss(part, labels) for part in trained), start=parts.new_zeros(()))  # Eq. 9
+            loss = sum((self.text_loss(part, labels) for part in trained), start=parts.new_zeros(()))  # Eq. 9
         return Prediction(self.vote(parts), loss, parts)
 
     def inputs(self, encoded: Encoded) -> Sequence[Tensor]:

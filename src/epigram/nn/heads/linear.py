@@ -13,7 +13,6 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.masking import masked_max, masked_mean
 from epigram.nn.layers.pooling import AttentionPool
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
@@ -53,7 +52,7 @@ class LinearHead(Head):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         logits = self.out(self.dropout(self.text_states(encoded)))
-        return Prediction(logits, None if labels is None else classification_loss(logits, labels))
+        return Prediction(logits, None if labels is None else self.text_loss(logits, labels))
 
     def text_states(self, encoded: Encoded) -> Tensor:
         """Return one state per text (B, D), which the linear layer reads."""

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Range, Share
 from epigram.nn import heads
@@ -70,6 +69,10 @@ class PromptConfig(FusionConfig):
         check_reach(context, encoder, gamma)
         return PromptHead(replace(self, gamma=gamma), context, encoder, gamma)
 
+    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
+        """Return the settings of the loss of text labels without effect, each with the reason."""
+        return dict.fromkeys(("label_smoothing", "focal_gamma"), "head.gamma is 0.0") if self.gamma == 0.0 else {}
+
 
 def check_reach(context: DataSpec, encoder: Encoder, gamma: float) -> None:
     """Raise ValueError if the state of no mask that the head reads depends on the text, so that it would be ignored."""
@@ -125,12 +128,13 @@ class PromptHead(Head):
         """Return the logits γ log p₁ + (1−γ) log(1 − p₂) (B, C) and, if `labels` (B,) are given, the mean loss.
 
         The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes. With one
-        mask, logits and loss are those of its layer, which is γ = 1.
+        mask, logits and loss are those of its layer, which is γ = 1. Class weights apply to both terms, label smoothing
+        and the focal loss to CE₁.
         """
         masks = self.masks(encoded)
         label = self.label(self.dropout(masks[0])).float()  # (B, C)
         if self.complement is None:
-            return Prediction(label, None if labels is None else cross_entropy(label, labels))
+            return Prediction(label, None if labels is None else self.text_loss(label, labels))
         complement = self.complement(self.dropout(masks[1])).float()
         # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k)
         classes = label.shape[1]
@@ -141,6 +145,7 @@ class PromptHead(Head):
         logits = self.gamma * label.log_softmax(-1) + (1 - self.gamma) * log_not
         loss = None
         if labels is not None:
-            loss_not = -log_not.gather(1, labels.unsqueeze(1)).mean()
-            loss = self.gamma * cross_entropy(label, labels) + (1 - self.gamma) * loss_not  # Eq. 8
+            weight = self.loss_options.weight_of(labels)
+            loss_not = -(log_not.gather(1, labels.unsqueeze(1)).squeeze(1) * weight).mean()
+            loss = self.gamma * self.text_loss(label, labels) + (1 - self.gamma) * loss_not  # Eq. 8
         return Prediction(logits, loss, torch.stack([label.log_softmax(-1), log_not]))

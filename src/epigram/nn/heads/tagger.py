@@ -11,7 +11,6 @@ from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
@@ -58,5 +57,5 @@ class TaggerHead(LinearHead):
             return Prediction(logits, tokens=token_logits)
         count = 1 if tokens.labels is None else (tokens.labels >= 0).sum().clamp(min=1)
         return Prediction(
-            logits, classification_loss(logits, labels) + token_loss(token_logits, tokens) / count, tokens=token_logits
+            logits, self.text_loss(logits, labels) + token_loss(token_logits, tokens) / count, tokens=token_logits
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.loss import PLAIN, LossOptions, classification_loss
 from epigram.nn.layers.types import Encoded, Prediction, Tokens
 
 
@@ -21,6 +22,7 @@ class Head(nn.Module):
     config: Any
     summed: ClassVar[bool] = False  # whether the loss is the sum over the texts of a batch; otherwise it is their mean
     decodes: bool = False  # whether the head chooses the labels of a text: exactly those with a logit above 0
+    loss_options: LossOptions = PLAIN  # set before training
     part_names: tuple[str, ...] = ()  # names of the K rows of `Prediction.parts` that are also scored alone
 
     def prepare(self, tokens: Tokens, encoder: Encoder) -> Tokens:
@@ -36,6 +38,10 @@ class Head(nn.Module):
         Raises TypeError in a subclass that does not override it.
         """
         raise TypeError(f"{type(self).__name__} does not override Head.forward")
+
+    def text_loss(self, logits: Tensor, labels: Tensor, *, reduction: Literal["mean", "sum"] = "mean") -> Tensor:
+        """Return the loss of the text labels, with the head's `loss_options`; shapes as in `classification_loss`."""
+        return classification_loss(logits, labels, self.loss_options, reduction=reduction)
 
     def drop(self, layer: int) -> None:
         """Remove what belongs to one layer (0-based) that the encoder has dropped; by default nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from mmap import mmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,22 +16,33 @@ from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.nn.layers.ngrams import ngram_keys
 from epigram.training import fitters
+from epigram.training.config import ClassWeight
 from epigram.training.trained import FitOptions, Trained, closed_form
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
+
+
+class SvmOptions(NamedTuple):
+    """Options of a liblinear fit: C, the seed of its order, and the weight of the classes."""
+
+    penalty: float
+    seed: int
+    class_weight: ClassWeight
 
 
 @fitters.register("linear_svm")
 def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches, options: FitOptions) -> Trained:
     """Fit the model on the CPU. Raises ParameterError for settings that leave no n-gram."""
     try:
-        fit(model, train, dev, seed=options.seed)
+        fit(model, train, dev, seed=options.seed, class_weight=options.config.class_weight)
     except ParameterError as error:
         raise ParameterError(f"params.yaml: {options.path}.{error}") from None
     return closed_form(model, dev)
 
 
-def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) -> None:
+def fit(
+    model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int, class_weight: ClassWeight = "none"
+) -> None:
     """Count n-grams, fit the SVM with liblinear, and fit the scale that turns margins into logits.
 
     The scale minimises the negative log-likelihood of `dev`. Model and texts are on the CPU. Raises ParameterError for
@@ -45,7 +56,7 @@ def fit(model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int) ->
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _feature_matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    weight, bias = _fit_svms(x, gold_labels(train), model.classes, config.penalty, seed)
+    weight, bias = _fit_svms(x, gold_labels(train), model.classes, SvmOptions(config.penalty, seed, class_weight))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
     scale = _fit_scale(predict(model, dev), gold_labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
@@ -94,20 +105,20 @@ def _feature_matrix(
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _fit_svms(x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int) -> tuple[Any, Any]:
+def _fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions) -> tuple[Any, Any]:
     """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C)."""
     if labels.ndim == 1:
-        return _fit_single_label(x, labels, classes, penalty, seed)
-    columns = [_fit_svm(x, column, penalty, seed) for column in labels.T]
+        return _fit_single_label(x, labels, classes, options)
+    columns = [_fit_svm(x, column, options) for column in labels.T]
     return np.hstack([weight for weight, _ in columns]), np.concatenate([bias for _, bias in columns])
 
 
 def _fit_single_label(
-    x: Any, labels: NDArray[np.integer], classes: int, penalty: float, seed: int
+    x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return weights (F, C) and biases (C,) for class indices (N,); a class without rows gets only a bias."""
     present, codes = np.unique(labels, return_inverse=True)
-    weight, bias = _fit_svm(x, codes, penalty, seed)
+    weight, bias = _fit_svm(x, codes, options)
     if len(present) == 2:  # liblinear returns one margin for two classes
         weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
     weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
@@ -115,14 +126,18 @@ def _fit_single_label(
     return weights, biases
 
 
-def _fit_svm(x: Any, labels: NDArray[np.integer], penalty: float, seed: int) -> tuple[Any, Any]:
+def _fit_svm(x: Any, labels: NDArray[np.integer], options: SvmOptions) -> tuple[Any, Any]:
     """Return weights (F, M) and biases (M,) of one liblinear fit; a label of all or no rows gets only a bias."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     if len(np.unique(labels)) == 1:
         return np.zeros((x.shape[1], 1)), np.array([1.0 if labels[0] else -1.0])
-    svm = LinearSVC(C=penalty, random_state=seed)
+    svm = LinearSVC(
+        C=options.penalty,
+        random_state=options.seed,
+        class_weight=None if options.class_weight == "none" else "balanced",
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(x, labels)

@@ -46,6 +46,9 @@ class Objective:
     device: torch.device
     size: int
 
+    def prepare(self, model: Any) -> None:
+        """Prepare `model` for the training; by default nothing."""
+
     def epoch(self, order: np.random.Generator) -> Batches:
         """Return the batches of an epoch, in an order drawn from `order`."""
         raise NotImplementedError

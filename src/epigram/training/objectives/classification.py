@@ -8,9 +8,11 @@ import numpy as np
 from torch import Tensor
 
 from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, dev_score
 from epigram.training import parallel
+from epigram.training.class_weights import loss_options
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch, Batches, Evaluation, Objective
 
@@ -25,6 +27,11 @@ class Classification(Objective):
     def __init__(self, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
         self.train, self.dev, self.config = train, dev, config
         self.device, self.size = train.device, len(train)
+
+    def prepare(self, model: Any) -> None:
+        """Set the options of the head's loss of text labels."""
+        if isinstance(model, Classifier):
+            model.head.loss_options = loss_options(self.config, self.train)
 
     def epoch(self, order: np.random.Generator) -> Batches:
         """Return batches of texts of similar length."""
