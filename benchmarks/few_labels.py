@@ -33,6 +33,7 @@ MIN_STEPS = 200
 ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tfidf_svm": ("tfidf_svm", "token", {}),
     "embedding_linear": ("embedding_linear", "wordpiece", {}),
+    "hybrid_linear": ("hybrid_linear", "wordpiece", {}),
     "bert": ("bert", "wordpiece", {}),
     f"bert, min_steps {MIN_STEPS}": ("bert", "wordpiece", {"min_steps": MIN_STEPS}),
 }

@@ -55,6 +55,7 @@ BASES: dict[str, dict[str, Any]] = {
     "steps": {"patience_steps": 10, "evaluation_steps": 2},
 }
 NEEDS_DIVERGENCE = "rollbacks"
+NEEDS_RARE_CLASS = "class_weight"  # both classes are equally frequent here
 TAGGER = RECIPES["bilstm_tagger"].changed(encoder={"width": 8})
 UNTAGGED = RECIPES["att_blstm"].changed(encoder={"width": 8})
 
@@ -111,7 +112,11 @@ def test_a_training_setting_has_an_effect_or_is_reported(
     recipe: Recipe, base: str, view: View, outcome: Callable[..., Any]
 ) -> None:
     given, usual, silent = vars(TrainingConfig(**{**USUAL, **BASES[base]})), outcome(recipe, **BASES[base]), []
-    names = [field.name for field in fields(TrainingConfig) if field.name not in {NEEDS_DIVERGENCE, "threads"}]
+    names = [
+        field.name
+        for field in fields(TrainingConfig)
+        if field.name not in {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads"}
+    ]
     for name in names if recipe is TAGGER else ["token_supervision"]:
         settings = [{**BASES[base], name: other} for other in others_of(name, given[name])]
         if name == "stop_on" and recipe is not TAGGER:
@@ -141,18 +146,18 @@ def test_threads_are_those_of_the_process() -> None:
 
 
 @pytest.mark.parametrize("name", ["tfidf_svm", "random"])
-def test_a_model_without_gradients_reads_the_maximum_length_only(
+def test_a_model_without_gradients_reads_the_maximum_length_and_the_class_weights(
     name: str, view: View, outcome: Callable[..., Any]
 ) -> None:
     recipe = RECIPES[name]
-    without = {f"train.{field.name}" for field in fields(TrainingConfig)} - {"train.max_length"}
-    assert unused(recipe, view) == without
+    used = {"train.max_length"} | ({"train.class_weight"} if name == "tfidf_svm" else set())
+    assert unused(recipe, view) == {f"train.{field.name}" for field in fields(TrainingConfig)} - used
     usual = outcome(recipe, max_length=9)
     changes = {
         field.name: others_of(field.name, getattr(TrainingConfig(), field.name)) for field in fields(TrainingConfig)
     }
     for setting, others in changes.items():
-        for other in others if setting not in {"max_length", "stop_on"} else []:
+        for other in others if setting not in {"max_length", "stop_on", NEEDS_RARE_CLASS} else []:
             assert outcome(recipe, **{"max_length": 9, setting: other}) == usual, setting
 
 

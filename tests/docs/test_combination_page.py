@@ -14,7 +14,7 @@ def test_a_cell_has_a_mark_or_the_number_of_its_reason() -> None:
     number = cell(("encoder", "dpcnn"), ("head", "tagger"))
     page = rendered()
     reason = next(line for line in page.splitlines() if line.startswith(f"{number}. "))
-    assert reason == f"{number}. The head reads a state of every token, and the encoder shortens the text."
+    assert reason == f"{number}. The head reads every token, and the encoder shortens the text."
 
 
 def test_a_table_has_a_row_per_level_and_a_column_per_other_level() -> None:

@@ -119,9 +119,9 @@ REFUSALS = (
     ),
     Refusal(
         ("encoder", ("dpcnn", "vdcnn")),
-        ("head", ("attention_labeler", "tagger", *PROMPTS)),
+        ("head", ("attention_labeler", "tagger", "linear_ngrams", *PROMPTS)),
         r"head: \w+ needs an encoder with one state per token",
-        "the head reads a state of every token, and the encoder shortens the text",
+        "the head reads every token, and the encoder shortens the text",
     ),
     Refusal(
         ("encoder", ("embedding", "fast_text")),

@@ -42,6 +42,7 @@ SMALL_HEADS: dict[str, dict[str, Any]] = {
     "convolution": {"filters": 16},
     "attention_labeler": {"hidden": 24, "text_hidden": 12},
     "tagger": {"dropout": 0.1},
+    "linear_ngrams": {"buckets": 500},
 }
 NAMES = sorted(RECIPES)
 
@@ -106,6 +107,7 @@ def context_of(recipe: Recipe, *, multi: bool = False) -> DataSpec:
         characters=len(CHARACTERS) + 2,
         mask_id=MASK,
         prefix_ids=tuple(frame_of(recipe).prefix_ids),
+        suffix_ids=tuple(frame_of(recipe).suffix_ids),
         pos_weight=weight,
         multi=multi,
     )

@@ -38,10 +38,10 @@ class FrozenClassifierConfig(ClassifierConfig):
 
     def check_head(self, head: Any) -> None:
         """Raise ValueError for the settings of a `head` that has more to learn than one linear layer."""
-        if head.kind != "linear" or head.pool == "attention":
+        if head.kind not in ("linear", "linear_ngrams") or head.pool == "attention":
             raise ValueError(
-                "model.kind is frozen_classifier, which fits one linear layer; set head.kind to linear and head.pool "
-                "to mean, max or first"
+                "model.kind is frozen_classifier, which fits one linear layer; set head.kind to linear or "
+                "linear_ngrams, and head.pool to mean, max or first"
             )
 
 

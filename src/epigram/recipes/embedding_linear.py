@@ -1,4 +1,4 @@
-"""Linear layer on the encodings of a frozen pretrained encoder."""
+"""Linear layer on the encodings of a frozen pretrained encoder, alone and beside TF-IDF."""
 
 from __future__ import annotations
 
@@ -13,5 +13,14 @@ RECIPES = [
         model={"kind": "frozen_classifier"},
         encoder={"kind": "pretrained"},
         head={"kind": "linear", "pool": "mean"},
+    ),
+    Recipe(
+        name="hybrid_linear",
+        about="linear SVM on the mean state of a frozen pretrained encoder and on TF-IDF of token n-grams",
+        paper="Joachims (1998); Reimers and Gurevych (2019)",
+        view="wordpiece",
+        model={"kind": "frozen_classifier"},
+        encoder={"kind": "pretrained"},
+        head={"kind": "linear_ngrams", "pool": "mean"},
     ),
 ]

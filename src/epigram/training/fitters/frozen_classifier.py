@@ -1,4 +1,4 @@
-"""Fit of a linear head on a frozen encoder: logistic regression on the encodings of the texts."""
+"""Fit of a linear head on a frozen encoder: logistic regression, or linear SVMs if the head also counts n-grams."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, batch_limits, gold_labels
 from epigram.nn.heads.linear import LinearHead
+from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
+from epigram.training.ngram_regression import fit_ngrams
 from epigram.training.trained import FitOptions, Trained, closed_form
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
@@ -36,7 +38,10 @@ class LogisticOptions(NamedTuple):
 @fitters.register("frozen_classifier")
 def fit_model(model: Classifier, train: TextBatches, dev: TextBatches, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
-    fit(model, train, dev, options.config.class_weight)
+    if isinstance(model.head, LinearNgramsHead):
+        fit_ngrams(model, train, dev, (encode(model, train), encode(model, dev)), options)
+    else:
+        fit(model, train, dev, options.config.class_weight)
     return replace(closed_form(model, dev), depth=model.depth)
 
 

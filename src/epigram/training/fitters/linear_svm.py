@@ -56,9 +56,9 @@ def fit(
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
     rows, columns, values = _feature_matrix(model, train)
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
-    weight, bias = _fit_svms(x, gold_labels(train), model.classes, SvmOptions(config.penalty, seed, class_weight))
+    weight, bias = fit_svms(x, gold_labels(train), model.classes, SvmOptions(config.penalty, seed, class_weight))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
-    scale = _fit_scale(predict(model, dev), gold_labels(dev))
+    scale = fit_scale(predict(model, dev), gold_labels(dev))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
 
 
@@ -105,7 +105,7 @@ def _feature_matrix(
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions) -> tuple[Any, Any]:
+def fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions) -> tuple[Any, Any]:
     """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C)."""
     if labels.ndim == 1:
         return _fit_single_label(x, labels, classes, options)
@@ -144,7 +144,7 @@ def _fit_svm(x: Any, labels: NDArray[np.integer], options: SvmOptions) -> tuple[
     return svm.coef_.T, svm.intercept_
 
 
-def _fit_scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
+def fit_scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
     """Return the scale of the margins with the lowest negative log-likelihood, by a search over a log grid."""
     grid = np.geomspace(0.1, 30.0, 120)
     losses = [Predicted(margins.logits * np.float32(scale), None, margins.multi).loss(labels) for scale in grid]
