@@ -40,7 +40,8 @@ def theirs(view: View, seed: int = 0) -> Any:
 def flops(model: Any, lengths: Any) -> float:
     """Return the FLOPs of predicting texts of `lengths` tokens; a multiply-add counts as two.
 
-    2 per weight of the layers and token, and 4·n·D per layer and token for attention over the n tokens of its text.
+    Each token needs 2 for every weight of the layers, and 4·n·D in every layer for attention over the n tokens of its
+    text.
     Embeddings and head are not counted.
     """
     blocks = model.encoder.blocks

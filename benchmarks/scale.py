@@ -47,7 +47,7 @@ class Point:
 
 
 def grid(*, tiny: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield (rows, classes, length): CENTRE with one of the three numbers changed, and the points of OFF."""
+    """Yield points (rows, classes, length): those that differ from CENTRE in one number, and those of OFF."""
     points = {tuple({**CENTRE, axis: value}.values()) for axis, values in AXES.items() for value in values} | set(OFF)
     for rows, classes, length in sorted(points):
         yield (max(2 * classes, rows // 50), classes, length // 8) if tiny else (rows, classes, length)

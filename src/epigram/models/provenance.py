@@ -23,7 +23,7 @@ def parameters_hash(**values: Any) -> str:
 
 
 def code_hash() -> str:
-    """Return the SHA-256 of the package's Python files: of a list with the path and SHA-256 of each, sorted by path."""
+    """Return the SHA-256 of a list of the package's Python files, sorted by path, with the path and SHA-256 of each."""
     files = sorted((path.relative_to(PACKAGE).as_posix(), path) for path in PACKAGE.rglob("*.py"))
     files = [(name, path) for name, path in files if not name.startswith(TEMPLATE)]
     lines = "".join(f"{name} {sha256(path)}\n" for name, path in files)

@@ -19,9 +19,9 @@ MAX_COPIES = 4  # times that a tensor may be registered, for shared weights and 
 
 
 def check_sizes(weights: Mapping[str, Tensor], values: Any, build: Callable[[], nn.Module]) -> None:
-    """Raise ValueError if `build`, which reads the sizes in `values`, builds a larger model than that of `weights`.
+    """Raise ValueError if `build`, which reads the sizes in `values`, builds a model with more elements than `weights`.
 
-    The model is built once on the meta device, without memory. The build stops as soon as it exceeds the weights.
+    The model is built once on the meta device, without memory. The build stops as soon as it has more elements.
     """
     elements = sum(each.numel() for each in weights.values())
     check_numbers(values, max(MAX_SIZE, elements))

@@ -41,7 +41,7 @@ class UniversalTransformerConfig(TransformerConfig):
         return UniversalTransformerEncoder(self, context)
 
     def unused(self, context: DataSpec, where: str = "encoder") -> dict[str, str]:
-        """Return the settings without effect, each with the reason; all tokens halt after a single step."""
+        """Return the settings without effect, each with the reason. With one step, no token halts earlier."""
         found = super().unused(context, where)
         return found if self.depth > 1 else found | dict.fromkeys(("ponder", "epsilon"), f"{where}.depth is 1")
 

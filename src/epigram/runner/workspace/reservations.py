@@ -69,7 +69,7 @@ def check_not_referenced(main: Path, names: Sequence[str]) -> None:
 
 
 def _references(main: Path) -> dict[str, str]:
-    """Return what points to runs, by the names of the runs."""
+    """Return the link or the champion that points to each run, by the run's name."""
     runs = (main / "runs").resolve()
     links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
     found: dict[str, str] = {}
