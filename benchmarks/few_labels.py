@@ -2,8 +2,10 @@
 
     EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--arms bert] [--rows 100,500] [--samples 3]
 
-Nine tenths of a sample are the training texts and one tenth is dev. Samples of one size are disjoint. Prints one line
-of JSON for each sample: the accuracy on the test texts, in percent, and the seconds of the training, by system.
+Settings are chosen by a cross-validation of `--folds` folds, and the model is fitted to the whole sample; with
+`--folds 0`, nine tenths of a sample are the training texts and one tenth is dev. Samples of one size are disjoint.
+Prints one line of JSON for each sample: the accuracy on the test texts, in percent, and the seconds of the training, by
+system. Folds are cut by row, and the vocabulary of a view without a checkpoint is that of all training texts.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import Split, View
+from epigram.training.cross_validation import cross_validate
 from epigram.training.train_system import train_system
 
 SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
@@ -41,28 +44,35 @@ ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Sample(View):
-    """A view with a few of its rows."""
+    """A view with a few of its rows; `parts` are its splits, and then those of its folds."""
 
     parts: dict[str, Split] = field(default_factory=dict)
+    fold_parts: tuple[dict[str, Split], ...] = ()
 
     def split(self, name: str) -> Split:
         """Return the rows of one split."""
         return self.parts[name]
 
+    def fold(self, number: int) -> Sample:
+        """Return one fold."""
+        return replace(self, parts=self.fold_parts[number], fold_parts=(), folds=0)
 
-def sample(view: View, rows: int, number: int) -> Sample:
+
+def sample(view: View, rows: int, number: int, folds: int) -> Sample:
     """Return sample `number` of `rows` rows, and the same test rows for every sample."""
     whole = {name: replace(view.split(name), token_labels=None, words=None) for name in ("train", "test")}
     order = np.random.default_rng(0).permutation(len(whole["train"]))[number * rows : (number + 1) * rows]
     tests = np.random.default_rng(0).permutation(len(whole["test"]))[:TEST]
-    held_out = max(1, rows // 10)
-    parts = {
-        "train": chosen(whole["train"], order[held_out:]),
-        "dev": chosen(whole["train"], order[:held_out]),
-        "test": chosen(whole["test"], tests),
-    }
+
+    def cut(dev: Any) -> dict[str, Split]:
+        return {"train": chosen(whole["train"], order[~dev]), "dev": chosen(whole["train"], order[dev])}
+
+    place = np.arange(rows)
+    whole_sample = cut(np.zeros(rows, np.bool_) if folds else place < max(1, rows // 10))
     values = {each.name: getattr(view, each.name) for each in fields(View)}
-    return Sample(**{**values, "token_labels": [], "tokens_only": False}, parts=parts)
+    values |= {"token_labels": [], "tokens_only": False, "folds": folds}
+    of_folds = tuple(cut(place % folds == n) for n in range(folds))
+    return Sample(**values, parts={**whole_sample, "test": chosen(whole["test"], tests)}, fold_parts=of_folds)
 
 
 def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, float]:
@@ -70,19 +80,24 @@ def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, fl
     config = config_of(system, checkpoint=few.checkpoint, **settings)
     recipe = RECIPES[system].starting_from(few.checkpoint)
     began = time.perf_counter()
-    model = train_system(recipe, config, few, seed=0, path=f"systems.{system}").model
+    path, choice = f"systems.{system}", None
+    if few.folds:
+        choice = cross_validate(recipe, config, few, seed=0, path=path).choice
+    model = train_system(recipe, config, few, seed=0, path=path, choice=choice).model
     seconds = time.perf_counter() - began
     texts = batches_of(few, "test", template_of(few, config.max_length, model), next(model.parameters()).device)
     right = predict(model, texts).logits.argmax(1) == few.split("test").labels
     return {"accuracy": round(100 * float(right.mean()), 1), "seconds": round(seconds, 1)}
 
 
-def samples(views: dict[str, View], arms: list[str], sizes: list[int], count: int) -> Iterator[dict[str, Any]]:
+def samples(
+    views: dict[str, View], arms: list[str], sizes: list[int], count: int, folds: int
+) -> Iterator[dict[str, Any]]:
     """Yield the figures of every sample."""
     asked = {arm: ARMS[arm] for arm in arms}
     for rows in sizes:
         for number in range(count):
-            few = {name: sample(view, rows, number) for name, view in views.items()}
+            few = {name: sample(view, rows, number, folds) for name, view in views.items()}
             found = {arm: measured(few[view], system, settings) for arm, (system, view, settings) in asked.items()}
             yield {"rows": rows, "sample": number, **found}
 
@@ -94,6 +109,7 @@ def main() -> None:
     parser.add_argument("--arms", default=";".join(ARMS), help=f"semicolon-separated: {'; '.join(ARMS)}")
     parser.add_argument("--rows", default="100,500", help="comma-separated sizes of the samples")
     parser.add_argument("--samples", type=int, default=3, help="samples of each size")
+    parser.add_argument("--folds", type=int, default=5, help="of the cross-validation; 0: a tenth of the rows is dev")
     asked = parser.parse_args()
     for source in asked.sources.split(","):
         with TemporaryDirectory() as scratch:
@@ -103,7 +119,7 @@ def main() -> None:
                 for name, more in settings.items()
             }
             sizes = [int(rows) for rows in asked.rows.split(",")]
-            for found in samples(views, asked.arms.split(";"), sizes, asked.samples):
+            for found in samples(views, asked.arms.split(";"), sizes, asked.samples, asked.folds):
                 print(json.dumps({"source": source, **found}), flush=True)
 
 

@@ -99,6 +99,7 @@ class Workshop:
         (self.root / f"data/local/{name}.{suffix}").write_bytes(data)
         file = {"path": f"{name}.{suffix}", "local": f"data/local/{name}.{suffix}"}
         told = {"name": name, "about": "a test", "language": "zh", "task": "single", "licence": "none", "files": [file]}
+        told["folds"] = 0  # a dev split, unless `changes` has folds
         path = f"data/sources/{name}.yaml"
         (self.root / path).write_text(yaml.safe_dump(told | {"read": {"reader": suffix}} | changes))
         return path

@@ -99,7 +99,7 @@ def validated(
         frame.write_parquet(folder / f"{split}.parquet")
     about: dict[str, Any] = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
     about |= {"token_labels": list(token_labels), "tokens_only": False, "rows": {}, "label_names": [], "notes": []}
-    about |= {"dev_in_train": 0, "test_in_train": 0}
+    about |= {"dev_in_train": 0, "test_in_train": 0, "folds": 0}
     (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
     return ValidatedCorpus.read(folder)
 

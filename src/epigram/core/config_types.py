@@ -14,7 +14,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from epigram.core import yaml_nodes
 from epigram.core.errors import ParameterError
@@ -120,6 +120,7 @@ Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
 Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # the range that every random generator accepts
+Folds = Literal[0, 2, 3, 4, 5, 6, 7, 8, 9, 10]  # of a cross-validation; 0: none
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 
 

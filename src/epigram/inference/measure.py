@@ -23,7 +23,7 @@ from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
-from epigram.models.serialization import load
+from epigram.models.serialization import load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
 
@@ -47,13 +47,16 @@ class Measurement:
 
 
 def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
-    """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed."""
+    """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed.
+
+    If train has folds, the predictions for dev are those of the cross-validation for train.
+    """
     saved, facts = load(folder), TrainingFacts.read(folder)
     torch.set_num_threads(facts.training["threads"])
     precision: Precision = facts.training["precision"]
     device = default_device()
     model = saved.model.to(device)
-    dev, test = (batches_of(view, split, saved.frame, device) for split in ("dev", "test"))
+    dev, test = (batches_of(view, split, saved.frame, device) for split in (view.choosing, "test"))
     cost = Cost(
         parameters=count_parameters(model),
         parameters_full=facts.parameters_full,
@@ -64,7 +67,11 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         batch_macs=batch_macs(model, dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
-    predicted = {name: predict(model, texts, precision=precision) for name, texts in (("dev", dev), ("test", test))}
+    predicted = {"test": predict(model, test, precision=precision)}
+    if view.folds:
+        predicted["dev"] = Predicted(read_out_of_fold(folder), None, predicted["test"].multi)
+    else:
+        predicted["dev"] = predict(model, dev, precision=precision)
     return Measurement(
         dev=predicted["dev"],
         test=predicted["test"],
@@ -79,9 +86,9 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
 
 def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
     names = model.head.part_names if isinstance(model, Classifier) else ()  # a linear SVM has no separate head
-    if not names:
+    if not names or view.folds:
         return []
-    dev, test = (each.scores(np.array(view.split(name).labels)) for name, each in predicted.items())
+    dev, test = (predicted[name].scores(np.array(view.split(name).labels)) for name in ("dev", "test"))
     return [
         ClassifierAccuracy(name=name, dev=on_dev, test=on_test)
         for name, on_dev, on_test in zip(names, dev, test, strict=True)

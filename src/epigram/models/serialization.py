@@ -2,6 +2,8 @@
 
 config.json  model.safetensors  tokenizer.json  labels.json  README.md  history.json  manifest.json
 
+A model that a cross-validation chose also has out_of_fold.safetensors, its predictions for the training texts.
+
 The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx instead
 of model.safetensors, and no history. An exported linear SVM also has ngrams.json.
 """
@@ -14,7 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from epigram.core.config_types import has_type, shown
@@ -34,7 +38,8 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.jso
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
-DOCUMENTS = {CARD, HISTORY}  # for readers; not needed to load a model
+OUT_OF_FOLD = "out_of_fold.safetensors"
+DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD}  # not needed to load a model
 EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
 # files of a model, an exported model, an exported SVM
 FILE_SETS = (set(MODEL_FILES), EXPORTED_FILES, {NGRAMS, *EXPORTED_FILES})
@@ -73,10 +78,12 @@ def save(
     facts: dict[str, Any],
     thresholds: list[float] | None = None,
     history: list[dict[str, Any]] | None = None,
+    out_of_fold: NDArray[np.float32] | None = None,
 ) -> None:
     """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
     `thresholds` (C,) are those tuned on dev if a text may have several labels. `history` has one row per evaluation.
+    `out_of_fold` (N, C) are the logits of a cross-validation for the training texts.
     """
     config = {
         "model_type": "epigram",
@@ -99,6 +106,8 @@ def save(
         write_text(new / CARD, card)
         if history is not None:
             write_json(new / HISTORY, history)
+        if out_of_fold is not None:
+            write_tensors(new / OUT_OF_FOLD, {"logits": torch.from_numpy(out_of_fold)})
         manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
 
 
@@ -128,6 +137,14 @@ def _parts(model: nn.Module) -> dict[str, Any]:
         "encoder": settings_of(model.encoder.settings),
         "head": settings_of(model.head.config),
     }
+
+
+def read_out_of_fold(folder: Path) -> NDArray[np.float32]:
+    """Return the logits (N, C) of a cross-validation for the training texts. Raises DataError if there are none."""
+    if not (folder / OUT_OF_FOLD).is_file():
+        raise DataError(f"{folder}/{OUT_OF_FOLD} is missing, but train has folds; run dvc repro")
+    logits: NDArray[np.float32] = _read_weights(folder / OUT_OF_FOLD)["logits"].numpy()
+    return logits
 
 
 def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:

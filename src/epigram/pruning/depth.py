@@ -75,7 +75,7 @@ def drop_layers(model: Any, accuracies: list[float], control: DepthControl) -> i
 def prune(
     model: Any,
     train: TextBatches,
-    dev: TextBatches,
+    dev: TextBatches | None,
     *,
     classes: int,
     settings: PruneSettings,
@@ -90,10 +90,13 @@ def prune(
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training. `by_gradient`: the original was trained by gradient descent;
-    any other model is not pruned, because fine-tuning would change what it is.
+    any other model is not pruned, because fine-tuning would change what it is. Without `dev`, which folds of train
+    replace, no model is pruned.
     """
     if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:
         return PruningResult(model=model, reason=obstacle)
+    if dev is None:
+        return PruningResult(model=model, reason="train has folds, so that no dev rows can judge a shallower model")
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )

@@ -20,22 +20,30 @@ PARAMS = ("views.{key}", "encode")
 def run(
     name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
-    """Encode the corpus for one view and write `out` atomically."""
+    """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
+    from epigram.text.encoded_dataset import fold_folder
     from epigram.text.pos_table import load
     from epigram.text.prompts import read_prompt
     from epigram.text.tokenizers import vocabulary_of
     from epigram.text.validated_corpus import ValidatedCorpus
     from epigram.text.vectors import read_vectors, vectors_file
     from epigram.text.vocabulary import build_view_tokenizer
-    from epigram.text.write_dataset import write_view
+    from epigram.text.write_dataset import ViewSummary, write_view
 
     file = None if view.vectors is None else vectors_file(view.vectors, name)
-    corpus, table = ValidatedCorpus.read(validated), load(pos)
-    prompt = read_prompt(augmented) if view.prompt else None
-    tokenizer = build_view_tokenizer(view, settings, corpus, prompt)
-    vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
+    table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
+
+    def write(corpus: ValidatedCorpus, folder: Path) -> ViewSummary:
+        tokenizer = build_view_tokenizer(view, settings, corpus, prompt)
+        vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
+        return write_view(folder, name, view, corpus, tokenizer, table, vectors)
+
+    corpus = ValidatedCorpus.read(validated)
     with atomic_folder(out) as folder:
-        summary = write_view(folder, name, view, corpus, tokenizer, table, vectors)
+        summary = write(corpus, folder)
+        for number in range(corpus.folds):
+            fold_folder(folder, number).mkdir(parents=True)
+            write(corpus.fold(number), fold_folder(folder, number))
     for split, counts in summary.counts.items():
         unknown = f"{100 * counts.unknown_share:.2f}% unknown"
         echo(f"{name} {split}: {counts.tokens:,} tokens, {unknown}, {counts.truncated:,} texts truncated")

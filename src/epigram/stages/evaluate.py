@@ -37,14 +37,13 @@ def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
     from epigram.evaluation.splits import Split
 
     part, columns = view.split(name), ["tokens", "token_labels"] if view.token_labels else []
-    assert part.in_train is not None
     frame = corpus.frame(name, "row", "text", *columns)
     rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),
         texts=rows["text"].to_list(),
-        in_train=np.array(part.in_train),
+        in_train=np.zeros(len(part), np.bool_) if part.in_train is None else np.array(part.in_train),
         words=load_words(rows, view, corpus.folder / f"{name}.parquet") if view.token_labels else None,
     )
 
@@ -92,7 +91,7 @@ def main() -> None:
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
     view, corpus = View.load(Path(encoded)), ValidatedCorpus.read(Path(validated))
-    dev, test = (load_split(view, corpus, split) for split in ("dev", "test"))
+    dev, test = (load_split(view, corpus, split) for split in (view.choosing, "test"))
     models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
     measured = [measure(model, view, settings.timing_texts) for model in models]
     evaluation = evaluate_system(
@@ -106,7 +105,7 @@ def main() -> None:
         seeds=seeds,
         dev=dev,
         test=test,
-        dev_output=combine_seeds([m.dev for m in measured], view.split("dev"), dev.words),
+        dev_output=combine_seeds([m.dev for m in measured], view.split(view.choosing), dev.words),
         test_output=combine_seeds([m.test for m in measured], view.split("test"), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
@@ -118,7 +117,8 @@ def main() -> None:
     speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
-    echo(f"{name}: dev {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
+    held_out = f"{view.folds} folds" if view.folds else "dev"
+    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
 
 
 if __name__ == "__main__":

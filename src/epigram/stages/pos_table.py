@@ -43,10 +43,12 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     }
     with atomic_folder(out) as folder:
         save(table, folder, about)
-    dev = covered["dev"]
+    name = next(name for name in ("dev", "test") if covered[name]["texts"])  # dev has no rows if train has folds
+    held_out = covered[name]
     echo(f"version {table.version}: {table.frame.height:,} rows;", end=" ")
     echo(f"{tagger.name} tagged {len(samples['train']):,} training texts;", end=" ")
-    echo(f"{100 * dev['covered']:.1f}% of the dev tokens are covered, {100 * dev['notional']:.1f}% are notional")
+    shares = {key: f"{100 * held_out[key]:.1f}%" for key in ("covered", "notional")}
+    echo(f"{shares['covered']} of the {name} tokens are covered, {shares['notional']} are notional")
 
 
 @handle_errors

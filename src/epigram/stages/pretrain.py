@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256, write_json
@@ -16,46 +17,66 @@ from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
 from epigram.text.settings import PretrainSettings, read_view
 
+if TYPE_CHECKING:
+    from epigram.text.encoded_dataset import View
+    from epigram.training.checkpoint import Checkpoints
+
 PARAMS = ("views.{key}",)
 
 
 def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None:
-    """Pretrain an encoder on the texts of a view and write `out` atomically."""
+    """Pretrain an encoder on the training texts of a view, and one for each fold, and write `out` atomically."""
     import torch
 
-    from epigram.nn.pretrained import warm_start
-    from epigram.text.encoded_dataset import View
+    from epigram.text.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
-    from epigram.text.unlabelled import write_texts
-    from epigram.training.checkpoint import Checkpoints, resume_folder
-    from epigram.training.pretrain_encoder import pretrain_encoder
-    from epigram.training.progress import Printer
-    from epigram.training.shards import Texts
+    from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
 
     view, setting = View.load(encoded), f"views.{name}.pretrain.texts"
     further = None if settings.texts is None else local_file(settings.texts, setting)
     torch.set_num_threads(settings.threads)
-    printer = Printer(f"{name} pretrain")
     facts = settings, view.fingerprint, further and sha256(further)
     with resume_folder("pretrain", name, *facts) as state, atomic_folder(out) as folder:
-        scratch = folder / "texts"
-        scratch.mkdir()
-        write_texts(scratch, view, further)
-        train, held = (Texts.load(scratch, part) for part in ("train", "held"))
-        done = pretrain_encoder(view, settings, train, held, printer, Checkpoints(state))
-        shutil.rmtree(scratch)
-        about = {
-            "steps": done.steps,
-            "perplexity": {"before": done.before.perplexity, "after": done.after.perplexity},
-            "accuracy": {"before": done.before.accuracy, "after": done.after.accuracy},
-            "texts": len(train),
-            "tokens": len(train.ids),
-            "held_out": len(held),
-        }
-        warm_start.write(folder, done.encoder, view.tokenizer_json, about)
+        for number in range(view.folds):
+            part, kept = view.fold(number), state / f"fold-{number}"
+            if read_finished(kept) is None:
+                label = f"{name} pretrain fold {number + 1}/{view.folds}"
+                mark_finished(kept, _pretrain(label, part, settings, further, state / f"fold-{number}-steps", kept))
+            shutil.copytree(kept, fold_folder(folder, number))
+        _pretrain(f"{name} pretrain", view, settings, further, state, folder)
+
+
+def _pretrain(
+    label: str, view: View, settings: PretrainSettings, further: Path | None, state: Path, folder: Path
+) -> Checkpoints:
+    """Write the encoder that is pretrained on the training texts of `view` to `folder`; checkpoints are in `state`."""
+    from epigram.nn.pretrained import warm_start
+    from epigram.text.unlabelled import write_texts
+    from epigram.training.checkpoint import Checkpoints
+    from epigram.training.pretrain_encoder import pretrain_encoder
+    from epigram.training.progress import Printer
+    from epigram.training.shards import Texts
+
+    printer, checkpoints = Printer(label), Checkpoints(state)
+    scratch = folder / "texts"
+    scratch.mkdir(parents=True)
+    write_texts(scratch, view, further)
+    train, held = (Texts.load(scratch, part) for part in ("train", "held"))
+    done = pretrain_encoder(view, settings, train, held, printer, checkpoints)
+    shutil.rmtree(scratch)
+    about = {
+        "steps": done.steps,
+        "perplexity": {"before": done.before.perplexity, "after": done.after.perplexity},
+        "accuracy": {"before": done.before.accuracy, "after": done.after.accuracy},
+        "texts": len(train),
+        "tokens": len(train.ids),
+        "held_out": len(held),
+    }
+    warm_start.write(folder, done.encoder, view.tokenizer_json, about)
     perplexity = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
     accuracy = f"accuracy on masked tokens {100 * done.after.accuracy:.1f}%"
-    printer.close(f"{name} pretrain: {perplexity}, {accuracy}; {len(train):,} texts, {len(train.ids):,} tokens")
+    printer.close(f"{label}: {perplexity}, {accuracy}; {len(train):,} texts, {len(train.ids):,} tokens")
+    return checkpoints
 
 
 @handle_errors

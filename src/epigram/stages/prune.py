@@ -49,7 +49,8 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     printer, checkpoints = Printer(f"{name} seed {facts.seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
     device = default_device()
     train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts.seed))
-    dev = batches_of(view, "dev", saved.frame, device)
+    dev = None if view.folds else batches_of(view, "dev", saved.frame, device)
+    length = (dev or train).median_length
     pruned = prune(
         copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
         train,
@@ -65,7 +66,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     )
     _write(saved, pruned, view, config, settings, out)
     printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
-    mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, dev.median_length)))
+    mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, length)))
 
 
 def _write(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
+from epigram.core.errors import ParameterError, arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
@@ -30,30 +30,57 @@ PARAMS = ("seeds", "train", "systems.{key}")
 def train_seed(
     name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
 ) -> None:
-    """Train one seed, resuming from its last checkpoint, and write its folder."""
+    """Train one seed, resuming from its last checkpoint, and write its folder.
+
+    If train has folds, a cross-validation comes first, and the model is trained on all of train as it chooses.
+    """
+    import numpy as np
+
     from epigram.inference.dataset_batches import template_of
     from epigram.models.manifest import TrainingFacts
     from epigram.models.provenance import parameters_hash
     from epigram.models.serialization import save
     from epigram.training import parallel
     from epigram.training.checkpoint import Checkpoints, mark_finished
+    from epigram.training.cross_validation import cross_validate
     from epigram.training.progress import Printer
     from epigram.training.train_system import train_system
-    from epigram.training.tuning import tune
+    from epigram.training.tuning import tune, tune_by
 
-    printer, checkpoints = Printer(f"{name} seed {seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    label, path = f"{name} seed {seed}", f"systems.{name}"
+    folds = None
+    if view.folds:
+        folds = cross_validate(
+            recipe,
+            config,
+            view,
+            seed=seed,
+            path=path,
+            pretrained=pretrained,
+            reports=lambda fold: Printer(f"{label} {fold}"),
+            state=out,
+        )
+    printer, checkpoints = Printer(label), Checkpoints(out.with_name(f"{out.name}-steps"))
     trained = train_system(
         recipe,
         config,
         view,
         seed=seed,
-        path=f"systems.{name}",
+        path=path,
         pretrained=pretrained,
         report=None if parallel.rank() else printer,
         checkpoints=checkpoints,
+        choice=folds and folds.choice,
     )
     if parallel.rank():
         return
+    frame = template_of(view, config.max_length, trained.model)
+    if folds is None:
+        score, out_of_fold, thresholds = trained.dev_accuracy, None, tune(trained.model, view, frame, config.precision)
+    else:
+        labels = np.asarray(view.split("train").labels)
+        score = folds.predicted.score(labels)
+        out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
     parameters = parameters_hash(seed=seed, system=vars(recipe), training=vars(config))
     encoder = {"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}
     facts = TrainingFacts(
@@ -61,14 +88,13 @@ def train_seed(
         data=view.fingerprint,
         seed=seed,
         rate=trained.rate,
-        dev_accuracy=trained.dev_accuracy,
+        dev_accuracy=score,
         epoch=trained.epoch,
         depth_full=trained.depth,
         parameters_full=trained.parameters,
         training=vars(config),
         provenance={"data": view.fingerprint, **encoder, "parameters": parameters},
     )
-    frame = template_of(view, config.max_length, trained.model)
     save(
         out,
         trained.model,
@@ -77,11 +103,13 @@ def train_seed(
         labels=view.labels,
         tokenizer=view.tokenizer_json,
         facts=vars(facts),
-        thresholds=tune(trained.model, view, frame, config.precision),
-        history=trained.history,
+        thresholds=thresholds,
+        history=trained.history if folds is None else folds.history,
+        out_of_fold=None if out_of_fold is None else out_of_fold.logits,
     )
     mark_finished(out, checkpoints)
-    printer.close(f"{name} seed {seed}: dev {100 * trained.dev_accuracy:.1f} at epoch {trained.epoch}")
+    held_out = f"{view.folds} folds" if view.folds else "dev"
+    printer.close(f"{label}: {held_out} {100 * score:.1f} at epoch {trained.epoch}")
 
 
 @handle_errors
@@ -114,6 +142,8 @@ def main() -> None:
         echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")
     facts = recipe, config, view.fingerprint, start and sha256(start / "encoder.safetensors")
     with parallel.process_group(), resume_folder("train", name, *facts) as folder:
+        if view.folds and parallel.processes() > 1:
+            raise ParameterError("train has folds, which are trained in one process; start without torchrun")
         for seed in seeds:
             if read_finished(folder / f"seed-{seed}") is None:
                 train_seed(name, recipe, config, view, start, seed, folder / f"seed-{seed}")

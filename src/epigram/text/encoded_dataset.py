@@ -20,6 +20,11 @@ from epigram.core.ragged import Ragged
 ENTRIES = "entries.json"  # vocabulary in the order of its ids, in a view whose tokens may be parts of words
 
 
+def fold_folder(folder: Path, number: int) -> Path:
+    """Return the folder of one fold of train, in the `folder` of the whole."""
+    return folder / "folds" / str(number)
+
+
 @dataclass(frozen=True)
 class Split:
     """The N rows of a split, with C labels."""
@@ -62,6 +67,7 @@ class View:
     max_length: int  # maximum number of text tokens in a row
     pos_words: dict[str, Any] | None  # fields of PosWords; None if every token is a word
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
+    folds: int  # of train; if there are any, dev has no rows
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
     truncated: dict[str, int]  # truncated rows per split
     unknown: dict[str, float]  # share of unknown tokens per split
@@ -88,6 +94,15 @@ class View:
             raise DataError(f"{self.folder / 'view.json'} contains ids outside the vocabulary: run dvc repro")
 
     @property
+    def choosing(self) -> str:
+        """Name of the split whose predictions choose among systems: dev, or train if it has folds."""
+        return "train" if self.folds else "dev"
+
+    def fold(self, number: int) -> View:
+        """Return the view of one fold: its dev is that fold, its train and vocabulary are those of the others."""
+        return View.load(fold_folder(self.folder, number))
+
+    @property
     def tokenizer_json(self) -> Path:
         """Path of the tokenizer that produced the ids."""
         return self.folder / "tokenizer.json"
@@ -95,8 +110,8 @@ class View:
     @cached_property
     def fingerprint(self) -> str:
         """Hex digest of all files in the folder; equal fingerprints mean equal data."""
-        files = sorted(path for path in self.folder.iterdir() if path.is_file())
-        lines = "".join(f"{path.name} {sha256(path)}\n" for path in files)
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        lines = "".join(f"{path.relative_to(self.folder).as_posix()} {sha256(path)}\n" for path in files)
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def pos_weight(self) -> NDArray[np.float32]:

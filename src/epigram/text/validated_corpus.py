@@ -38,6 +38,7 @@ class ValidatedCorpus:
     notes: list[str] = field(default_factory=list)  # what validation changed, as sentences
     dev_in_train: int = 0  # dev rows whose text is also in train
     test_in_train: int = 0
+    folds: int = 0  # of train; if there are any, dev has no rows
 
     @classmethod
     def read(cls, folder: Path) -> ValidatedCorpus:
@@ -58,6 +59,15 @@ class ValidatedCorpus:
     def write(self, folder: Path) -> None:
         """Write corpus.json into `folder`, atomically."""
         write_json(folder / CORPUS, self.content)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits that a view has."""
+        return SPLITS
+
+    def fold(self, number: int) -> ValidatedCorpus:
+        """Return the corpus with one fold of train as dev, the other folds as train, and no test."""
+        return _Fold(number=number, **vars(self) | {"folds": 0})
 
     @property
     def label_column(self) -> str:
@@ -124,3 +134,19 @@ class ValidatedCorpus:
         if not path.is_file():
             raise InputMissingError(f"{path} is missing: run dvc repro validate")
         return pl.scan_parquet(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fold(ValidatedCorpus):
+    """Corpus whose dev is one fold of train."""
+
+    number: int
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits that a view has."""
+        return SPLITS[:2]
+
+    def _scan(self, split: str) -> pl.LazyFrame:
+        rows, held_out = super()._scan("train"), pl.col("fold") == self.number
+        return rows.filter(~held_out) if split == "train" else rows.filter(held_out).with_columns(in_train=False)

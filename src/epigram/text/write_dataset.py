@@ -21,7 +21,7 @@ from epigram.text.pos_table import PosTable, weights_for, words_of
 from epigram.text.settings import View
 from epigram.text.token_arrays import OFFSETS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
-from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+from epigram.text.validated_corpus import ValidatedCorpus
 from epigram.text.vectors import Vectors, coverage
 from epigram.text.vocabulary import ViewTokenizer
 
@@ -99,7 +99,7 @@ def write_view(
     """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json."""
     encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
     vocabulary = vocabulary_of(tokenizer.tokenizer)
-    counts = {split: write_split(encoder, corpus, split, folder) for split in SPLITS}
+    counts = {split: write_split(encoder, corpus, split, folder) for split in corpus.splits}
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
     words = words_of(table, corpus.language, pieces=tokenizer.kind == "wordpiece")
@@ -119,6 +119,7 @@ def write_view(
         "vocabulary": len(vocabulary),
         **_special_id_fields(tokenizer),
         "max_length": tokenizer.max_length,
+        "folds": corpus.folds,
         "characters": tokenizer.characters,
         "pos_words": None if words is None else asdict(words),
         "vectors": vector_coverage,

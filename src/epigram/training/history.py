@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from epigram.training.plan import Event
+
 CHECK_INTERVAL = 20  # steps between two checks of the loss
 
 
@@ -18,7 +20,7 @@ class Progress:
     step: int
     steps: int
     loss: float
-    dev: float
+    dev: float | None  # best score on dev; None before the first evaluation
     texts_per_second: float
     seconds_left: float
     note: str = ""  # an event, if there was one
@@ -44,6 +46,7 @@ class Record:
     stale: int = 0  # evaluations since then
     stale_steps: int = 0  # from then to the last evaluation
     history: list[dict[str, float]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # decisions by evaluations
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -14,7 +16,7 @@ from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training.fitters.linear_svm import SvmOptions, fit_scale, fit_svms
-from epigram.training.trained import FitOptions
+from epigram.training.trained import FitOptions, pool
 
 SCALES = (1.0, 0.5, 2.0, 4.0)  # of the encodings, beside TF-IDF vectors of unit length
 PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear
@@ -22,12 +24,86 @@ PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear
 Floats = NDArray[np.floating[Any]]
 
 
-class Solution(NamedTuple):
-    """Weights (D + F, C) and biases (C,) of logits for encodings times `scale` beside F n-grams."""
+class Choice(NamedTuple):
+    """Settings of the SVMs: scale of the encodings, C, and the factor that turns margins into logits."""
 
     scale: float
-    weight: Floats
-    bias: Floats
+    penalty: float
+    factor: float = 1.0
+
+
+class NgramProblem:
+    """SVMs on the encodings of some texts beside their TF-IDF, judged on held-out texts if there are any.
+
+    `encodings` are those of `train` (N, D) and of `dev`. They are standardized, with about unit length, by the mean and
+    the standard deviation of `train`. The head gets the document frequencies of `train`.
+    """
+
+    def __init__(
+        self,
+        model: Classifier,
+        train: TextBatches,
+        dev: TextBatches | None,
+        encodings: tuple[Floats, Floats | None],
+        options: FitOptions,
+    ) -> None:
+        head, (x, held_out) = model.head, encodings
+        assert isinstance(head, LinearNgramsHead)
+        self.mean, self.spread = x.mean(0), x.std(0) * np.sqrt(x.shape[1])
+        self.spread[self.spread == 0.0] = 1.0  # a constant feature
+        self.known = set_idf(head, train)
+        self.classes, self.multi, self.options = head.out.out_features, model.multi, options
+        self.train = self._features(head, train, x)
+        if dev is not None and held_out is not None:
+            self.held_out = self._features(head, dev, held_out)
+        self._solutions: dict[tuple[float, float], tuple[Floats, Floats]] = {}
+
+    def _features(self, head: LinearNgramsHead, texts: TextBatches, x: Floats) -> Features:
+        ngrams = ngram_matrix(head, texts)[:, self.known]
+        return Features((x - self.mean) / self.spread, ngrams, gold_labels(texts))
+
+    def choose(self, problems: Sequence[NgramProblem]) -> Choice:
+        """Return the settings with the lowest loss on the held-out texts of all `problems` together.
+
+        First the scale is chosen at the first penalty, then the penalty.
+        """
+        wanted = np.concatenate([each.held_out.labels for each in problems])
+
+        def judge(scale: float, penalty: float) -> tuple[float, Choice]:
+            margins = pool([each.predicted(Choice(scale, penalty)) for each in problems])
+            factor = fit_scale(margins, wanted)
+            logits = replace(margins, logits=margins.logits * np.float32(factor))
+            return logits.loss(wanted), Choice(scale, penalty, factor)
+
+        found = [judge(scale, PENALTIES[0]) for scale in SCALES]
+        scale = min(found, key=lambda each: each[0])[1].scale
+        found += [judge(scale, penalty) for penalty in PENALTIES[1:]]
+        return min(found, key=lambda each: each[0])[1]
+
+    def predicted(self, choice: Choice) -> Predicted:
+        """Return the predictions for the held-out texts."""
+        weight, bias = self.solution(choice)
+        margins = np.asarray(self.held_out.beside(choice.scale) @ weight + bias, dtype=np.float32)
+        return Predicted(margins * np.float32(choice.factor), None, self.multi)
+
+    def solution(self, choice: Choice) -> tuple[Floats, Floats]:
+        """Return weights (D + F, C) and biases (C,) of margins, for encodings times the scale beside F n-grams."""
+        key = choice.scale, choice.penalty
+        if key not in self._solutions:
+            svm = SvmOptions(choice.penalty, self.options.seed, self.options.config.class_weight)
+            self._solutions[key] = fit_svms(self.train.beside(choice.scale), self.train.labels, self.classes, svm)
+        return self._solutions[key]
+
+    def install(self, model: Classifier, choice: Choice) -> None:
+        """Set the weights of the head of `model`, which contain the standardization."""
+        head, (weight, bias), width = cast(LinearNgramsHead, model.head), self.solution(choice), len(self.mean)
+        weight, bias = weight * choice.factor, bias * choice.factor
+        dense = choice.scale * weight[:width] / self.spread[:, None]
+        with torch.no_grad():
+            head.out.weight.copy_(torch.from_numpy(dense.T))
+            head.out.bias.copy_(torch.from_numpy(bias - self.mean @ dense))
+            head.ngrams.weight.zero_()
+            head.ngrams.weight[torch.from_numpy(self.known)] = torch.from_numpy(weight[width:]).to(head.ngrams.weight)
 
 
 class Features(NamedTuple):
@@ -40,47 +116,6 @@ class Features(NamedTuple):
     def beside(self, scale: float) -> Any:
         """Return the encodings times `scale` beside the TF-IDF vectors, (N, D + F) as a sparse matrix."""
         return hstack([csr_matrix(scale * self.encodings), self.ngrams]).tocsr()
-
-
-def fit_ngrams(
-    model: Classifier, train: TextBatches, dev: TextBatches, encodings: tuple[Floats, Floats], options: FitOptions
-) -> None:
-    """Set the weights of the head; `encodings` are those of train and dev, (N, D) each.
-
-    Scale and penalty have the lowest loss on dev: first the scale at the first penalty, then the penalty.
-    """
-    head = model.head
-    assert isinstance(head, LinearNgramsHead)
-    mean, spread = encodings[0].mean(0), encodings[0].std(0) * np.sqrt(encodings[0].shape[1])
-    spread[spread == 0.0] = 1.0  # a constant feature
-    known = set_idf(head, train)
-    fitted_on, held_out = (
-        Features((x - mean) / spread, ngram_matrix(head, texts)[:, known], gold_labels(texts))
-        for x, texts in zip(encodings, (train, dev), strict=True)
-    )
-    svm = SvmOptions(PENALTIES[0], options.seed, options.config.class_weight)
-    best = _best(fitted_on, held_out, head.out.out_features, svm, multi=model.multi)
-    width = len(mean)
-    dense = best.scale * best.weight[:width] / spread[:, None]
-    with torch.no_grad():
-        head.out.weight.copy_(torch.from_numpy(dense.T))
-        head.out.bias.copy_(torch.from_numpy(best.bias - mean @ dense))
-        head.ngrams.weight.zero_()
-        head.ngrams.weight[torch.from_numpy(known)] = torch.from_numpy(best.weight[width:]).to(head.ngrams.weight)
-
-
-def _best(train: Features, dev: Features, classes: int, options: SvmOptions, *, multi: bool) -> Solution:
-    def solve(scale: float, penalty: float) -> tuple[float, Solution]:
-        weight, bias = fit_svms(train.beside(scale), train.labels, classes, options._replace(penalty=penalty))
-        margins = np.asarray(dev.beside(scale) @ weight + bias, dtype=np.float32)
-        factor = fit_scale(Predicted(margins, None, multi), dev.labels)
-        loss = Predicted(margins * np.float32(factor), None, multi).loss(dev.labels)
-        return loss, Solution(scale, weight * factor, bias * factor)
-
-    found = [solve(scale, PENALTIES[0]) for scale in SCALES]
-    scale = min(found, key=lambda each: each[0])[1].scale
-    found += [solve(scale, penalty) for penalty in PENALTIES[1:]]
-    return min(found, key=lambda each: each[0])[1]
 
 
 def set_idf(head: LinearNgramsHead, texts: TextBatches) -> NDArray[np.int64]:

@@ -19,9 +19,10 @@ def progress_line(progress: Progress, label: str) -> str:
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     rate = progress.texts_per_second
     speed = f"{rate / 1000:.1f}k" if rate >= 1000 else f"{rate:.0f}"
+    dev = "" if progress.dev is None else f" dev {100 * progress.dev:.1f}"
     return (
         f"{label} epoch {progress.epoch}/{progress.epochs} [{'#' * done}{'-' * (WIDTH - done)}] "
-        f"loss {progress.loss:.3f} dev {100 * progress.dev:.1f} {speed} texts/s {minutes}:{seconds:02d} left"
+        f"loss {progress.loss:.3f}{dev} {speed} texts/s {minutes}:{seconds:02d} left"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, template_of
+from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.text.encoded_dataset import View
 from epigram.training import fitters
@@ -27,20 +28,35 @@ def train_system(
     pretrained: Path | None = None,
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
+    choice: Any = None,
 ) -> Trained:
     """Build a system, train it and select the weights on dev; `path` is its key in params.yaml, for messages.
 
     `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints`, gradient-based
-    training resumes from the latest checkpoint.
+    training resumes from the latest checkpoint. With the `choice` of a cross-validation, dev is not used.
     """
+    model, train, dev = prepare(recipe, config, view, seed, path, pretrained)
+    options = FitOptions(
+        config=config,
+        path=path,
+        seed=seed,
+        rate=config.learning_rate,
+        report=report,
+        checkpoints=checkpoints,
+        choice=choice,
+    )
+    trained = fitters.KINDS[recipe.kind](model, train, dev if choice is None else None, options)
+    model.to(default_device())
+    return trained
+
+
+def prepare(
+    recipe: Recipe, config: TrainingConfig, view: View, seed: int, path: str, pretrained: Path | None
+) -> tuple[Any, TextBatches, TextBatches]:
+    """Return the untrained model, and the batches of train and of dev."""
     torch.manual_seed(seed)
     device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
     frame = template_of(view, config.max_length, model)
     train = batches_of(view, "train", frame, device, token_supervision=(config.token_supervision, seed))
-    dev = batches_of(view, "dev", frame, device)
-    rate = config.learning_rate
-    options = FitOptions(config=config, path=path, seed=seed, rate=rate, report=report, checkpoints=checkpoints)
-    trained = fitters.KINDS[recipe.kind](model, train, dev, options)
-    model.to(default_device())
-    return trained
+    return model, train, batches_of(view, "dev", frame, device)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import count_parameters
-from epigram.models.predict import dev_score, predict
+from epigram.models.predict import Predicted, dev_score, predict
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
+from epigram.training.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +28,7 @@ class FitOptions:
     rate: float  # learning rate
     report: Report | None = None
     checkpoints: Checkpoints | None = None
+    choice: Any = None  # what a cross-validation chose, for a fit without dev
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +42,40 @@ class Trained:
     depth: int  # before any layer was dropped
     parameters: int  # before any layer was dropped
     history: list[dict[str, float]]
+    plan: Plan | None = None  # of a training by gradient
 
 
-def closed_form(model: Any, dev: TextBatches) -> Trained:
-    """Return the result for a fitted `model` that is not trained by gradient."""
-    score = dev_score(predict(model, dev), dev, "sentence")
+@dataclass(frozen=True)
+class Fold:
+    """One fold of train: `load` returns the untrained model, the other folds, and the held-out fold.
+
+    A training by gradient keeps its result in `folder`, if given, so that it is not repeated.
+    """
+
+    load: Callable[[], tuple[Any, TextBatches, TextBatches]]
+    options: FitOptions
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class FoldResults:
+    """What the folds chose together for the final fit, and the predictions for each held-out fold.
+
+    `history` is that of the fold whose plan was chosen, if the model is trained by gradient.
+    """
+
+    choice: Any
+    predictions: list[Predicted]
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def pool(predictions: Sequence[Predicted]) -> Predicted:
+    """Return the logits of several sets of texts as one."""
+    return Predicted(np.concatenate([each.logits for each in predictions]), None, predictions[0].multi)
+
+
+def closed_form(model: Any, dev: TextBatches | None) -> Trained:
+    """Return the result for a fitted `model` that is not trained by gradient; without dev, its score is 0."""
+    score = 0.0 if dev is None else dev_score(predict(model, dev), dev, "sentence")
     size = count_parameters(model)
     return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])

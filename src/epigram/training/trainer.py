@@ -23,6 +23,7 @@ from epigram.training.config import ceil_divide
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
 from epigram.training.objectives.base import Batch, Objective
 from epigram.training.optimization import build_optimizer, build_schedule, scale_learning_rate
+from epigram.training.plan import Event, Plan
 from epigram.training.state import State, capture, restore
 from epigram.training.step import optimizer_step
 
@@ -40,7 +41,8 @@ class Trainer:
 
     It selects the weights with the best evaluation and stops early, unless the objective keeps the last weights. With
     `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. Several
-    processes that train together keep no checkpoints.
+    processes that train together keep no checkpoints. With a `plan`, nothing is evaluated: the training takes the
+    plan's decisions and ends with its last step.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Trainer:
         rate: float | None = None,
         report: Report | None = None,
         checkpoints: Checkpoints | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self.model, self.objective, self.report = model, objective, report
         keep_freed_memory()
@@ -61,10 +64,12 @@ class Trainer:
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(objective.epoch(np.random.default_rng(seed)))
         self.config = objective.config.lengthened(self.per_epoch)
-        self.steps = self.config.epochs * self.per_epoch
+        self.planned = self.config.epochs * self.per_epoch
+        self.plan = None if plan is None else plan.scaled(self.planned)
+        self.steps = self.planned if self.plan is None else self.plan.steps
         self.plateau = ceil_divide(PLATEAU_EVALUATIONS * self.config.epochs, objective.config.epochs)
         self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
-        self.schedule = build_schedule(self.optimizer, self.config, self.steps)
+        self.schedule = build_schedule(self.optimizer, self.config, self.planned)
         self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if self.config.rollbacks else {}
         self.initial_drops = len(model.dropped)
@@ -81,7 +86,7 @@ class Trainer:
             while self.position.epoch <= self.config.epochs and not self._stopped_early:
                 for _ in self._epoch():
                     checkpoint_or_stop(self.checkpoints, stop_signal(), self.position.step, self.state)
-        if not self.objective.keeps_last:
+        if not self.objective.keeps_last and self.plan is None:
             self.model.load_state_dict(self.best)
         self.model.eval()
         return self.record
@@ -89,6 +94,8 @@ class Trainer:
     @property
     def _stopped_early(self) -> bool:
         record, config = self.record, self.config
+        if self.plan is not None:
+            return self.position.step >= self.plan.steps
         if config.patience_steps is not None:
             return record.stale_steps >= config.patience_steps
         return record.stale >= config.patience
@@ -103,10 +110,12 @@ class Trainer:
             self._step(batch)
             position.done += 1
             last = position.done == len(batches)
-            evaluate_now = last or self._is_evaluation_due(len(batches))
+            evaluate_now = last or self._stopped_early or self._is_evaluation_due(len(batches))
             if evaluate_now or position.done % CHECK_INTERVAL == 0:
                 self._check_divergence()
-            if evaluate_now:
+            if self.plan is not None:
+                self._follow(self.plan, last)
+            elif evaluate_now:
                 self._evaluate(last)
             elif position.done % CHECK_INTERVAL == 0:
                 self._report()
@@ -190,24 +199,47 @@ class Trainer:
 
     def _evaluate(self, last: bool) -> None:
         """Evaluate and store the best weights; after an epoch's `last` batch, the model may drop a layer."""
-        record, evaluation = self.record, self.objective.evaluate(self.model, adapt=last)
+        record, dropped = self.record, len(self.model.dropped)
+        evaluation = self.objective.evaluate(self.model, adapt=last)
+        step = self.position.step
+        record.events += [Event(step, "drop", layer) for layer in self.model.dropped[dropped:]]
         if evaluation is None:  # treated as divergence: never the best weights
-            self.diverged.fill_(self.position.step)
+            self.diverged.fill_(step)
             return self._check_divergence()
         if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
         score = evaluation.score, -evaluation.loss
-        line = {"epoch": self.position.epoch, "step": self.position.step, "loss": float(self.running)}
+        line = {"epoch": self.position.epoch, "step": step, "loss": float(self.running)}
         if np.isfinite(line["loss"]):  # NaN before the first finite loss
             record.history.append({**line, "dev": evaluation.score, "dev_loss": evaluation.loss})
-        record.stale, record.stale_steps = record.stale + 1, self.position.step - record.step
+        record.stale, record.stale_steps = record.stale + 1, step - record.step
         if self.objective.keeps_last or score > record.score:
             record.score, record.accuracy = score, evaluation.accuracy
-            record.epoch, record.step, record.stale, record.stale_steps = self.position.epoch, self.position.step, 0, 0
+            record.epoch, record.step, record.stale, record.stale_steps = self.position.epoch, step, 0, 0
             self.best = {} if self.objective.keeps_last else copy.deepcopy(self.model.state_dict())
         elif self.config.schedule == "plateau" and record.stale % self.plateau == 0:
             scale_learning_rate(self.schedule, PLATEAU_FACTOR)
+            record.events.append(Event(step, "decay"))
         return self._report()
+
+    def _follow(self, plan: Plan, last: bool) -> None:
+        """Take the plan's decisions after this step; after an epoch's `last` batch, keep weights to roll back to."""
+        record, due = self.record, [event for event in plan.events if event.step == self.position.step]
+        record.epoch, record.step = self.position.epoch, self.position.step
+        for event in due:
+            if event.kind == "drop":
+                self.model.drop(event.layer)
+            else:
+                scale_learning_rate(self.schedule, PLATEAU_FACTOR)
+        if self.config.rollbacks and (last or due):
+            self.best = copy.deepcopy(self.model.state_dict())
+        if last or record.step % CHECK_INTERVAL == 0:
+            self._report()
+
+    def plan_to_repeat(self) -> Plan:
+        """Return the plan of a training that ends where this one had its best evaluation."""
+        best = self.record.step
+        return Plan(best, self.planned, tuple(event for event in self.record.events if event.step <= best))
 
     def _report(self, note: str = "") -> None:
         if self.report is None:
@@ -217,7 +249,7 @@ class Trainer:
             time.monotonic() - self.started, position.step - self.first_step, self.steps - position.step
         )
         rate = speed * self.objective.size / self.per_epoch
-        dev = max((line["dev"] for line in self.record.history), default=0.0)
+        dev = max((line["dev"] for line in self.record.history), default=None)
         loss = float(self.running)
         self.report(
             Progress(position.epoch, self.config.epochs, position.step, self.steps, loss, dev, rate, left, note)
@@ -248,7 +280,9 @@ class Trainer:
         restore(state, self.model, self.optimizer, self.schedule)
         self.objective.restore(state.part("objective"))
         self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
-        self.record = Record(**{**record, "score": tuple(record["score"])})
+        self.record = Record(
+            **{**record, "score": tuple(record["score"]), "events": [Event(*event) for event in record["events"]]}
+        )
         self.position = Position(**facts["place"])
         self.order.bit_generator.state = self.position.order
         self.first_step = self.position.step

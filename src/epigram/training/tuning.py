@@ -1,4 +1,4 @@
-"""Tuning on the development set after training: the temperature of the probabilities, and the thresholds."""
+"""Tuning on held-out texts after training: the temperature of the probabilities, and the thresholds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epigram.evaluation.temperature import fit_temperature
 from epigram.evaluation.thresholds import tuned_thresholds
@@ -18,30 +19,34 @@ from epigram.text.encoded_dataset import View
 
 
 def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
-    """Set the temperature of a classifier, which is 1 before, and return the threshold of every label (C,).
-
-    The temperature has the lowest cross-entropy on dev. Other models calibrate themselves when they are fitted. The
-    thresholds have the best micro-F1 on dev; they are 0.5 if the model's head chooses the labels itself, and None if a
-    text has one label.
-    """
-    calibrates, several = isinstance(model, Classifier), view.task == "multi"
-    if not calibrates and not several:
+    """Set the temperature of a classifier, which is 1 before, and return the threshold of every label (C,), by dev."""
+    if not isinstance(model, Classifier) and view.task != "multi":
         return None
     predicted = predict(model, batches_of(view, "dev", frame, default_device()), precision=precision)
-    if calibrates:
-        predicted = _calibrate(model, predicted, view)
-    if not several:
-        return None
+    return tune_by(model, predicted, np.asarray(view.split("dev").labels))[1]
+
+
+def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, list[float] | None]:
+    """Set the temperature of a classifier, and return the predictions with it, and the threshold of every label (C,).
+
+    `predicted` are those with temperature 1 for held-out texts, whose labels are class indices (N,) or indicators
+    (N, C). The temperature has the lowest cross-entropy. Models other than classifiers calibrate themselves when they
+    are fitted. The thresholds have the best micro-F1; they are 0.5 if the model's head chooses the labels itself, and
+    None if a text has one label.
+    """
+    if isinstance(model, Classifier):
+        predicted = _calibrate(model, predicted, labels)
+    if not predicted.multi:
+        return predicted, None
     if decodes(model):
-        return [0.5] * len(view.labels)
-    thresholds: list[float] = tuned_thresholds(view.split("dev").labels > 0, predicted.probabilities).tolist()
-    return thresholds
+        return predicted, [0.5] * predicted.logits.shape[1]
+    thresholds: list[float] = tuned_thresholds(labels > 0, predicted.probabilities).tolist()
+    return predicted, thresholds
 
 
-def _calibrate(model: Classifier, predicted: Predicted, view: View) -> Predicted:
+def _calibrate(model: Classifier, predicted: Predicted, labels: NDArray[np.integer]) -> Predicted:
     """Set the model's temperature, and return the predictions with it."""
-    labels, classes = np.asarray(view.split("dev").labels), np.arange(len(view.labels))
-    gold = labels > 0 if predicted.multi else labels[:, None] == classes
+    gold = labels > 0 if predicted.multi else labels[:, None] == np.arange(predicted.logits.shape[1])
     temperature = fit_temperature(predicted.logits, gold, multi=predicted.multi)
     model.temperature.fill_(temperature)
     return replace(predicted, logits=predicted.logits / np.float32(temperature))

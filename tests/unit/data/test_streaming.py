@@ -42,6 +42,7 @@ def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Val
         "distinct": None,
         "files": [],
         "label_names": {},
+        "folds": None,
     }
     numbered = frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)
     try:

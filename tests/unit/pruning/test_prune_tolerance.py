@@ -36,7 +36,7 @@ def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPa
     patch.setattr(depth, "label_objective", lambda *_: None)
     patch.setattr(depth, "Trainer", lambda *_, **__: SimpleNamespace(run=lambda: record))
     settings = PruneSettings(rule="shallowest", tolerance=tolerance)
-    data: Any = None
+    data: Any = object()
     return depth.prune(Stack(), data, data, classes=2, settings=settings, config=TrainingConfig(), rate=0.1, seed=0)
 
 

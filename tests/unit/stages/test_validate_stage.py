@@ -44,7 +44,9 @@ def raw_folder(path: Path, rows: list[tuple[str, str]]) -> Path:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Change to a folder with a params.yaml and return it."""
-    (tmp_path / "params.yaml").write_text("dataset: toy\nseeds: [0]\nviews: {}\nsystems: {}\n", encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(
+        "dataset: toy\nseeds: [0]\nviews: {}\nsystems: {}\nvalidate: {folds: 0}\n", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -113,6 +115,7 @@ def source(**changes: object) -> SimpleNamespace:
         "distinct": None,
         "files": [],
         "label_names": {},
+        "folds": 0,
     }
     return SimpleNamespace(**about | changes)
 

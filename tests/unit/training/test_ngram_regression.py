@@ -29,6 +29,7 @@ from epigram.text.encoded_dataset import View
 from epigram.training import ngram_regression
 from epigram.training.config import TrainingConfig
 from epigram.training.ngram_regression import Features, ngram_matrix, set_idf
+from epigram.training.trained import FitOptions
 
 ROWS = [[5, 6, 5, 7], [6], [8, 8, 8], [5, 6]]
 SMALL = Recipe(name="mine", about="", paper="", view="token", model={"kind": "frozen_classifier"},
@@ -100,12 +101,10 @@ def test_it_uses_the_encodings_where_no_n_gram_is_known(
     encodings = {part: np.array([[9.0, 3.0] if y else [7.0, 3.0] for y in view.split(part).labels]) for part in names}
     head = LinearNgramsHead(LinearNgramsConfig(), DataSpec(vocabulary=view.vocabulary, classes=2, max_length=8), 2)
     model.head = head
-    from epigram.training.trained import FitOptions
-
     options = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=0.0)
-    ngram_regression.fit_ngrams(
-        model, batches["train"], batches["dev"], (encodings["train"], encodings["dev"]), options
-    )
+    given = encodings["train"], encodings["dev"]
+    problem = ngram_regression.NgramProblem(model, batches["train"], batches["dev"], given, options)
+    problem.install(model, problem.choose([problem]))
     with torch.no_grad():
         logits = head.out(torch.from_numpy(encodings["test"]).float())
     assert (logits.argmax(1).numpy() == view.split("test").labels).all()
@@ -130,14 +129,41 @@ def test_dev_chooses_scale_and_penalty(scale: float, penalty: float, monkeypatch
 
     monkeypatch.setattr(ngram_regression, "fit_svms", fitted)
     monkeypatch.setattr(ngram_regression, "fit_scale", lambda *_: 1.0)
-    from scipy.sparse import csr_matrix
-
-    part = Features(np.ones((3, 1)), csr_matrix((3, 0)), np.zeros(3, np.int64))
-    best = ngram_regression._best(part, part, 2, ngram_regression.SvmOptions(1.0, 0, "none"), multi=False)
-    assert best.scale == scale
+    best = made_problem(np.ones((3, 1)))
+    choice = best.choose([best])
+    assert choice == (scale, penalty, 1.0)
     assert asked[:4] == [(each, 1.0) for each in ngram_regression.SCALES]
     assert asked[4:] == [(scale, 0.25), (scale, 4.0)]
-    assert best.weight[0, 0] * best.scale == pytest.approx(1.0)
+    assert best.solution(choice)[0][0, 0] * scale == pytest.approx(1.0)
+    assert len(asked) == 6, "the chosen solution is not computed again"
+
+
+def made_problem(encodings: Any, labels: Any = (0, 0, 0), held_out: Any = None) -> ngram_regression.NgramProblem:
+    """Return a problem without n-grams, whose encodings are given."""
+    from scipy.sparse import csr_matrix
+
+    problem = object.__new__(ngram_regression.NgramProblem)
+    problem.options, problem.classes, problem.multi = FitOptions(config=CONFIG, path="", seed=0, rate=0.0), 2, False
+    problem._solutions = {}
+    labels = np.array(labels)
+    none = csr_matrix((len(labels), 0))
+    problem.train = Features(encodings, none, labels)
+    problem.held_out = problem.train if held_out is None else Features(np.array(held_out), none, labels)
+    return problem
+
+
+def test_folds_choose_by_the_loss_of_all_held_out_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first fold alone would choose scale 4, by far; the three others make 0.5 the best of all."""
+
+    def fitted(x: Any, labels: Any, classes: int, options: Any) -> tuple[Any, Any]:
+        loss = abs(np.log2(x[0, 0] / (4.0 if x.shape[0] == 3 else 0.5)))
+        return np.array([[1.0, -1.0]]) / x[0, 0] * 3.0**-loss, np.zeros(2)
+
+    monkeypatch.setattr(ngram_regression, "fit_svms", fitted)
+    monkeypatch.setattr(ngram_regression, "fit_scale", lambda *_: 1.0)
+    first, others = made_problem(np.ones((3, 1))), [made_problem(np.ones((4, 1)), [0] * 4) for _ in range(3)]
+    assert first.choose([first]).scale == 4.0
+    assert first.choose([first, *others]).scale == 0.5
 
 
 def test_several_labels(encoded: Callable[..., View], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from epigram.core.config_types import (
+    Folds,
     Name,
     Positive,
     Strict,
@@ -98,6 +99,7 @@ class Source(SourceSection):
     label_names: dict[str, str] = field(default_factory=dict)  # label → its name in prompts, in the texts' language
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep
+    folds: Folds | None = None  # instead of validate.folds
     distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
 
     @property

@@ -109,8 +109,12 @@ def _unseen_violations(lines: pl.DataFrame, train: list[str], rule: str) -> pl.D
 
 
 def absent_labels(classes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """Return the labels without a row in dev and in test; `classes` counts the rows of each label per split."""
-    return {split: [label for label, rows in classes[split].items() if not rows] for split in SPLITS[1:]}
+    """Return the labels without a row in dev and in test; `classes` counts the rows of each label per split.
+
+    Dev has no rows if train has folds, and then lacks no label.
+    """
+    held_out = {split: classes[split] for split in SPLITS[1:] if any(classes[split].values())}
+    return {split: [label for label, rows in counts.items() if not rows] for split, counts in held_out.items()}
 
 
 def apply_rules(

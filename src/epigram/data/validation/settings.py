@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from epigram.core.config_types import OpenShare, Positive, Range, Seed, Strict
+from epigram.core.config_types import Folds, OpenShare, Positive, Range, Seed, Strict
 
 Action = Literal["report", "drop", "fail"]
 
@@ -22,5 +22,6 @@ class ValidateSettings(Strict):
     min_per_class: Positive = 2
     dev: OpenShare = 0.1
     test: OpenShare = 0.1
+    folds: Folds = 5  # of a cross-validation inside train, where a new dev split would have few rows
     split_seed: Seed = 0
     max_train_rows: Annotated[int | None, Range(ge=1)] = None

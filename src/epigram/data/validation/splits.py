@@ -31,24 +31,26 @@ class Groups:
 
 
 def create_splits(
-    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, *, dev: float, test: float, seed: int
+    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, *, dev: float | None, test: float, seed: int
 ) -> tuple[SplitCodes, list[str]]:
     """Split dev and test off from train if they have no rows; return the new split of each row, and notes.
 
     `repeated` has the columns row and #loose of all rows that may share their text with another row. `dev` and `test`
-    are shares of the rows of train. Rows with the same #loose stay together. A class with fewer than three different
-    texts stays in train, and every class keeps at least one text in train.
+    are shares of the rows of train; if `dev` is None, none is split off. Rows with the same #loose stay together. A
+    class with fewer than three different texts stays in train, and every class keeps at least one text in train.
 
     Raises ParameterError if the shares leave no rows to train, DataError if there are too few texts to split.
     """
-    shares = {code: share for code, share in ((TEST, test), (DEV, dev)) if not (split == code).any()}
+    shares = {code: share for code, share in ((TEST, test), (DEV, dev)) if share and not (split == code).any()}
     if not shares:
         return split, []
     if sum(shares.values()) >= 1:
-        raise ParameterError(f"params.yaml: validate.dev + validate.test is {dev + test:g}; expected less than 1")
+        raise ParameterError(
+            f"params.yaml: validate.dev + validate.test is {sum(shares.values()):g}; expected less than 1"
+        )
     train = split == TRAIN
-    copies = _repeated_train_rows(repeated, train)
-    groups = _group_equal_texts(train, labels, copies, seed)
+    copies = repeated_train_rows(repeated, train)
+    groups = group_equal_texts(train, labels, copies, seed)
     result = split.copy()
     for code, chosen in _assign_groups(groups, shares).items():
         result[groups.row[chosen]] = code
@@ -112,13 +114,14 @@ def _first_positions(labels: LabelCodes, first: NDArray[np.int64], none: int) ->
     return firsts
 
 
-def _repeated_train_rows(repeated: pl.DataFrame, train: NDArray[np.bool_]) -> pl.DataFrame:
+def repeated_train_rows(repeated: pl.DataFrame, train: NDArray[np.bool_]) -> pl.DataFrame:
     """Return the repeated rows of train, each with the `first` row and the `size` of its group."""
     here = repeated.select("row", LOOSE).filter(pl.Series(train[repeated["row"].to_numpy()]))
     return here.select("row", first=pl.col("row").first().over(LOOSE), size=pl.len().over(LOOSE))
 
 
-def _group_equal_texts(train: NDArray[np.bool_], labels: LabelCodes, copies: pl.DataFrame, seed: int) -> Groups:
+def group_equal_texts(train: NDArray[np.bool_], labels: LabelCodes, copies: pl.DataFrame, seed: int) -> Groups:
+    """Return the groups of the rows of `train` (N,); `copies` are those of `repeated_train_rows`."""
     later = copies.filter(pl.col("row") != pl.col("first"))["row"].to_numpy()
     sizes = np.ones(len(train), np.uint32)
     sizes[copies["first"].to_numpy()] = copies["size"].to_numpy()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.sources.source import check_named_labels
 from epigram.data.validation import report_notes, violations
 from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
+from epigram.data.validation.folds import assign_folds, describe_folds, needs_folds
 from epigram.data.validation.leakage import count_leaks, count_repeats, in_train
 from epigram.data.validation.row_batches import Part, Rows
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes, split_names
@@ -62,10 +64,12 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
+    folds, dev = _count_folds(results.kept, rows, source, settings), settings.dev
     with_splits, split_notes = create_splits(
-        results.kept, label_codes, repeated, dev=settings.dev, test=settings.test, seed=settings.split_seed
+        results.kept, label_codes, repeated, dev=None if folds else dev, test=settings.test, seed=settings.split_seed
     )
     split, sample_notes = _limit_train(with_splits, label_codes, settings)
+    fold = assign_folds(split, label_codes, repeated, folds, settings.split_seed) if folds else None
     classes = {name: dict.fromkeys(labels, 0) | label_codes.counts(split == code) for code, name in enumerate(SPLITS)}
     before, after = _rows_by_split(repeated, scan.index.split), _rows_by_split(repeated, split)
     leaking = {
@@ -81,10 +85,11 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         *report_notes.leaked_texts(leaking["left"], leaking["found"]),
         *split_notes,
         *sample_notes,
+        *([describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed)] if folds else []),
         *report_notes.absent_labels(absent_labels(classes)),
     ]
-    parts, flagged = _output_parts(rows, split, after)
-    corpus = _describe_corpus(source, labels, token_labels, parts, flagged, notes)
+    parts, flagged = _output_parts(rows, split, after, fold)
+    corpus = replace(_describe_corpus(source, labels, token_labels, parts, flagged, notes), folds=folds)
     measured = corpus_statistics(
         parts, classes, {name: count_repeats(part) for name, part in after.items()}, source.language
     )
@@ -95,6 +100,14 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         "conflicts": _describe_conflicts(scan, results.violations),
     }
     return Validated(parts, corpus, corpus.content | measured | found)
+
+
+def _count_folds(split: SplitCodes, rows: Rows, source: Source, settings: ValidateSettings) -> int:
+    """Return the number of folds of train; 0 for a dev split, which corpora with token labels always have."""
+    if labels_tokens(rows.schema) or not needs_folds(split, settings.dev):
+        return 0
+    folds: int = settings.folds if source.folds is None else source.folds
+    return folds
 
 
 def _prepare_rows(frame: pl.LazyFrame, source: Source) -> Rows:
@@ -160,9 +173,12 @@ def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dic
 
 
 def _output_parts(
-    rows: Rows, split: SplitCodes, shared: Mapping[str, pl.DataFrame]
+    rows: Rows, split: SplitCodes, shared: Mapping[str, pl.DataFrame], fold: NDArray[np.int8] | None
 ) -> tuple[dict[str, Part], dict[str, int]]:
-    """Return the splits for later stages; dev and test flag rows whose text train has, and these are counted."""
+    """Return the splits for later stages: train with the `fold` of each row, if it has folds.
+
+    Dev and test flag rows whose text train has, and these are counted.
+    """
     is_leaked, flagged = np.zeros(rows.count, np.bool_), {}
     for name in SPLITS[1:]:
         leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
@@ -174,7 +190,11 @@ def _output_parts(
     def with_leaks(batch: pl.DataFrame) -> pl.DataFrame:
         return columns(batch).with_columns(in_train=pl.Series(is_leaked[batch["row"].to_numpy()], dtype=pl.Boolean))
 
-    finish = {name: columns if name == "train" else with_leaks for name in SPLITS}
+    def with_folds(batch: pl.DataFrame) -> pl.DataFrame:
+        named = columns(batch)
+        return named if fold is None else named.with_columns(fold=pl.Series(fold[batch["row"].to_numpy()]))
+
+    finish = {name: with_folds if name == "train" else with_leaks for name in SPLITS}
     return {name: Part(rows, split == code, finish[name]) for code, name in enumerate(SPLITS)}, flagged
 
 

@@ -139,7 +139,8 @@ def _validated(root: Path, source: Source, settings: Settings, scratch: Path) ->
     for file in source.files:
         fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
     (scratch / "spool").mkdir()
-    validated = validate(spool_corpus(source, scratch, scratch / "spool"), source, settings.validate)
+    with_dev = replace(source, folds=0)  # new rows are added to dev
+    validated = validate(spool_corpus(source, scratch, scratch / "spool"), with_dev, settings.validate)
     fetcher.clear()
     return validated
 

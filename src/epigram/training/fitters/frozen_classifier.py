@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -18,8 +18,8 @@ from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.ngram_regression import fit_ngrams
-from epigram.training.trained import FitOptions, Trained, closed_form
+from epigram.training.ngram_regression import NgramProblem
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 NEVER = -30.0  # logit of a class without training texts
@@ -36,35 +36,80 @@ class LogisticOptions(NamedTuple):
 
 
 @fitters.register("frozen_classifier")
-def fit_model(model: Classifier, train: TextBatches, dev: TextBatches, options: FitOptions) -> Trained:
+def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
-    if isinstance(model.head, LinearNgramsHead):
-        fit_ngrams(model, train, dev, (encode(model, train), encode(model, dev)), options)
-    else:
-        fit(model, train, dev, options.config.class_weight)
+    problem = _problem(model, train, dev, options)
+    problem.install(model, problem.choose([problem]) if options.choice is None else options.choice)
     return replace(closed_form(model, dev), depth=model.depth)
 
 
+@fitters.register_on_folds("frozen_classifier")
+def fit_folds(folds: Iterable[Fold]) -> FoldResults:
+    """Fit the head for each fold, and choose its settings by the loss on all held-out texts together."""
+    problems = [_problem(*fold.load(), fold.options) for fold in folds]
+    choice = problems[0].choose(problems)
+    return FoldResults(choice=choice, predictions=[problem.predicted(choice) for problem in problems])
+
+
+def _problem(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Any:
+    encodings = encode(model, train), None if dev is None else encode(model, dev)
+    if isinstance(model.head, LinearNgramsHead):
+        return NgramProblem(model, train, dev, encodings, options)
+    return LogisticProblem(model, train, dev, encodings, options.config.class_weight)
+
+
 def fit(model: Classifier, train: TextBatches, dev: TextBatches, class_weight: ClassWeight = "none") -> None:
-    """Set the head's linear layer to the logistic regression with the penalty that has the lowest loss on `dev`.
+    """Set the head's linear layer to the logistic regression with the penalty that has the lowest loss on `dev`."""
+    problem = LogisticProblem(model, train, dev, (encode(model, train), encode(model, dev)), class_weight)
+    problem.install(model, problem.choose([problem]))
 
-    The encodings are standardized with the mean and the standard deviation of `train`, and the layer contains that
-    transformation.
+
+class LogisticProblem:
+    """Logistic regression of the labels of some texts on their encodings, judged on held-out texts if there are any.
+
+    `encodings` are those of `train` (N, D) and of `dev`. They are standardized with the mean and the standard deviation
+    of `train`.
     """
-    x, held_out = encode(model, train), encode(model, dev)
-    mean, scale = x.mean(0), x.std(0)
-    scale[scale == 0.0] = 1.0  # a constant feature
-    x, held_out = (x - mean) / scale, (held_out - mean) / scale
-    wanted, layer = gold_labels(dev), cast(LinearHead, model.head).out
 
-    def loss(solution: Solution) -> float:
-        weight, bias = solution
-        return Predicted((held_out @ weight + bias).astype(np.float32), None, model.multi).loss(wanted)
+    def __init__(
+        self,
+        model: Classifier,
+        train: TextBatches,
+        dev: TextBatches | None,
+        encodings: tuple[Floats, Floats | None],
+        class_weight: ClassWeight,
+    ) -> None:
+        x, held_out = encodings
+        self.mean, self.scale = x.mean(0), x.std(0)
+        self.scale[self.scale == 0.0] = 1.0  # a constant feature
+        self.x, self.y = (x - self.mean) / self.scale, gold_labels(train)
+        self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
+        self.multi, self._solutions = model.multi, dict[float, Solution]()
+        if held_out is not None and dev is not None:
+            self.held_out, self.wanted = (held_out - self.mean) / self.scale, gold_labels(dev)
 
-    weight, bias = min(_solutions(x, gold_labels(train), layer.out_features, class_weight), key=loss)
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy((weight / scale[:, None]).T))
-        layer.bias.copy_(torch.from_numpy(bias - mean / scale @ weight))
+    def choose(self, problems: Sequence[LogisticProblem]) -> float:
+        """Return the penalty with the lowest loss on the held-out texts of all `problems` together."""
+        wanted = np.concatenate([each.wanted for each in problems])
+        return min(PENALTIES, key=lambda penalty: pool([each.predicted(penalty) for each in problems]).loss(wanted))
+
+    def predicted(self, penalty: float) -> Predicted:
+        """Return the predictions for the held-out texts."""
+        weight, bias = self.solution(penalty)
+        return Predicted((self.held_out @ weight + bias).astype(np.float32), None, self.multi)
+
+    def solution(self, penalty: float) -> Solution:
+        """Return weights (D, C) and biases (C,) for the standardized encodings."""
+        if penalty not in self._solutions:
+            self._solutions[penalty] = _solve(self.x, self.y, self.classes, LogisticOptions(penalty, self.class_weight))
+        return self._solutions[penalty]
+
+    def install(self, model: Classifier, penalty: float) -> None:
+        """Set the linear layer of `model`, which contains the standardization."""
+        (weight, bias), layer = self.solution(penalty), cast(LinearHead, model.head).out
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy((weight / self.scale[:, None]).T))
+            layer.bias.copy_(torch.from_numpy(bias - self.mean / self.scale @ weight))
 
 
 @torch.inference_mode()
@@ -79,15 +124,12 @@ def encode(model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
     return found
 
 
-def _solutions(x: Floats, labels: NDArray[np.integer], classes: int, class_weight: ClassWeight) -> Iterator[Solution]:
-    """Yield the weights (D, C) and biases (C,) for each penalty, for class indices (N,) or indicators (N, C)."""
-    for penalty in PENALTIES:
-        options = LogisticOptions(penalty, class_weight)
-        if labels.ndim == 1:
-            yield _fit_single_label(x, labels, classes, options)
-        else:
-            columns = [_fit_indicator(x, column, options) for column in labels.T]
-            yield np.stack([weight for weight, _ in columns], 1), np.array([bias for _, bias in columns])
+def _solve(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:
+    """Return the weights (D, C) and biases (C,) for class indices (N,) or indicators (N, C)."""
+    if labels.ndim == 1:
+        return _fit_single_label(x, labels, classes, options)
+    columns = [_fit_indicator(x, column, options) for column in labels.T]
+    return np.stack([weight for weight, _ in columns], 1), np.array([bias for _, bias in columns])
 
 
 def _fit_single_label(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:

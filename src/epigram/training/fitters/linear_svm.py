@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
+from dataclasses import replace
 from mmap import mmap
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.nn.layers.ngrams import ngram_keys
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.trained import FitOptions, Trained, closed_form
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 
@@ -31,22 +33,52 @@ class SvmOptions(NamedTuple):
 
 
 @fitters.register("linear_svm")
-def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches, options: FitOptions) -> Trained:
+def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the model on the CPU. Raises ParameterError for settings that leave no n-gram."""
+    _fit_weights(model, train, options)
+    if (scale := options.choice) is None:
+        assert dev is not None
+        scale = fit_scale(predict(model, dev), gold_labels(dev))
+    model.scale.fill_(scale)
+    return closed_form(model, dev)
+
+
+@fitters.register_on_folds("linear_svm")
+def fit_folds(folds: Iterable[Fold]) -> FoldResults:
+    """Fit an SVM for each fold, and choose one scale for the margins of all folds."""
+    margins, labels = [], []
+    for fold in folds:
+        model, train, dev = fold.load()
+        _fit_weights(model, train, fold.options)
+        margins.append(predict(model, dev))
+        labels.append(gold_labels(dev))
+    scale = fit_scale(pool(margins), np.concatenate(labels))
+    scaled = [replace(each, logits=each.logits * np.float32(scale)) for each in margins]
+    return FoldResults(choice=scale, predictions=scaled)
+
+
+def _fit_weights(model: LinearSvm, train: TextBatches, options: FitOptions) -> None:
     try:
-        fit(model, train, dev, seed=options.seed, class_weight=options.config.class_weight)
+        fit_weights(model, train, seed=options.seed, class_weight=options.config.class_weight)
     except ParameterError as error:
         raise ParameterError(f"params.yaml: {options.path}.{error}") from None
-    return closed_form(model, dev)
 
 
 def fit(
     model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int, class_weight: ClassWeight = "none"
 ) -> None:
-    """Count n-grams, fit the SVM with liblinear, and fit the scale that turns margins into logits.
+    """Fit the weights, and the scale that turns margins into logits: the one with the lowest loss on `dev`.
 
-    The scale minimises the negative log-likelihood of `dev`. Model and texts are on the CPU. Raises ParameterError for
-    settings that leave no n-gram.
+    Model and texts are on the CPU. Raises ParameterError for settings that leave no n-gram.
+    """
+    fit_weights(model, train, seed=seed, class_weight=class_weight)
+    model.scale.fill_(fit_scale(predict(model, dev), gold_labels(dev)))
+
+
+def fit_weights(model: LinearSvm, train: TextBatches, *, seed: int, class_weight: ClassWeight = "none") -> None:
+    """Count n-grams and fit the SVM with liblinear; the scale is 1.
+
+    Raises ParameterError for settings that leave no n-gram.
     """
     _load_blas()
     from scipy.sparse import csr_matrix
@@ -58,8 +90,6 @@ def fit(
     x = csr_matrix((values, (rows, columns)), shape=(len(train), len(keys)))
     weight, bias = fit_svms(x, gold_labels(train), model.classes, SvmOptions(config.penalty, seed, class_weight))
     model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias))
-    scale = fit_scale(predict(model, dev), gold_labels(dev))
-    model.install(keys, idf, torch.from_numpy(weight), torch.from_numpy(bias), scale)
 
 
 def _load_blas() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
-from epigram.models.predict import Predicted, dev_score
+from epigram.models.predict import Predicted, dev_score, gold_labels
 from epigram.training import parallel
 from epigram.training.class_weights import loss_options
 from epigram.training.config import TrainingConfig
@@ -20,11 +20,14 @@ ROWS_SHOWN = 8  # rows in the first line of an error
 
 
 class Classification(Objective):
-    """Labels of the texts of `train`; the accuracy, or micro-F1, of the texts of `dev` selects the weights."""
+    """Labels of the texts of `train`; the accuracy, or micro-F1, of the texts of `dev` selects the weights.
+
+    A training by a plan has no dev.
+    """
 
     size_settings = "train.batch_size, train.max_tokens or train.max_length"
 
-    def __init__(self, train: TextBatches, dev: TextBatches, config: TrainingConfig) -> None:
+    def __init__(self, train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> None:
         self.train, self.dev, self.config = train, dev, config
         self.device, self.size = train.device, len(train)
 
@@ -47,7 +50,8 @@ class Classification(Objective):
 
     def evaluate(self, model: Any, *, adapt: bool) -> Evaluation | None:
         """Return the scores on dev; None if a logit is not finite."""
-        labels = self.dev.targets(np.arange(len(self.dev))).cpu().numpy()
+        assert self.dev is not None
+        labels = gold_labels(self.dev)
         predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
         if not np.isfinite(predicted.logits).all():
             return None
@@ -57,6 +61,7 @@ class Classification(Objective):
 
     def score(self, predicted: Predicted) -> float:
         """Return the score that selects the weights."""
+        assert self.dev is not None
         return dev_score(predicted, self.dev, "sentence")
 
     def explain_divergence(self, batch: Batch) -> str:

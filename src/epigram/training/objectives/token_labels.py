@@ -16,10 +16,11 @@ class TokenLabels(Classification):
 
     def score(self, predicted: Predicted) -> float:
         """Return the score that selects the weights."""
+        assert self.dev is not None
         return dev_score(predicted, self.dev, self.config.stop_on)
 
 
-def label_objective(train: TextBatches, dev: TextBatches, config: TrainingConfig) -> Classification:
+def label_objective(train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> Classification:
     """Return the objective that `config.stop_on` names: of token labels, or of classification."""
     kind = Classification if config.stop_on == "sentence" else TokenLabels
     return kind(train, dev, config)

@@ -1,0 +1,57 @@
+"""Folds of train: parts for a cross-validation, which replaces a dev split that would have few rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.core.errors import DataError
+from epigram.data.validation.row_index import DEV, TRAIN, LabelCodes, SplitCodes
+from epigram.data.validation.splits import group_equal_texts, repeated_train_rows
+
+MIN_DEV_ROWS = 300  # a dev split with fewer rows is replaced by a cross-validation
+NO_FOLD = -1
+
+
+def needs_folds(split: SplitCodes, dev: float) -> bool:
+    """Return whether the source has no dev split, and the share `dev` of train has fewer than MIN_DEV_ROWS rows."""
+    return not (split == DEV).any() and round(dev * int((split == TRAIN).sum())) < MIN_DEV_ROWS
+
+
+def assign_folds(
+    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, folds: int, seed: int
+) -> NDArray[np.int8]:
+    """Return the fold of each training row, and NO_FOLD for other rows, (N,).
+
+    Folds are stratified by label and of about the same size; rows with the same #loose are in one fold. Raises
+    DataError if there are fewer different texts than `folds`.
+    """
+    train = split == TRAIN
+    copies = repeated_train_rows(repeated, train)
+    groups = group_equal_texts(train, labels, copies, seed)
+    if len(groups.row) < folds:
+        raise DataError(
+            f"train has {len(groups.row)} different texts; expected at least {folds}, one for each fold "
+            "(params.yaml: validate.folds)"
+        )
+    fold, rows = np.full(len(split), NO_FOLD, np.int8), np.zeros(folds, np.int64)
+    for stratum in np.unique(groups.stratum):
+        here = np.flatnonzero(groups.stratum == stratum)
+        of_stratum = np.zeros(folds, np.int64)
+        for group in here[np.argsort(-groups.size[here].astype(np.int64), kind="stable")]:
+            smallest = np.lexsort((rows, of_stratum))[0]
+            fold[groups.row[group]] = smallest
+            of_stratum[smallest] += groups.size[group]
+            rows[smallest] += groups.size[group]
+    fold[copies["row"].to_numpy()] = fold[copies["first"].to_numpy()]
+    return fold
+
+
+def describe_folds(rows: int, folds: int, seed: int) -> str:
+    """Return the note that train has folds."""
+    return (
+        f"The source has no dev split, and a new one would have fewer than {MIN_DEV_ROWS} rows: systems are chosen by "
+        f"the predictions for all {rows:,} training rows in a cross-validation of {folds} folds (seed {seed}); equal "
+        "texts are in one fold. The final model of a system is trained on all of train."
+    )

@@ -1,0 +1,68 @@
+"""Cross-validation of a system on the folds of train, which chooses what dev would choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epigram.models.predict import Predicted
+from epigram.models.recipe import Recipe
+from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.text.encoded_dataset import View, fold_folder
+from epigram.training import fitters
+from epigram.training.checkpoint import Checkpoints
+from epigram.training.config import TrainingConfig
+from epigram.training.history import Report
+from epigram.training.train_system import prepare
+from epigram.training.trained import FitOptions, Fold, pool
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """What the folds chose for the final fit, the out-of-fold predictions for train, and a training's history."""
+
+    choice: Any
+    predicted: Predicted
+    history: list[dict[str, float]]
+
+
+def cross_validate(
+    recipe: Recipe,
+    config: TrainingConfig,
+    view: View,
+    *,
+    seed: int,
+    path: str,
+    pretrained: Path | None = None,
+    reports: Callable[[str], Report] | None = None,
+    state: Path | None = None,
+) -> CrossValidation:
+    """Fit the system on the other folds for each fold of `view`, and predict the fold.
+
+    `pretrained` is the folder of an encoder that was pretrained on the view, with those of the folds. `reports` returns
+    the report of a named training. Checkpoints and finished folds are kept beside the folder `state`.
+    """
+
+    def fold(number: int) -> Fold:
+        part, name = view.fold(number), f"fold {number + 1}/{view.folds}"
+        kept = None if state is None else state.with_name(f"{state.name}-fold-{number}")
+        encoder = pretrained and find_pretrained(fold_folder(pretrained, number), part.tokenizer_json)
+        options = FitOptions(
+            config=config,
+            path=path,
+            seed=seed,
+            rate=config.learning_rate,
+            report=reports and reports(name),
+            checkpoints=None if kept is None else Checkpoints(kept.with_name(f"{kept.name}-steps")),
+        )
+        return Fold(lambda: prepare(recipe, config, part, seed, path, encoder), options, kept)
+
+    results = fitters.ON_FOLDS[recipe.kind](fold(number) for number in range(view.folds))
+    rows = np.concatenate([view.fold(number).split("dev").rows for number in range(view.folds)])
+    pooled = pool(results.predictions)
+    place = np.argsort(rows)[np.argsort(np.argsort(view.split("train").rows))]
+    return CrossValidation(results.choice, Predicted(pooled.logits[place], None, pooled.multi), results.history)

@@ -1,0 +1,101 @@
+"""Tests of the cross-validation of a system: what the folds choose together, and how it resumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epigram.models.predict import Predicted
+from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import View
+from epigram.training import cross_validation
+from epigram.training.config import TrainingConfig
+from epigram.training.cross_validation import cross_validate
+from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem
+from epigram.training.plan import Plan
+from tests.support.bad_input import Workshop
+from tests.support.certain import SYSTEMS, one_label, prepared
+from tests.support.runs import KilledError
+
+FOLDS = 3
+CONFIG = TrainingConfig(**SYSTEMS["textcnn"]["train"])
+
+
+class Told(LogisticProblem):
+    """Problem of held-out texts of class 0, with a given logit for each penalty."""
+
+    def __init__(self, texts: int, logit: dict[float, float]) -> None:
+        self.wanted, self.logit = np.zeros(texts, np.int64), logit
+
+    def predicted(self, penalty: float) -> Predicted:
+        """Return the same logits for all texts."""
+        return Predicted(np.tile(np.float32([self.logit.get(penalty, 0.0), 0.0]), (len(self.wanted), 1)), None)
+
+
+def test_the_penalty_has_the_lowest_loss_on_the_texts_of_all_folds() -> None:
+    """The first fold alone chooses 0.01; together, nine texts that prefer 10 outweigh its three."""
+    first, second = Told(3, {0.01: 2.0, 10.0: 1.0}), Told(9, {0.01: 0.0, 10.0: 1.0})
+    assert {0.01, 10.0} < set(PENALTIES)
+    assert first.choose([first]) == 0.01
+    assert first.choose([first, second]) == 10.0
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """Return a view with folds, whose training texts have a word that decides the label."""
+    shop = Workshop(tmp_path_factory.mktemp("folds"))
+    rows = [row for seed, split in ((0, "train"), (2, "test")) for row in one_label(split, seed)]
+    prepared(shop, "".join(json.dumps(row) + "\n" for row in rows), ["textcnn"], folds=FOLDS)
+    return View.load(shop.root / "data/encoded/token")
+
+
+def validated(view: View, state: Path | None = None) -> Any:
+    recipe = RECIPES["textcnn"].changed(encoder=SYSTEMS["textcnn"]["encoder"], head={"dropout": 0.0})
+    return cross_validate(recipe, CONFIG, view, seed=0, path="systems.x", state=state)
+
+
+@pytest.mark.parametrize("died", [0, 1, 2])
+def test_a_finished_fold_is_not_trained_again(
+    died: int, view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, loaded, prepare = validated(view), list[str](), cross_validation.prepare
+
+    def counted(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
+        loaded.append(part.folder.name)
+        if len(loaded) == died + 1:
+            raise KilledError
+        return prepare(recipe, config, part, *rest)
+
+    monkeypatch.setattr(cross_validation, "prepare", counted)
+    with pytest.raises(KilledError):
+        validated(view, tmp_path / "seed-0")
+    again = validated(view, tmp_path / "seed-0")
+    assert loaded == [str(n) for n in range(died + 1)] + [str(n) for n in range(died, FOLDS)]
+    assert (again.predicted.logits == whole.predicted.logits).all()
+    assert again.choice == whole.choice
+    assert isinstance(again.choice, Plan)
+    assert again.history == whole.history
+    assert not again.predicted.multi
+
+
+def test_a_changed_result_is_trained_again(view: View, tmp_path: Path) -> None:
+    whole = validated(view, tmp_path / "seed-0")
+    file = tmp_path / "seed-0-fold-1" / "logits.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x01")
+    assert (validated(view, tmp_path / "seed-0").predicted.logits == whole.predicted.logits).all()
+
+
+def test_reports_name_the_fold(view: View) -> None:
+    names: list[str] = []
+
+    def report(name: str) -> Any:
+        names.append(name)
+        return lambda progress: None
+
+    recipe = RECIPES["tfidf_svm"]
+    cross_validate(recipe, TrainingConfig(), view, seed=0, path="systems.x", reports=report)
+    assert names == ["fold 1/3", "fold 2/3", "fold 3/3"]
