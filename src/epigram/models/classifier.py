@@ -82,8 +82,9 @@ class Classifier(nn.Module):
 
     def encode(self, tokens: Tokens) -> Encoded:
         """Return the hidden states of every layer for the head, from the input that the head prepares."""
-        encoded: Encoded = self.encoder(self.head.prepare(tokens, self.encoder))
-        return encoded
+        prepared = self.head.prepare(tokens, self.encoder)
+        encoded: Encoded = self.encoder(prepared)
+        return replace(encoded, read=prepared)
 
     def drop(self, layer: int) -> None:
         """Drop one layer (0-based), and the head's classifier on that layer if it has one."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from epigram.core.checkpoint_folders import is_sentence_encoder
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier, ClassifierConfig, FrozenClassifierConfig
@@ -100,11 +101,15 @@ class Recipe:
     def starting_from(self, checkpoint: str | None) -> Recipe:
         """Return this recipe with the training defaults for a view's `checkpoint`, or those from scratch if None.
 
-        Only a pretrained encoder starts from the checkpoint; for any other one it is no more than a tokenizer.
+        Only a pretrained encoder starts from the checkpoint; for any other one it is no more than a tokenizer. A
+        Universal Sentence Encoder is an encoder of its own.
         """
-        starts = checkpoint is not None and self.encoder.get("kind") == "pretrained"
+        encoder = self.encoder
+        starts = checkpoint is not None and encoder.get("kind") == "pretrained"
+        if checkpoint is not None and starts and is_sentence_encoder(checkpoint):
+            encoder = {**encoder, "kind": "sentence_encoder"}
         train = {**self.train, **(self.checkpoint_train if starts else {})}
-        return replace(self, train=train, checkpoint_train={})
+        return replace(self, encoder=encoder, train=train, checkpoint_train={})
 
     def changed(
         self,

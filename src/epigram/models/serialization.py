@@ -51,6 +51,7 @@ DTYPES = {
     torch.int64,
     torch.int32,
     torch.bool,
+    torch.uint8,
 }  # allowed dtypes of weights
 LOAD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
 

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from epigram.core.checkpoint_folders import checkpoint_folder
+from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
 from epigram.core.files import read_limited_text
+from epigram.text.sentencepiece import read_unigram
 from epigram.text.tokenizers import SPECIALS, load, wordpiece_tokenizer
 
 CONFIG_FILES = ("tokenizer_config.json", "config.json")
@@ -28,11 +29,15 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(name: str) -> Checkpoint:
-    """Load the tokenizer of `name` from tokenizer.json or vocab.txt; only small files are downloaded from the hub.
+    """Load the tokenizer of `name` from its files; only small files are downloaded from the hub.
+
+    The files are tokenizer.json or vocab.txt, or sp.model of a Universal Sentence Encoder, which has no limit.
 
     Raises InputMissingError if the folder or the tokenizer does not exist, SourceUnavailableError if the hub cannot be
     reached, and DataError if a file cannot be read.
     """
+    if is_sentence_encoder(name):
+        return Checkpoint(read_unigram(checkpoint_folder(name) / "sp.model"), None)
     configs = {file: _read_config(name, file) for file in CONFIG_FILES}
     path = _find_file(name, "tokenizer.json")
     if path is not None:

@@ -137,7 +137,8 @@ def _checkpoint_digest(checkpoint: str | None) -> str | None:
     if checkpoint is None or not (folder := checkpoint_folder(checkpoint)).is_dir():
         return None
     verify_checkpoint(checkpoint)
-    files = sorted(path for pattern in ("*.json", "*.safetensors") for path in folder.glob(pattern) if path.is_file())
+    patterns = ("*.json", "*.safetensors", "*.npz", "*.model")
+    files = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
     return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
 
 

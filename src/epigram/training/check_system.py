@@ -48,7 +48,8 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
 
 def _untrained(recipe: Recipe, view: str, context: DataSpec) -> list[str]:
     """Return a warning if the encoder has random weights and keeps them."""
-    starts = recipe.encoder.get("kind") == "pretrained" and (context.checkpoint or context.pretrained)
+    pretrained = recipe.encoder.get("kind") in ("pretrained", "sentence_encoder")
+    starts = pretrained and (context.checkpoint or context.pretrained)
     if recipe.by_gradient or not recipe.has_encoder or starts:
         return []
     return [f"params.yaml: the encoder is not trained and has random weights; set views.{view}.checkpoint"]
@@ -86,7 +87,7 @@ def build_placeholder(recipe: Recipe, context: DataSpec, path: str) -> nn.Module
             sketch = encoder.sketch(context)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path}: {error}") from None
-        recipe = replace(recipe, encoder=settings_of(sketch))
+        recipe, context = replace(recipe, encoder=settings_of(sketch)), replace(context, checkpoint=None)
     return recipe.build(context, path)
 
 

@@ -26,16 +26,10 @@ class LinearNgramsConfig(LinearConfig):
     def build(self, context: DataSpec, encoder: Encoder) -> LinearNgramsHead:
         """Build the head for the data's classes on `encoder`.
 
-        Raises ValueError if `orders` is empty or has duplicates, if there are no layers to fuse, or if the encoder does
-        not keep the tokens.
+        Raises ValueError if `orders` is empty or has duplicates, or if there are no layers to fuse.
         """
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise ValueError(f"head.orders is {self.orders}; expected distinct values of n, for example [1, 2]")
-        if not encoder.keeps_tokens:
-            raise ValueError(
-                "head: linear_ngrams needs an encoder with one state per token, and this one has fewer; "
-                "use another encoder, or head linear"
-            )
         self.check_fusion(encoder)
         return LinearNgramsHead(self, context, encoder.width)
 
@@ -59,7 +53,7 @@ class LinearNgramsHead(LinearHead):
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
-        bucket, value = self.features(encoded.tokens)
+        bucket, value = self.features(encoded.read or encoded.tokens)
         logits = self.out(self.dropout(self.text_states(encoded))).float()
         logits = logits + (self.ngrams(bucket).float() * value.unsqueeze(-1)).sum(1)
         return Prediction(logits, None if labels is None else self.text_loss(logits, labels))

@@ -10,17 +10,14 @@ from typing import Any
 
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
-from epigram.core.files import atomic_file
-from epigram.core.settings import check_names, read_params
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
 from epigram.runner.project.record import check_version
+from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import load
 from epigram.text.settings import View
-
-Params = MutableMapping[str, Any]
 
 DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
     "token": {"tokenizer": "token"},
@@ -70,21 +67,8 @@ def write(path: Path, request: Request) -> None:
     """Apply the overrides of `request` to the params.yaml at `path`."""
     if not request.overrides:
         return
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    read_params(path)  # raises a clear error if the file cannot be read
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1_000
-    try:
-        params = yaml.load(path)
-    except YAMLError as error:  # for example a duplicate key
-        raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
-    apply(params, request)
-    check_names(params)
-    with atomic_file(path) as temporary:
-        yaml.dump(params, temporary)
+    with edited(path) as params:
+        apply(params, request)
 
 
 def apply(params: Params, request: Request) -> None:

@@ -20,7 +20,13 @@ ADJACENT = (2, 10, MASK, 11, MASK)  # the text begins 1 to the right of the last
 COLON = (*ADJACENT, 12)  # 2 to the right, as in the templates
 LIMITED = "systems.x: head: prompt reads the states of the masks, which do not depend on the text with this encoder"
 SHORTENED = "systems.x: head: prompt needs an encoder with one state per token"
-REFUSED = {"embedding": LIMITED, "fast_text": LIMITED, "dpcnn": SHORTENED, "vdcnn": SHORTENED}
+REFUSED = {
+    "embedding": LIMITED,
+    "fast_text": LIMITED,
+    "dpcnn": SHORTENED,
+    "vdcnn": SHORTENED,
+    "sentence_encoder": SHORTENED,
+}
 FIRST = list(range(20, 29))  # two texts without a common token
 SECOND = list(range(40, 49))
 

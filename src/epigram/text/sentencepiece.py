@@ -1,0 +1,111 @@
+"""Unigram tokenizer from a SentencePiece model file, without the sentencepiece library.
+
+The file is a protocol buffer (sentencepiece_model.proto). Only unigram models that normalize as the `tokenizers`
+library can are read; the ids are those of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, is_panic
+from epigram.text.tokenizers import RARE_CHARACTERS, disable_padding_and_truncation
+
+SPACE = "▁"
+PIECES, NORMALIZER = 1, 3  # fields of the model
+PIECE, SCORE, KIND = 1, 2, 3  # fields of a piece
+CHARACTER_MAP = 2  # field of the normalizer
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # kinds of a piece
+NEVER = -1e6  # score of a piece that no text may contain
+PADDING = "<pad>"
+
+
+class Field(NamedTuple):
+    """Field of a message: its number, and an integer or the bytes of any other value."""
+
+    number: int
+    value: int | bytes
+
+
+def read_unigram(path: Path) -> Tokenizer:
+    """Return the tokenizer of a model file. Texts cannot contain its special tokens <unk>, <s>, </s> and <pad>.
+
+    The first user-defined piece becomes <pad>. Raises InputMissingError if the file is missing, DataError if it is not
+    such a model.
+    """
+    if not path.is_file():
+        raise InputMissingError(f"{path} is missing: check the view's checkpoint")
+    try:
+        tokenizer = _tokenizer(path.read_bytes())
+        tokenizer.encode(RARE_CHARACTERS, add_special_tokens=False)  # fails for a damaged character map
+        return tokenizer
+    except BaseException as error:  # the library raises a bare Exception or panics
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        raise DataError(f"{path} is not a SentencePiece unigram model ({shown(repr(error))})") from None
+
+
+def _tokenizer(data: bytes) -> Tokenizer:
+    fields = list(_fields(data))
+    pieces = [_piece(_bytes(field.value)) for field in fields if field.number == PIECES]
+    padding = next(place for place, (_, _, kind) in enumerate(pieces) if kind == USER_DEFINED)
+    unknown = next(place for place, (_, _, kind) in enumerate(pieces) if kind == UNKNOWN)
+    entries = [(text, score if kind == NORMAL else NEVER) for text, score, kind in pieces]
+    entries[padding] = PADDING, NEVER
+    normalizer = next(dict(_fields(_bytes(field.value))) for field in fields if field.number == NORMALIZER)
+    tokenizer = Tokenizer(models.Unigram(entries, unk_id=unknown))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Precompiled(_bytes(normalizer[CHARACTER_MAP])),
+            normalizers.Replace(Regex(" {2,}"), " "),
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False)
+    return disable_padding_and_truncation(tokenizer)
+
+
+def _piece(message: bytes) -> tuple[str, float, int]:
+    """Return text, score and kind of a piece."""
+    found = dict(_fields(message))
+    score, kind = found.get(SCORE, b"\0\0\0\0"), found.get(KIND, NORMAL)
+    return _bytes(found[PIECE]).decode(), struct.unpack("<f", _bytes(score))[0], int(kind)
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise TypeError("a number instead of bytes")
+    return value
+
+
+def _fields(data: bytes) -> Iterator[Field]:
+    """Yield the fields of a message. Raises IndexError or ValueError if it is damaged."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, place = _varint(data, place)
+            yield Field(number, value)
+            continue
+        size, place = (8, place) if wire == 1 else (4, place) if wire == 5 else _varint(data, place)
+        if wire not in {1, 2, 5} or place + size > len(data):
+            raise ValueError(f"damaged at byte {place}")
+        yield Field(number, data[place : place + size])
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Return the number at `place`, seven bits a byte, and the place after it."""
+    number, shift = 0, 0
+    while True:
+        number |= (data[place] & 127) << shift
+        place, shift = place + 1, shift + 7
+        if data[place - 1] < 128:
+            return number, place
