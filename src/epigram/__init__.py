@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
     from epigram.inference.attention import TextAttention, attention_maps
-    from epigram.inference.predictor import Predictor, TextPrediction
+    from epigram.inference.base_predictor import BasePredictor, TextPrediction
+    from epigram.inference.ensemble_predictor import EnsemblePredictor
+    from epigram.inference.predictor import Predictor
     from epigram.inference.words import Word
 
 __all__ = [
+    "BasePredictor",
     "DataError",
+    "EnsemblePredictor",
     "EpigramError",
     "InputMissingError",
     "ParameterError",
@@ -39,23 +43,25 @@ __all__ = [
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),
-    "epigram.inference.predictor": ("Predictor", "TextPrediction"),
+    "epigram.inference.base_predictor": ("BasePredictor", "TextPrediction"),
+    "epigram.inference.ensemble_predictor": ("EnsemblePredictor",),
+    "epigram.inference.predictor": ("Predictor",),
     "epigram.inference.words": ("Word",),
 }
 __version__: str
 
 
-def load(folder: str | Path, *, min_confidence: float = 0.0) -> Predictor:
-    """Load a saved or exported model for prediction; a text below `min_confidence` gets no label.
+def load(folder: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
+    """Load a saved or exported model, or an ensemble, for prediction; a text below `min_confidence` gets no label.
 
     Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError if the
     folder or one of its files is missing, DataError if a file has changed since the model was saved.
     """
     from pathlib import Path
 
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
 
-    return Predictor(Path(folder), min_confidence=min_confidence)
+    return open_predictor(Path(folder), min_confidence=min_confidence)
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
 from epigram.core.ragged import Ragged
 from epigram.models.batches import NO_WORD
+from epigram.models.ensemble import require_single_model
 from epigram.models.manifest import require_unchanged, verify
 from epigram.models.serialization import Saved, load
 from epigram.models.text_template import TextTemplate
@@ -59,6 +60,7 @@ class EpigramConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         if "name_or_path" in options:  # set by AutoConfig, which may have been given another file of the folder
             folder = Path(options["name_or_path"])
             verify(folder)
+            require_single_model(folder)
             config_dict = read_json(folder / "config.json")
         return super().from_dict({name: config_dict[name] for name in CONFIG_KEYS if name in config_dict}, **options)
 
@@ -82,6 +84,7 @@ class EpigramTokenizer(PreTrainedTokenizerFast):
         path = Path(pretrained_model_name_or_path)
         with require_unchanged(path):
             verify(path)
+            require_single_model(path)
             frame = TextTemplate(**read_json(path / "config.json")["frame"])
             tokenizer = tokenizers.load(path / "tokenizer.json")
         tokenizer.normalizer = build_normalizer(tokenizer)

@@ -32,7 +32,8 @@ runpy.run_module("epigram.stages.train", run_name="__main__")
 """
 
 
-COMPARE = ("compare", "data/validated", "data/evaluated", "data/pruned")
+ENSEMBLE = ("ensemble", "data/validated", "data/evaluated", "data/pruned")
+COMPARE = ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,10 @@ def shop(workshop: Workshop) -> Workshop:
         (PRUNE, f"{MODEL}/labels.json", b'["bad", "good"]', 65),
         (EVALUATE, "data/validated/test.parquet", b"", 65),
         (EVALUATE, "data/validated/test.parquet", None, 66),
+        (ENSEMBLE, "data/evaluated/mlp/predictions.safetensors", b"half", 65),
         (COMPARE, "data/evaluated/mlp/predictions.safetensors", b"half", 65),
+        (COMPARE, "data/ensemble/ensemble.json", None, 66),
+        (COMPARE, "data/ensemble/ensemble.json", b"[]", 65),
         (COMPARE, "data/validated/report.html", b"\xff", 65),
     ],
 )
@@ -193,7 +197,7 @@ def a_full_disk(room: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, COMPARE]
+    "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, ENSEMBLE, COMPARE]
 )
 def test_a_disk_that_is_full(shop: Workshop, step: tuple[str, ...]) -> None:
     where = {TRAIN: ".epigram/state/train", PRUNE: ".epigram/state/prune"}.get(step, "new/out")

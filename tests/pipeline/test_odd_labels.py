@@ -60,7 +60,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
             ("prune", name, "data/encoded/token", models, pruned),
             ("evaluate", name, "data/validated", "data/encoded/token", pruned, f"data/evaluated/{name}"),
         ]
-    for step in [*steps, ("compare", "data/validated", "data/evaluated", "data/pruned", "data/compared")]:
+    steps += [
+        ("ensemble", "data/validated", "data/evaluated", "data/pruned", "data/ensemble"),
+        ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned", "data/compared"),
+    ]
+    for step in steps:
         ended = shop.stage(*step)
         assert ended.code == 0, ended.err
     return shop

@@ -69,7 +69,7 @@ def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Pat
 def test_a_parameter_of_prune_runs_what_comes_after_only(finished: Path) -> None:
     assert executed(finished) == set()
     changed_param(finished, "prune", tolerance=0.02)
-    assert executed(finished) == {"prune", "evaluate", "compare"}
+    assert executed(finished) == {"prune", "evaluate", "ensemble", "compare"}
 
 
 def test_a_touched_helper_module_runs_what_imports_it(finished: Path) -> None:

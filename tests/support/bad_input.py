@@ -150,7 +150,7 @@ class Workshop:
 
 
 def built(root: Path) -> Workshop:
-    """Return a workshop in which every stage has run: data/raw … data/evaluated of two systems."""
+    """Return a workshop in which every stage has run: data/raw … data/evaluated of two systems, data/ensemble."""
     shop = Workshop(root)
     shop.source(csv(ROWS))
     steps: list[tuple[str, ...]] = [
@@ -171,6 +171,7 @@ def built(root: Path) -> Workshop:
             ("prune", name, "data/encoded/token", models, pruned),
             ("evaluate", name, "data/validated", "data/encoded/token", pruned, f"data/evaluated/{name}"),
         ]
+    steps.append(("ensemble", "data/validated", "data/evaluated", "data/pruned", "data/ensemble"))
     for step in steps:
         ended = shop.stage(*step)
         assert ended.code == 0, ended.err

@@ -122,8 +122,12 @@ def evaluate(shop: Workshop, name: str) -> None:
 
 
 def compare(shop: Workshop) -> None:
-    """Compare the evaluated systems and write the report to `data/report`."""
-    run(shop, ("compare", "data/validated", "data/evaluated", "data/pruned", "data/report"))
+    """Combine and compare the evaluated systems, and write the report to `data/report`."""
+    run(
+        shop,
+        ("ensemble", "data/validated", "data/evaluated", "data/pruned", "data/ensemble"),
+        ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned", "data/report"),
+    )
 
 
 def run(shop: Workshop, *steps: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from epigram.core.ragged import Ragged
+from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Cost, Evaluation, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
@@ -110,8 +111,10 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
 
 def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
-    validated, evaluated, pruned = (root / name for name in ("validated", "evaluated", "pruned"))
+    validated, evaluated, ensemble, pruned = (root / name for name in ("validated", "evaluated", "ensemble", "pruned"))
     validated.mkdir(parents=True)
+    ensemble.mkdir()
+    EnsembleRecord(reason="none was built").write(ensemble)
     (validated / "corpus.json").write_text(json.dumps(corpus()))
     (validated / "report.html").write_text(data_page)
     for each in evaluations:
@@ -123,4 +126,4 @@ def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "
     systems = {each.metrics.system: {"view": "token"} for each in evaluations}
     params = {"dataset": "sample", "seeds": [0], "views": {"token": {}}, "systems": systems}
     (root / "params.yaml").write_text(json.dumps(params))
-    return [str(folder) for folder in (validated, evaluated, pruned, root / "report")]
+    return [str(folder) for folder in (validated, evaluated, ensemble, pruned, root / "report")]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from epigram.models import ensemble
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
@@ -17,6 +18,7 @@ from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenize
 from epigram.training.fitters.linear_svm import fit
 
 LABELS = ["food", "room", "staff"]
+WEIGHTS, TEMPERATURE = {"first": 0.25, "second": 0.75}, 0.5  # of the ensemble
 TRAIN = {
     "zh": [("饭好吃", "food"), ("菜好吃", "food"), ("房大", "room"), ("床大房大", "room"), ("人好", "staff")] * 3,
     "en": [("nice soup", "food"), ("soup soup", "food"), ("large room", "room"), ("nice clerk", "staff")] * 3,
@@ -49,3 +51,22 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
         facts={"seed": 0}, thresholds=[0.5] * 3 if multi else None,
     )  # fmt: skip
     return folder / "model"
+
+
+def ensemble_of_svms(folder: Path, *, multi: bool = False) -> Path:
+    """Save an ensemble of two SVMs with different training rows, and return its folder."""
+    rows = SEVERAL["en"] if multi else TRAIN["en"]
+    members = {}
+    for name, part in (("first", rows), ("second", rows[1:7])):
+        (folder / name).mkdir(parents=True)
+        members[name] = svm(folder / name, "en", part, multi=multi)
+    whole = ensemble.SavedEnsemble(
+        folder=folder / "ensemble",
+        labels=LABELS,
+        multi=multi,
+        weights=WEIGHTS,
+        temperature=TEMPERATURE,
+        thresholds=[0.3, 0.4, 0.5] if multi else [0.5] * 3,
+    )
+    ensemble.save(whole, ensemble.copy_members(members), {"data": "d" * 64})
+    return whole.folder

@@ -32,7 +32,8 @@ pretrain token data/encoded/token data/pretrained/token
 train tfidf_svm data/encoded/token data/pretrained/token data/models/tfidf_svm
 prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
 evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
-compare data/validated data/evaluated data/pruned data/compared
+ensemble data/validated data/evaluated data/pruned data/ensemble
+compare data/validated data/evaluated data/ensemble data/pruned data/compared
 """
 DVC_YAML = """
 stages:
@@ -50,6 +51,7 @@ stages:
       - data/models
       - data/pruned
       - data/evaluated
+      - data/ensemble
       - data/compared
 artifacts:
   champion: {path: data/compared/chosen, type: model}

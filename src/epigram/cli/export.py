@@ -22,5 +22,5 @@ def main(
     from epigram.inference.export import export as write
 
     write(model, out, int8=int8)
-    size = sum(file.stat().st_size for file in out.iterdir()) / 1e6
+    size = sum(file.stat().st_size for file in out.rglob("*")) / 1e6
     echo(f"{out}: exported ({size:.1f} MB); to predict, run: epigram predict {out} TEXT")

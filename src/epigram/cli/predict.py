@@ -18,7 +18,7 @@ from epigram.inference import signing
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 
 if TYPE_CHECKING:
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.base_predictor import BasePredictor
     from epigram.inference.tables import Counts
 
 BATCH_SIZE = 1024  # texts per prediction call and write
@@ -67,23 +67,22 @@ def main(
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
     from epigram.inference.tables import predict_table
 
-    predictor = Predictor(model, min_confidence=min_confidence)
+    predictor = open_predictor(model, min_confidence=min_confidence)
     counts = predict_table(predictor, table, out, text=text, force=force)
     echo(f"{out}: {counts.rows:,} rows")
     _report_counts(counts, predictor)
 
 
 def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confidence: float) -> None:
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
     from epigram.inference.tables import Counts
     from epigram.inference.words import bracket_labels
 
-    predictor = Predictor(model, min_confidence=min_confidence)
-    default = next(iter(predictor.saved.frame.token_labels), "")
-    counts, multi = Counts(), predictor.saved.model.multi
+    predictor = open_predictor(model, min_confidence=min_confidence)
+    counts, multi = Counts(), predictor.multi
     while batch := list(islice(lines, BATCH_SIZE)):
         answers = predictor.predict(batch)
         counts.add(batch, answers, multi=multi)
@@ -94,7 +93,8 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confide
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
                 echo(json_text(record | words))
             else:
-                echo(f"{answer.label}\t{answer.probability:.3f}\t{bracket_labels(text, answer.words, default)}")
+                labelled = bracket_labels(text, answer.words, predictor.default_word_label)
+                echo(f"{answer.label}\t{answer.probability:.3f}\t{labelled}")
     _report_counts(counts, predictor)
 
 
@@ -108,7 +108,7 @@ def _read_lines(file: Path | None) -> Iterator[str]:
         yield from decode_lines(read_lines(source, name), name)
 
 
-def _report_counts(counts: Counts, predictor: Predictor) -> None:
+def _report_counts(counts: Counts, predictor: BasePredictor) -> None:
     """Report empty texts, truncated texts and texts without a label on stderr."""
     notes = {
         "empty": counts.empty,

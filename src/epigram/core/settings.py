@@ -13,6 +13,7 @@ from epigram.core.errors import InputMissingError, ParameterError
 T = TypeVar("T")
 
 REQUIRED = ("dataset", "seeds", "views", "systems")
+RESERVED_SYSTEMS = ("ensemble",)  # the name of the ensemble among the systems
 SECTIONS = (
     *REQUIRED,
     "download",
@@ -23,6 +24,7 @@ SECTIONS = (
     "train",
     "prune",
     "evaluate",
+    "ensemble",
     "compare",
     "retrain",
     "drift",
@@ -109,7 +111,7 @@ def check_sections(values: Mapping[str, Any]) -> None:
 def check_names(values: Mapping[str, Any]) -> None:
     """Check the names in `values`, which DVC inserts into paths and shell commands.
 
-    Raises ParameterError for a name with other characters than NAME_RULE allows.
+    Raises ParameterError for a name with other characters than NAME_RULE allows, and for a reserved name of a system.
     """
     sections = {name: section for name in ("views", "systems") if isinstance(section := values.get(name), Mapping)}
     systems = sections.get("systems", {}).items()
@@ -119,6 +121,8 @@ def check_names(values: Mapping[str, Any]) -> None:
     for where, name in found:
         if isinstance(name, str):
             check_name(f"params.yaml: {where}", name)
+    if reserved := [name for name in RESERVED_SYSTEMS if name in sections.get("systems", {})]:
+        raise ParameterError(f"params.yaml: systems.{reserved[0]}: this name is reserved; choose another one")
 
 
 def check_views(values: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ def compare(
     corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float, prefer: Preference = "cheapest"
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ."""
-    _check_same_rows(evaluations)
+    check_same_rows(evaluations)
     ranked = sorted(evaluations, key=_rank)
     best = ranked[0].metrics
     scores = [_row_scores(each, "dev") for each in ranked]
@@ -101,7 +101,8 @@ def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
     return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
-def _check_same_rows(evaluations: Sequence[Evaluation]) -> None:
+def check_same_rows(evaluations: Sequence[Evaluation]) -> None:
+    """Raise DataError if the systems were evaluated on different rows."""
     first = evaluations[0]
     for other in evaluations[1:]:
         for key in ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels"):

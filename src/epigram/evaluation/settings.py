@@ -1,11 +1,11 @@
-"""Settings of evaluation and comparison: sections `evaluate` and `compare` of params.yaml."""
+"""Settings of evaluation and comparison: sections `evaluate`, `ensemble` and `compare` of params.yaml."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from epigram.core.config_types import Count, OpenShare, Positive, Strict
+from epigram.core.config_types import Count, OpenShare, Positive, Range, Strict
 
 Preference = Literal["cheapest", "best"]
 
@@ -19,6 +19,15 @@ class EvaluateSettings(Strict):
     bins: Positive = 10
     surest_errors: Count = 20
     timing_texts: Positive = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings(Strict):
+    """Selection of an ensemble: `rounds` additions of a member; `parts` of the development rows for its score."""
+
+    enabled: bool = True
+    rounds: Positive = 20
+    parts: Annotated[int, Range(ge=2)] = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from epigram.core.errors import ParameterError
@@ -18,8 +19,9 @@ from epigram.core.files import atomic_folder, read_json, write_text
 from epigram.inference import graph, ngram_graph
 from epigram.inference.graph import export_error
 from epigram.inference.quantize import quantize
-from epigram.models import manifest
+from epigram.models import ensemble, manifest
 from epigram.models.classifier import count_parameters
+from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.model_card import CARD
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
@@ -35,12 +37,22 @@ MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
 
+    Of an ensemble, each member is exported.
+
     Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists;
     MissingPackageError if a package is not installed.
     """
     if out.exists():
         raise ParameterError(f"{out} already exists; choose another folder, or delete it")
     require("export", "onnx", *PACKAGES)
+    if is_ensemble(folder):
+        saved = ensemble.load(folder)
+        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8))
+        return
+    _export_model(folder, out, int8=int8)
+
+
+def _export_model(folder: Path, out: Path, *, int8: bool) -> None:
     saved = load(folder)
     _check_exportable(saved)
     linear = isinstance(saved.model, LinearSvm)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.errors import DataError, ParameterError
+from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
+from epigram.inference.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.runtime import OnnxModel
 from epigram.inference.words import Word, words_of
@@ -28,47 +28,26 @@ from epigram.text.tokenizers import load as load_tokenizer
 from epigram.text.tokenizers import vocabulary_of
 
 
-@dataclass(frozen=True)
-class TextPrediction:
-    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
-
-    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
-    the probability is below the minimum confidence. `truncated` is true if the model reads only the beginning of the
-    text.
-    """
-
-    labels: list[str]
-    probability: float
-    probabilities: dict[str, float]
-    words: list[Word]
-    truncated: bool = False
-
-    @property
-    def label(self) -> str:
-        """Labels of the text, separated by commas."""
-        return ", ".join(self.labels)
-
-
-class Predictor:
+class Predictor(BasePredictor):
     """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
 
     `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
-    probability is below `min_confidence` gets no label. Raises ParameterError for a `min_confidence` outside [0, 1], or
-    with a multi-label model, whose labels have thresholds.
+    probability is below `min_confidence` gets no label.
     """
 
     def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer = load_tokenizer(folder / "tokenizer.json")
-        self.min_confidence = min_confidence
-        self._check_min_confidence()
+        saved = self.saved
+        multi: bool = saved.model.multi
+        super().__init__(folder, saved.labels, saved.thresholds, multi=multi, min_confidence=min_confidence)
         self.precision = precision
         if precision == "auto" and not isinstance(self.saved.model, OnnxModel):
             prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
-        self.room = frame.room
+        self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
         characters = frame.characters
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)
         if len(vocabulary) > frame.vocabulary:
@@ -86,13 +65,12 @@ class Predictor:
         """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
         if not texts:
             return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
-        return self._run_model(self.batches(texts)).probabilities
+        return self.run(texts)[0].probabilities
 
     def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
         """Return one prediction per text; word positions refer to the text as given."""
         if not texts:
             return []
-        labels = self.saved.labels
         stripped = [strip(text) for text in texts]
         batches, tokens, truncated = self._encode(stripped)
         predicted = self._run_model(batches)
@@ -100,16 +78,12 @@ class Predictor:
         if predicted.tokens is not None:
             tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
             words = words_of(texts, shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
-        return [
-            TextPrediction(
-                self._labels_of(row),
-                float(row.max()),
-                dict(zip(labels, map(float, row), strict=True)),
-                found_words,
-                is_truncated,
-            )
-            for row, found_words, is_truncated in zip(predicted.probabilities, words, truncated, strict=True)
-        ]
+        return list(map(self._prediction, predicted.probabilities, words, truncated))
+
+    def run(self, texts: Sequence[str]) -> tuple[Predicted, list[bool]]:
+        """Return the predictions for one or more `texts`, and which of them are truncated."""
+        batches, _, truncated = self._encode([strip(text) for text in texts])
+        return self._run_model(batches), truncated
 
     def _run_model(self, batches: TextBatches) -> Predicted:
         """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
@@ -139,21 +113,6 @@ class Predictor:
     def _truncated(self, ids: Ragged[np.int32]) -> list[bool]:
         truncated: list[bool] = (ids.lengths > self.room).tolist()
         return truncated
-
-    def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
-        if self.saved.model.multi:
-            above = row > np.array(self.saved.thresholds, row.dtype)
-            return [self.saved.labels[c] for c in np.flatnonzero(above)]
-        return [self.saved.labels[row.argmax()]] if float(row.max()) >= self.min_confidence else []
-
-    def _check_min_confidence(self) -> None:
-        if not 0.0 <= self.min_confidence <= 1.0:
-            raise ParameterError(f"the minimum confidence is {self.min_confidence}; expected a number from 0 to 1")
-        if self.min_confidence > 0.0 and self.saved.model.multi:
-            raise ParameterError(
-                f"{self.saved.folder} gives a text any number of labels, each with its own threshold; remove the "
-                "minimum confidence"
-            )
 
 
 def shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:

@@ -14,7 +14,7 @@ import polars as pl
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
-from epigram.inference.predictor import Predictor, TextPrediction
+from epigram.inference.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_files import Table, open_table, table_format, table_writer
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
@@ -40,7 +40,7 @@ class Counts:
         self.unsure += 0 if multi else sum(not answer.labels for answer in predictions)
 
 
-def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
+def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
     """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
     The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
@@ -64,11 +64,11 @@ def predict_table(predictor: Predictor, source: Path, out: Path, *, text: str, f
     return counts
 
 
-def schema_of(predictor: Predictor) -> dict[str, Any]:
+def schema_of(predictor: BasePredictor) -> dict[str, Any]:
     """Return the columns that the model adds, with their types."""
     labels_words = bool(predictor.predict(["word"])[0].words)  # the data may have word labels that the model lacks
     words = {"words": pl.List(WORD)} if labels_words else {}
-    return (LABELS if predictor.saved.model.multi else LABEL) | words
+    return (LABELS if predictor.multi else LABEL) | words
 
 
 def _check_columns(table: Table, text: str, added: list[str]) -> None:
@@ -81,17 +81,16 @@ def _check_columns(table: Table, text: str, added: list[str]) -> None:
 
 
 def _predict_rows(
-    predictor: Predictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
+    predictor: BasePredictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
 ) -> pl.DataFrame:
     column = rows[text]
     if column.dtype.is_nested() or column.dtype in {pl.Binary, pl.Object, pl.Duration}:
         raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
     texts = column.cast(pl.String).fill_null("").to_list()
     predictions = predictor.predict(texts)
-    counts.add(texts, predictions, multi=predictor.saved.model.multi)
-    default = next(iter(predictor.saved.frame.token_labels), "")
+    counts.add(texts, predictions, multi=predictor.multi)
     return rows.with_columns(
-        pl.Series(name, [VALUES[name](answer, default) for answer in predictions], kind)
+        pl.Series(name, [VALUES[name](answer, predictor.default_word_label) for answer in predictions], kind)
         for name, kind in schema.items()
     )
 

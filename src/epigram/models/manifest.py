@@ -1,6 +1,7 @@
 """manifest.json of a model folder: facts about the model, and the SHA-256 of every other file of the folder.
 
-The signature file is the only one that is not listed, because it also covers the manifest.
+The signature file is the only one that is not listed, because it also covers the manifest. The manifest of an ensemble
+lists the manifests of its members, the folders in `members`, instead of their files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 from epigram.core.files import read_json, sha256, write_json
 
-MANIFEST, SIGNATURE = "manifest.json", "model.sig"
+MANIFEST, SIGNATURE, MEMBERS = "manifest.json", "model.sig", "members"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class TrainingFacts:
 
 def write(folder: Path, facts: dict[str, Any]) -> None:
     """Write the manifest of a complete `folder`: `facts` and the checksums of all its files."""
-    names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
+    names = sorted(_entries(folder))
     write_json(folder / MANIFEST, {**facts, "sha256": {name: sha256(folder / name) for name in names}})
 
 
@@ -56,11 +57,35 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> set[str]:
-    """Check `folder` against its manifest and return the names of the listed files.
+    """Check `folder`, and the members of an ensemble, against its manifest, and return the names of the listed files.
 
     The folder must contain these files unchanged, and no others: an unlisted file has no checksum, and a library could
     read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
     """
+    listed = _verify_files(folder)
+    for member in _members(folder):
+        _verify_files(member)
+    return listed
+
+
+def member_manifest(name: str) -> str:
+    """Return the name under which an ensemble's manifest lists the manifest of a member."""
+    return f"{MEMBERS}/{name}/{MANIFEST}"
+
+
+def _members(folder: Path) -> list[Path]:
+    return sorted((folder / MEMBERS).iterdir()) if (folder / MEMBERS).is_dir() else []
+
+
+def _entries(folder: Path) -> set[str]:
+    """Return the names of what a manifest in `folder` lists: its files, and the manifests of its members."""
+    members = _members(folder)
+    files = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
+    return (files - {MEMBERS} if members else files) | {member_manifest(member.name) for member in members}
+
+
+def _verify_files(folder: Path) -> set[str]:
+    """Check the files of `folder` against its manifest, and return the names of the listed files."""
     if not folder.is_dir():
         raise InputMissingError(
             f"{folder} does not exist; expected the folder of a model, for example runs/latest/model"
@@ -108,12 +133,12 @@ def _read_checksums(folder: Path) -> dict[str, str]:
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict) or not has_type(digests, dict[str, str]):
         raise DataError(f"{folder}/{MANIFEST} has no checksums; restore the model's folder")
-    found = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
+    found = _entries(folder)
     if unlisted := sorted(found - digests.keys()):
         name = shown(unlisted[0])
         raise DataError(f"{folder}/{name} is not listed in {MANIFEST}; remove it, or train the model again")
     for name in digests:
-        if Path(name).name != name:
+        if name not in found and Path(name).name != name and not name.startswith(f"{MEMBERS}/"):
             raise DataError(
                 f"{folder}/{MANIFEST} lists {shown(name)}, which is not a file name; restore the model's folder"
             )

@@ -27,6 +27,7 @@ from epigram.core.files import atomic_folder, read_json, write_json, write_tenso
 from epigram.core.memory_limit import is_near_limit
 from epigram.models import manifest, provenance
 from epigram.models.classifier import Classifier
+from epigram.models.ensemble import require_single_model
 from epigram.models.model_card import CARD, model_card
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_sizes
@@ -195,6 +196,7 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
 def _check(folder: Path) -> set[str]:
     """Return the names of a model's files; all must exist and be unchanged."""
     names = manifest.verify(folder)
+    require_single_model(folder)
     if names - DOCUMENTS not in FILE_SETS:
         raise DataError(f"{folder}/manifest.json does not list the files of a model; restore the model's folder")
     return names

@@ -18,6 +18,7 @@ from epigram.core.files import write_text
 from epigram.core.label_limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation import formats
+from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Metrics, read_text
 from epigram.evaluation.summary import Summary
@@ -65,7 +66,11 @@ class Section:
 
 
 def render(
-    summary: Summary, systems: Mapping[str, Metrics], prunings: Mapping[str, PruningRecord | None], data_page: str
+    summary: Summary,
+    systems: Mapping[str, Metrics],
+    prunings: Mapping[str, PruningRecord | None],
+    data_page: str,
+    ensemble: EnsembleRecord | None = None,
 ) -> str:
     """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
     return _render_template(
@@ -73,6 +78,7 @@ def render(
         summary,
         comparison=comparison(summary, "page"),
         scale=_scale(summary),
+        ensemble=ensemble,
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
         data_page=Markup(data_page),
         light=charts.COLOURS,

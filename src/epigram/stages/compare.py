@@ -1,14 +1,16 @@
 """compare: rank the systems of a run on the development set, choose one, and write the report.
 
-python -m epigram.stages.compare VALIDATED EVALUATED PRUNED OUT
+python -m epigram.stages.compare VALIDATED EVALUATED ENSEMBLE PRUNED OUT
 
-Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files
-that DVC compares between git revisions, OUT/metrics.json and OUT/plots/.
+The ensemble, if there is one, is compared like a system. Writes OUT/summary.json, OUT/comparison.md, OUT/report.html,
+OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions, OUT/metrics.json and
+OUT/plots/.
 """
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,27 +27,42 @@ if TYPE_CHECKING:
 PARAMS = ("systems", "compare")
 
 
-def run(names: list[str], settings: CompareSettings, validated: Path, evaluated: Path, pruned: Path, out: Path) -> None:
-    """Compare the systems `names` and write `out` atomically."""
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Folders that the stage reads."""
+
+    validated: Path
+    evaluated: Path
+    ensemble: Path
+    pruned: Path
+
+
+def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
+    """Compare the systems `names` and the ensemble, and write `out` atomically."""
     from epigram.evaluation.comparison import compare
+    from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
     from epigram.evaluation.pruning_record import PruningRecord
-    from epigram.evaluation.results import read_text
+    from epigram.evaluation.results import read_evaluation, read_text
     from epigram.evaluation.summary import read_corpus, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
     from epigram.report.page import render
 
-    corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
-    evaluations = _evaluations(evaluated, names)
+    corpus, data_page = read_corpus(inputs.validated / "corpus.json"), read_text(inputs.validated / "report.html")
+    record = EnsembleRecord.read(inputs.ensemble)
+    evaluations = _evaluations(inputs.evaluated, names)
+    if record.members:
+        evaluations.append(read_evaluation(inputs.ensemble))
     summary = compare(corpus, evaluations, settings.alpha, settings.prefer)
     systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
-    prunings = {name: PruningRecord.read(pruned / name) for name in systems}
+    prunings = {name: PruningRecord.read(inputs.pruned / name) for name in systems}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        write_text(temporary / "report.html", render(summary, systems, prunings, data_page))
-        write_plots(temporary, summary, systems, pruned)
-        _copy_model(pruned / summary.chosen_system / f"seed-{summary.chosen_seed}", temporary / "chosen")
+        write_text(temporary / "report.html", render(summary, systems, prunings, data_page, record))
+        write_plots(temporary, summary, systems, inputs.pruned)
+        models = inputs.ensemble if summary.chosen_system == ENSEMBLE else inputs.pruned / summary.chosen_system
+        _copy_model(models / f"seed-{summary.chosen_seed}", temporary / "chosen")
     echo(summary.verdict)
 
 
@@ -66,10 +83,13 @@ def _copy_model(folder: Path, to: Path) -> None:
 @handle_errors
 def main() -> None:
     """Read the settings and write the comparison."""
-    validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
+    validated, evaluated, ensemble, pruned, out = map(
+        Path, arguments("VALIDATED", "EVALUATED", "ENSEMBLE", "PRUNED", "OUT")
+    )
     params = Params.read(PARAMS)
     names = list(params.section("systems", dict[str, Any]))
-    run(names, params.section("compare", CompareSettings), validated, evaluated, pruned, out)
+    inputs = Inputs(validated=validated, evaluated=evaluated, ensemble=ensemble, pruned=pruned)
+    run(names, params.section("compare", CompareSettings), inputs, out)
 
 
 if __name__ == "__main__":

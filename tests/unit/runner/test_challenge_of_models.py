@@ -28,7 +28,7 @@ class Model:
 
     def __init__(self, folder: Path) -> None:
         self.right = folder.name == "chosen"
-        self.saved = SimpleNamespace(labels=["good", "bad"], thresholds=[0.5, 0.5])
+        self.labels, self.thresholds = ["good", "bad"], [0.5, 0.5]
 
     def probabilities(self, texts: list[str]) -> Any:
         first = np.array([text.startswith("good") == self.right for text in texts])
@@ -44,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
         rows = [(f"{label} {n}", named[LABELS.index(label)]) for label in LABELS for n in range(20)]
         pl.DataFrame(rows, schema=["text", "label"], orient="row").write_parquet(tmp_path / f"{split}.parquet")
-    monkeypatch.setattr("epigram.inference.predictor.Predictor", Model)
+    monkeypatch.setattr("epigram.inference.open_predictor.open_predictor", Model)
     return tmp_path
 
 

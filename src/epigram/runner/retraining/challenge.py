@@ -115,15 +115,15 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
     import numpy as np
 
     from epigram.evaluation.scoring import predict_labels
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
 
-    predictor, labels, texts = Predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)
+    predictor, labels, texts = open_predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)
     predicted = predictor.probabilities(texts["text"].to_list())
     probabilities, thresholds = np.zeros((1, len(predicted), len(labels))), np.ones((1, len(labels)))
-    for column, label in enumerate(predictor.saved.labels):
+    for column, label in enumerate(predictor.labels):
         if label in labels:
             probabilities[0, :, labels.index(label)] = predicted[:, column]
-            thresholds[0, labels.index(label)] = predictor.saved.thresholds[column]
+            thresholds[0, labels.index(label)] = predictor.thresholds[column]
     gold = corpus.label_array(texts).astype(np.int64)
     return predict_labels("multi" if corpus.task == "multi" else "single", gold, probabilities, thresholds)
 

@@ -17,9 +17,10 @@ from pathlib import Path, PurePosixPath
 
 from typing_extensions import TypedDict
 
-from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, validate_as
+from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, shown, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.files import atomic_folder, read_json, remove_leftovers, sha256, write_text
+from epigram.core.files import atomic_folder, is_inside, read_json, remove_leftovers, sha256, write_text
+from epigram.models.manifest import MEMBERS
 from epigram.runner.prefect.publish import check_is_link, set_link
 from epigram.runner.retraining.champion_tree import add_to_index, temporary_index, untracked_inputs
 from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
@@ -245,7 +246,11 @@ def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> 
         try:
             filesystem = DVCFileSystem(str(root), rev=_resolve(root, commit))
             for file in filesystem.find(champion.model):
-                filesystem.get_file(file, str(temporary / PurePosixPath(file).name))
+                target = temporary / PurePosixPath(file).relative_to(champion.model)
+                if not is_inside(target, temporary):
+                    raise ValueError(f"{shown(file)} is outside of the model's folder")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                filesystem.get_file(file, str(target))
         except Exception as error:  # DVC and its remotes raise exceptions of many classes
             reason = " ".join(str(error).split())[:200]
             raise InputMissingError(
@@ -257,14 +262,21 @@ def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> 
 
 def _is_intact(model: Path, expected: str) -> bool:
     """Return whether the folder contains the complete, unchanged model."""
-    manifest = model / "manifest.json"
-    if not manifest.is_file() or sha256(manifest) != expected:
+    file = model / "manifest.json"
+    if not file.is_file() or sha256(file) != expected:
         return False
-    values = read_json(manifest)
+    return all(_has_listed_files(folder) for folder in (model, *(model / MEMBERS).glob("*")))
+
+
+def _has_listed_files(folder: Path) -> bool:
+    """Return whether the folder has all files that its manifest lists, unchanged."""
+    if not (folder / "manifest.json").is_file():
+        return False
+    values = read_json(folder / "manifest.json")
     digests = values.get("sha256") if isinstance(values, dict) else None
     if not isinstance(digests, dict):
         return False
-    return all((model / name).is_file() and sha256(model / name) == digest for name, digest in digests.items())
+    return all((folder / name).is_file() and sha256(folder / name) == digest for name, digest in digests.items())
 
 
 def _read_entry(root: Path, commit: str) -> Champion:

@@ -77,17 +77,17 @@ def reference(model: Path, stages: Graph) -> str:
     Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
     those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
     from epigram.runner.retraining.challenge import CORPUS, read_corpus
     from epigram.text.validated_corpus import SPLITS
 
     file = stages.find(CORPUS)
     assert file is not None
-    corpus, predictor = read_corpus(file.parent), Predictor(model)
+    corpus, predictor = read_corpus(file.parent), open_predictor(model)
     known = corpus.frame(SPLITS[0], "text", corpus.label_column, most=MAX_TRAINING_TEXTS)
     dev = corpus.frame("dev", "text")
-    labels, texts, ngrams = predictor.saved.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())
+    labels, texts, ngrams = predictor.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())
     predicted = _predictions(predictor, texts)
     stored = Reference(
         labels=labels,
@@ -120,7 +120,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
 
     Raises DataError if the reference lacks a measure.
     """
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.open_predictor import open_predictor
     from epigram.monitoring.drift import MEASURES, Reference, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 
@@ -130,7 +130,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
     values: dict[str, Any] = {}
     if new.texts:
         values = {"length": lengths_of(new.texts), "likeness": ngram_similarity(new.texts, stored.ngrams)}
-        values |= _predictions(Predictor(folder / "model"), new.texts)
+        values |= _predictions(open_predictor(folder / "model"), new.texts)
     if new.labels:
         values["label"] = _class_indices(new.labels, stored.labels)
     measures = tuple(compare(stored, values, threshold))
@@ -207,7 +207,7 @@ def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
     from epigram.monitoring.drift import unknown_share
 
     encoder, predicted = predictor.encoder, predictor.probabilities(texts)
-    ids = encoder.encode(texts, predictor.saved.frame.max_length).ids
+    ids = encoder.encode(texts, predictor.room).ids
     return {
         "unknown": unknown_share(ids, encoder.unk_id),
         "predicted": predicted.argmax(1),

@@ -10,7 +10,7 @@ from epigram.core.config_types import Name, Seed, Strict, validate_as
 from epigram.core.settings import check_names, check_seeds, check_views, read_params
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
-from epigram.evaluation.settings import CompareSettings, EvaluateSettings
+from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.retraining.settings import DriftSettings, RetrainSettings
@@ -33,6 +33,7 @@ class Settings(Strict):
     train: dict[str, Any] = field(default_factory=dict)  # validated by the training code, with the recipe
     prune: PruneSettings = field(default_factory=PruneSettings)
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
+    ensemble: EnsembleSettings = field(default_factory=EnsembleSettings)
     compare: CompareSettings = field(default_factory=CompareSettings)
     retrain: RetrainSettings = field(default_factory=RetrainSettings)
     drift: DriftSettings = field(default_factory=DriftSettings)

@@ -1,0 +1,96 @@
+"""Greedy selection of an ensemble (Caruana et al., Ensemble Selection from Libraries of Models, 2004).
+
+The ensemble's probabilities are the weighted mean of its members' calibrated probabilities, with a temperature of its
+own. The weights are chosen with replacement by the log loss on development rows. The same rows would score them too
+well: their development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights
+and temperature from the other parts. M members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.settings import EnsembleSettings
+from epigram.evaluation.temperature import fit_temperature
+
+CLIP = 1e-7  # smallest probability and smallest distance from 1
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Weights of the members (M,), which sum to 1, and the temperature of their mean."""
+
+    weights: Floats
+    temperature: float
+
+    def apply(self, probabilities: Floats, *, multi: bool) -> Floats:
+        """Return the ensemble's probabilities (N, C) from those of its members (M, N, C)."""
+        return from_logits(_log_mean(probabilities, self.weights, multi=multi) / self.temperature, multi=multi)
+
+
+def fit_blend(probabilities: Floats, gold: Bools, rounds: int, *, multi: bool) -> Blend:
+    """Return the blend for members' `probabilities` (M, N, C) of rows with the labels `gold` (N, C).
+
+    Without rows, the weights are equal.
+    """
+    if not len(gold):
+        return Blend(np.full(len(probabilities), 1 / len(probabilities)), 1.0)
+    picked = probabilities[:, gold] if not multi else np.where(gold, probabilities, 1 - probabilities)
+    weights = select(picked.reshape(len(probabilities), -1), rounds)
+    return Blend(weights, fit_temperature(_log_mean(probabilities, weights, multi=multi), gold, multi=multi))
+
+
+def select(likelihoods: Floats, rounds: int) -> Floats:
+    """Return the weights (M,) of members by their likelihoods (M, E) of E independent events.
+
+    In each round the member is added, with replacement, whose addition gives the mean likelihood with the lowest log
+    loss; of equal ones, the first. The weights are the shares of the additions up to the round with the lowest loss.
+    """
+    total, counts = np.zeros(likelihoods.shape[1]), np.zeros(len(likelihoods))
+    best, kept = np.inf, counts
+    for size in range(1, rounds + 1):
+        losses = -np.log(np.maximum((total + likelihoods) / size, CLIP)).mean(1)
+        member = int(losses.argmin())
+        total, counts[member] = total + likelihoods[member], counts[member] + 1
+        if losses[member] < best - 1e-12:
+            best, kept = float(losses[member]), counts.copy()
+    return np.asarray(kept / kept.sum())
+
+
+def cross_fit(probabilities: Floats, gold: Bools, usable: Bools, settings: EnsembleSettings, *, multi: bool) -> Floats:
+    """Return the probabilities (N, C) of each row by the blend of the usable rows (N,) of the other parts.
+
+    `probabilities` are (M, N, C). A part whose others have no usable row gets equal weights.
+    """
+    part, out = parts_of(gold, settings.parts, multi=multi), np.empty(gold.shape)
+    for number in np.unique(part):
+        held_out = part == number
+        rows = ~held_out & usable
+        blend = fit_blend(probabilities[:, rows], gold[rows], settings.rounds, multi=multi)
+        out[held_out] = blend.apply(probabilities[:, held_out], multi=multi)
+    return out
+
+
+def parts_of(gold: Bools, parts: int, *, multi: bool) -> Ints:
+    """Return the part (N,) of each row: of almost equal size, and stratified by label if a row has one label."""
+    order = np.arange(len(gold)) if multi else np.argsort(gold.argmax(1), kind="stable")
+    part = np.empty(len(gold), dtype=np.int64)
+    part[order] = np.arange(len(gold)) % min(parts, len(gold))
+    return part
+
+
+def from_logits(logits: Floats, *, multi: bool) -> Floats:
+    """Return the probabilities of logits (N, C): sigmoid if a text may have several labels, else softmax."""
+    if multi:
+        return np.asarray(1 / (1 + np.exp(-logits)))
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(shares / shares.sum(1, keepdims=True))
+
+
+def _log_mean(probabilities: Floats, weights: Floats, *, multi: bool) -> Floats:
+    """Return the logits (N, C) of the weighted mean of probabilities (M, N, C)."""
+    mean = np.clip(np.tensordot(weights, probabilities.astype(float), 1), CLIP, 1 - CLIP)
+    return np.asarray(np.log(mean) - np.log1p(-mean) if multi else np.log(mean))

@@ -1,0 +1,83 @@
+"""What a saved model and an ensemble have in common: texts in, labels and probabilities out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import ParameterError
+from epigram.inference.words import Word
+from epigram.text.encoding import TextEncoder
+
+
+@dataclass(frozen=True)
+class TextPrediction:
+    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
+
+    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
+    the probability is below the minimum confidence. `truncated` is true if the model reads only the beginning of the
+    text.
+    """
+
+    labels: list[str]
+    probability: float
+    probabilities: dict[str, float]
+    words: list[Word]
+    truncated: bool = False
+
+    @property
+    def label(self) -> str:
+        """Labels of the text, separated by commas."""
+        return ", ".join(self.labels)
+
+
+class BasePredictor(ABC):
+    """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
+
+    A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
+    `encoder` gives the tokens of texts. Raises ParameterError for a `min_confidence` outside [0, 1], or with `multi`.
+    """
+
+    encoder: TextEncoder
+    room: int
+    default_word_label: str = ""
+
+    def __init__(
+        self, folder: Path, labels: list[str], thresholds: list[float], *, multi: bool, min_confidence: float
+    ) -> None:
+        self.folder, self.labels, self.thresholds, self.multi = folder, labels, thresholds, multi
+        self.min_confidence = min_confidence
+        self._check_min_confidence()
+
+    @abstractmethod
+    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of `texts`; columns are in the order of the labels."""
+
+    @abstractmethod
+    def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
+        """Return one prediction per text; word positions refer to the text as given."""
+
+    def _prediction(self, row: NDArray[np.float32], words: list[Word], truncated: bool) -> TextPrediction:
+        """Return the prediction for a text with the probabilities `row` (C,)."""
+        probabilities = dict(zip(self.labels, map(float, row), strict=True))
+        return TextPrediction(self._labels_of(row), float(row.max()), probabilities, words, truncated)
+
+    def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
+        if self.multi:
+            above = row > np.array(self.thresholds, row.dtype)
+            return [self.labels[c] for c in np.flatnonzero(above)]
+        return [self.labels[row.argmax()]] if float(row.max()) >= self.min_confidence else []
+
+    def _check_min_confidence(self) -> None:
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise ParameterError(f"the minimum confidence is {self.min_confidence}; expected a number from 0 to 1")
+        if self.min_confidence > 0.0 and self.multi:
+            raise ParameterError(
+                f"{self.folder} gives a text any number of labels, each with its own threshold; remove the "
+                "minimum confidence"
+            )

@@ -1,0 +1,137 @@
+"""ensemble: combine the evaluated systems into one, by their predictions for the development set.
+
+python -m epigram.stages.ensemble VALIDATED EVALUATED PRUNED OUT
+
+OUT has ensemble.json (members and weights, or the reason why there is no ensemble), metrics.json and
+predictions.safetensors as `evaluate` writes them, and a model folder for each seed. The speed of an ensemble is that of
+its members one after another; it is written outside OUT, to data/speed/ensemble.json.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError, arguments, handle_errors
+from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.core.settings import Params
+from epigram.core.stage_process import run_stage
+from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
+
+if TYPE_CHECKING:
+    from epigram.evaluation.build_ensemble import Combined
+    from epigram.evaluation.results import Evaluation
+    from epigram.evaluation.splits import Split
+    from epigram.text.validated_corpus import ValidatedCorpus
+
+PARAMS = ("systems", "evaluate", "ensemble")
+SPEED = Path("data/speed")
+
+
+def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Split:
+    """Return the labels and texts of the rows of a split that were evaluated, in their order."""
+    import numpy as np
+    import polars as pl
+
+    from epigram.core.ragged import Ragged
+    from epigram.evaluation.splits import Split
+    from epigram.evaluation.word_predictions import Words
+
+    known = evaluation.predictions
+    labels, rows, gold, offsets = (
+        getattr(known, f"{name}_{field}") for field in ("labels", "rows", "word_labels", "word_offsets")
+    )
+    split = "train" if name == "dev" and corpus.folds else name
+    columns = [*([] if split == "train" else ["in_train"]), *([] if gold is None else ["tokens"])]
+    frame = corpus.frame(split, "row", "text", *columns)
+    found = pl.DataFrame({"row": rows}).join(frame, on="row", how="left", maintain_order="left")
+    words = None
+    if gold is not None:
+        texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
+        words = Words(names=corpus.token_labels, labels=Ragged(gold, offsets), texts=texts, separator=separator)
+    in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(rows), np.bool_)
+    return Split(labels=labels, rows=rows, texts=found["text"].to_list(), in_train=in_train, words=words)
+
+
+def write(out: Path, combined: Combined, pruned: Path) -> None:
+    """Write `out` atomically: the record and, if there is an ensemble, its evaluation and models."""
+    from epigram.evaluation.results import write_evaluation
+
+    with atomic_folder(out) as new:
+        if combined.evaluation is not None:
+            write_evaluation(new / "evaluation", combined.evaluation)
+            for file in (new / "evaluation").iterdir():
+                file.rename(new / file.name)
+            (new / "evaluation").rmdir()
+            for number in range(len(combined.evaluation.metrics.seeds)):
+                _write_model(new, combined, number, pruned)
+        combined.record.write(new)
+
+
+def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) -> None:
+    """Write the model folder of the seed at place `number`."""
+    from epigram.models import ensemble, provenance
+
+    assert combined.evaluation is not None
+    metrics, record = combined.evaluation.metrics, combined.record
+    seed = metrics.seeds[number]
+    weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
+    folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
+    data = {name: provenance.read(each).get("data") for name, each in folders.items()}
+    saved = ensemble.SavedEnsemble(
+        folder=folder / f"seed-{seed.seed}",
+        labels=metrics.labels,
+        multi=metrics.task == "multi",
+        weights=weights,
+        temperature=record.temperatures[number],
+        thresholds=seed.thresholds or [0.5] * len(metrics.labels),
+    )
+    ensemble.save(saved, ensemble.copy_members(folders), {"data": provenance.parameters_hash(**data)})
+
+
+def write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int) -> None:
+    """Write the speed of the first seed's ensemble, if those of its members were measured on this machine."""
+    speeds: list[dict[str, Any]] = []
+    for member in (each for each in record.members if each.weights[0]):
+        file, manifest = SPEED / f"{member.system}.json", pruned / member.system / f"seed-{seed}" / "manifest.json"
+        if not file.is_file() or (measured := read_json(file)).get("model") != sha256(manifest):
+            return
+        speeds.append(measured)
+    times = {
+        "ms_per_text": sum(each["ms_per_text"] for each in speeds),
+        "texts_per_second": 1 / sum(1 / each["texts_per_second"] for each in speeds),
+    }
+    write_json(SPEED / f"{ENSEMBLE}.json", {**times, "model": sha256(out / f"seed-{seed}" / "manifest.json")})
+
+
+@handle_errors
+def main() -> None:
+    """Read the settings, select the members, and write the ensemble."""
+    from epigram.evaluation.build_ensemble import build
+    from epigram.evaluation.results import read_evaluation
+    from epigram.text.validated_corpus import ValidatedCorpus
+
+    validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
+    params = Params.read(PARAMS)
+    names = list(params.section("systems", dict[str, Any]))
+    if not names:
+        raise ParameterError("params.yaml: systems is empty; expected at least one system")
+    settings, corpus = params.section("ensemble", EnsembleSettings), ValidatedCorpus.read(validated)
+    systems = [read_evaluation(evaluated / name) for name in names] if settings.enabled else []
+    splits = [load_split(systems[0], corpus, split) for split in ("dev", "test")] if systems else []
+    combined = build(systems, splits, settings, params.section("evaluate", EvaluateSettings))
+    write(out, combined, pruned)
+    if combined.evaluation is None:
+        echo(f"no ensemble: {combined.record.reason}")
+        return
+    metrics = combined.evaluation.metrics
+    write_speed(combined.record, out, pruned, metrics.seeds[0].seed)
+    members = ", ".join(f"{each.system} {each.weight:.2f}" for each in combined.record.members)
+    scores = f"dev {100 * metrics.dev_score.value:.1f}, test {100 * metrics.test_score.value:.1f}"
+    echo(f"ensemble of {members}: {scores}")
+
+
+if __name__ == "__main__":
+    run_stage(main)
