@@ -34,6 +34,14 @@ class Graph:
     def __len__(self) -> int:
         return len(self.stages)
 
+    def up_to(self, folder: Path) -> Graph:
+        """Return the graph of the stages that write into `folder`, and of all that they depend on."""
+        wanted: set[str] = set()
+        for stage in reversed(list(self)):  # dependencies come first, so they are reached last
+            if stage.name in wanted or any(folder in out.parents for out in stage.outs):
+                wanted |= {stage.name, *stage.needs}
+        return Graph({name: stage for name, stage in self.stages.items() if name in wanted}, self.current)
+
     def find(self, name: str) -> Path | None:
         """Return the file `name` in the output folder of the first stage that wrote one, or None."""
         files = (out / name for stage in self for out in stage.outs)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
     from epigram.runner.prefect.sweep import Result, Trial
+    from epigram.runner.search.goal import Goal
+    from epigram.runner.search.plan import Plan
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
 
@@ -48,6 +50,16 @@ def execute(request: Request, load: Load) -> Run:
     if not isinstance(result, Run):
         raise EpigramError(f"the flow ended with {result!r:.200} instead of a run")
     return result
+
+
+def execute_search(request: Request, goal: Goal, load: Load) -> Plan:
+    """Run the flow `search` and return its plan. Raises the error that ended the flow."""
+    overrides.check(request)
+    plan = call_flow(load, request, goal)
+    if isinstance(plan, RunFailedError):
+        raise plan
+    found: Plan = plan
+    return found
 
 
 def execute_sweep(trials: list[Trial], load: Load, name: str, at_once: int, ray: str | None = None) -> list[Result]:
@@ -119,7 +131,7 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
 
 def _note_unsuitable_systems(request: Request) -> None:
     """Print to stderr which systems of params.yaml are left out for the chosen data set."""
-    if request.dataset and not request.systems and not request.revision:
+    if request.dataset and not (request.systems or request.plan or request.revision):
         params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
         for name in overrides.unsuitable_systems(params, request.root):
             echo(f"note: skipping {name}: {request.dataset} does not have the labels that it requires", file=sys.stderr)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from prefect import runtime
@@ -14,6 +15,7 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
+from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
 from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
@@ -33,9 +35,13 @@ Futures = Mapping[str, PrefectFuture[Any]]  # by stage name
 class PipelineRun:
     """A run in progress: its name, request, workspace and graph."""
 
-    def __init__(self, request: Request, workspace: Workspace, name: str, started_at: float) -> None:
+    def __init__(
+        self, request: Request, workspace: Workspace, name: str, started_at: float, until: Path | None = None
+    ) -> None:
         self.request, self.workspace, self.name = request, workspace, name
         self.graph = graph.read(workspace.path)
+        if until is not None:
+            self.graph = self.graph.up_to(workspace.path / until)
         self._started_at = started_at
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
         if not request.revision and not up_to_date:
@@ -64,23 +70,33 @@ class PipelineRun:
 
     def publish(self) -> Run:
         """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run."""
-        run = self._result()
-        publish.create_artifacts(run, self.graph, publish.write_run(run, self.graph, self.workspace))
+        run = self.result()
+        folder = publish.write_run(run, self.graph, self.workspace, self.request.plan)
+        publish.create_artifacts(run, self.graph, folder)
         return run
 
-    def _result(self) -> Run:
-        failure = next((outcome for outcome in self._runner.outcomes.values() if outcome.code), None)
+    @property
+    def failure(self) -> Outcome | None:
+        """Outcome of the stage that failed first."""
+        return next((outcome for outcome in self._runner.outcomes.values() if outcome.code), None)
+
+    def results(self) -> dict[str, StageResult]:
+        """Return the result of each stage by its name."""
+        return {
+            name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
+            for name, row in self._table.rows.items()
+        }
+
+    def result(self) -> Run:
+        """Return the result of the run so far."""
         return Run(
             name=self.name,
             dataset=self.workspace.dataset,
             revision=self.workspace.revision,
             wall_seconds=time.monotonic() - self._started_at,
-            stages={
-                name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
-                for name, row in self._table.rows.items()
-            },
-            failure=failure,
-            comparison={} if failure else publish.comparison(self.graph, self.workspace),
+            stages=self.results(),
+            failure=self.failure,
+            comparison={} if self.failure else publish.comparison(self.graph, self.workspace),
         )
 
 
@@ -92,15 +108,18 @@ def reserve_name() -> str:
 
 
 @contextmanager
-def open_run(request: Request) -> Iterator[PipelineRun]:
-    """Prepare and lock the workspace of a run, send heartbeats, and terminate all stages at the end."""
+def open_run(request: Request, until: Path | None = None) -> Iterator[PipelineRun]:
+    """Prepare and lock the workspace of a run, send heartbeats, and terminate all stages at the end.
+
+    With `until`, the run has only the stages that write into this folder, and those that they depend on.
+    """
     started_at, name = time.monotonic(), str(runtime.flow_run.name)
     with (
         reservations.release_on_exit(request.root, name),
         heartbeat.send_heartbeats(),
         open_workspace(request) as workspace,
     ):
-        run = PipelineRun(request, workspace, name, started_at)
+        run = PipelineRun(request, workspace, name, started_at, until)
         interrupt_waits()  # the checks of the request may have imported Polars
         try:
             yield run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import markdown, run_charts
+from epigram.runner.search.plan import PLAN, Plan, write_plan
 from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -99,14 +101,16 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
     return {**summary, "rows": [{**row, **_speed(workspace.path, row, graph)} for row in summary["rows"]]}
 
 
-def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
+def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, Any] | None = None) -> Path:
     """Write runs/NAME/ with summary.json, report.html and model/ (the chosen model), and return the folder.
 
-    If the run succeeded, runs/latest points to it.
+    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it.
     """
     folder, summary_file = workspace.main / "runs" / run.name, graph.find("summary.json")
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json())
+        if plan:
+            write_plan(temporary / PLAN, Plan(**plan))
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 

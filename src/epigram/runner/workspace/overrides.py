@@ -72,14 +72,15 @@ def write(path: Path, request: Request) -> None:
 
 
 def apply(params: Params, request: Request) -> None:
-    """Change `params` in place: data set, seeds, systems, single keys, then the views that the systems read."""
+    """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems."""
+    params.update(request.plan)
     if request.dataset:
         params["dataset"] = request.dataset
     if request.seeds:
         params["seeds"] = list(request.seeds)
     if request.systems:
         _select_systems(params, request)
-    elif request.dataset:
+    elif request.dataset and not request.plan:
         for name in unsuitable_systems(params, request.root):
             del params["systems"][name]
     for key, value in request.changes.items():

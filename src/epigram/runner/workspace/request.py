@@ -27,6 +27,7 @@ class Request:
     systems: tuple[str, ...] = ()  # ("all",) for every recipe
     seeds: tuple[int, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)  # whole sections of params.yaml, of a search
     revision: str | None = None
     name: str | None = None
     max_parallel: int | None = None  # parallel stages; None: the number of processors
@@ -45,7 +46,13 @@ class Request:
     @property
     def overrides(self) -> dict[str, Any]:
         """The overrides that are set."""
-        values = {"dataset": self.dataset, "systems": self.systems, "seeds": self.seeds, "changes": dict(self.changes)}
+        values = {
+            "dataset": self.dataset,
+            "systems": self.systems,
+            "seeds": self.seeds,
+            "changes": dict(self.changes),
+            "plan": dict(self.plan),
+        }
         return {key: value for key, value in values.items() if value}
 
     @property

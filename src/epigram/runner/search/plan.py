@@ -1,0 +1,49 @@
+"""Plan of a run: the systems and settings that a search chose, without a clock, as plan.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import Strict, read_yaml, validate_as
+from epigram.core.errors import InputMissingError
+from epigram.core.files import write_text
+
+PLAN = "plan.yaml"
+HEAD = "# Written by `epigram run --budget`. To run it again: epigram run --plan {name}\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Strict):
+    """Sections of params.yaml that a run has instead of the project's own."""
+
+    dataset: str
+    seeds: list[int]
+    views: dict[str, dict[str, Any]]
+    systems: dict[str, dict[str, Any]]
+    prune: dict[str, Any] = field(default_factory=dict)
+    compare: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """The sections by name."""
+        return asdict(self)
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write the plan as YAML, atomically."""
+    import yaml
+
+    text = yaml.safe_dump(plan.sections, sort_keys=False, allow_unicode=True, width=118)
+    write_text(path, HEAD.format(name=path.name) + text)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan. Raises InputMissingError, or ParameterError for a file that is no plan."""
+    try:
+        values = read_yaml(path)
+    except FileNotFoundError:
+        raise InputMissingError(f"{path} is missing; --plan expects a file that `epigram run --budget` wrote") from None
+    return validate_as(Plan, values if isinstance(values, Mapping) else {}, file=str(path))

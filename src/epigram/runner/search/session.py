@@ -1,0 +1,105 @@
+"""A search in progress: its workspace, the stages that encode the texts, and its trials."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from epigram.core.config_types import validate_as
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError
+from epigram.data.sources.source import load_source
+from epigram.models.settings import System
+from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
+from epigram.runner.prefect.publish import RunFailedError
+from epigram.runner.search import candidates
+from epigram.runner.search.candidates import Facts
+from epigram.runner.search.choose import Ask, Costs, propose
+from epigram.runner.search.goal import Goal, Stopwatch
+from epigram.runner.search.plan import Plan
+from epigram.runner.search.trials import Trials
+from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.sentence_encoders import installed_encoder
+from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+from epigram.training.trials.spec import TrialResult
+
+MIN_STAGE_SECONDS = 2.0
+START_SECONDS = 5.0  # of a run, for the server, the workspace and the report
+ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
+
+
+class SearchSession:
+    """A search for the plan of `request`; `run` has the stages up to the encoded texts."""
+
+    def __init__(self, request: Request, goal: Goal, watch: Stopwatch, run: PipelineRun) -> None:
+        self.request, self.goal, self.watch, self.run = request, goal, watch, run
+        self.trials = Trials(run.workspace.path, request.root / ".epigram" / "trials")
+
+    def search(self, measure: Callable[[SearchSession, Ask], TrialResult | None]) -> Plan:
+        """Return the plan, after the stages have finished; `measure` runs a trial, None means that it takes too long.
+
+        Raises RunFailedError if a stage has failed.
+        """
+        if self.run.failure is not None:
+            raise RunFailedError(self.run.result())
+        proposals = propose(self._facts(), self.goal, self.watch, self._costs(), self.run.workspace.dataset)
+        try:
+            ask = next(proposals)
+            while True:
+                ask = proposals.send(measure(self, ask))
+        except StopIteration as ended:
+            plan: Plan = ended.value
+            return plan
+
+    def answer(self, ask: Ask) -> TrialResult | None:
+        """Run a trial, and print its result."""
+        spec, result = ask.spec, self.trials.run(ask.spec, ask.seconds)
+        rate = validate_as(System, spec.system).train.get("learning_rate")
+        settings = f", learning rate {rate:g}" if rate else ""
+        found = "takes too long" if result is None else f"{100 * result.score:.1f} in {result.seconds:.1f} s"
+        left = f"{max(0.0, self.watch.left):.0f} s left"
+        echo(f"trial of {spec.name} on {spec.rows:,} rows{settings}: {found}, {left}", file=sys.stderr)
+        return result
+
+    def _costs(self) -> Costs:
+        """Return what a run costs besides training, by what the stages have taken."""
+        seconds = [result.seconds for result in self.run.results().values() if result.seconds]
+        return Costs(stage=max(MIN_STAGE_SECONDS, median(seconds or [0.0])), once=START_SECONDS)
+
+    def _facts(self) -> Facts:
+        corpus = ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
+        train, dev, test = (corpus.rows.get(name, 0) for name in SPLITS)
+        checkpoint = installed_encoder(corpus.language)
+        return Facts(train=train, dev=dev, test=test, folds=corpus.folds, checkpoint=checkpoint)
+
+
+@contextmanager
+def open_search(request: Request, goal: Goal, watch: Stopwatch | None = None) -> Iterator[SearchSession]:
+    """Prepare the workspace of a search; its running stages and trials end with the context.
+
+    Raises ParameterError for a data set whose words are labelled and not its texts.
+    """
+    watch = watch or Stopwatch(goal.seconds, time.monotonic)
+    with open_run(replace(request, plan=_everything(request).sections), until=ENCODED) as run:
+        session = SearchSession(request, goal, watch, run)
+        try:
+            yield session
+        finally:
+            session.trials.stop()
+
+
+def _everything(request: Request) -> Plan:
+    """Return the plan with all systems that the search may try, so that their views are encoded."""
+    dataset = str(request.dataset)
+    source = load_source(dataset, request.root / "data" / "sources")
+    if source.task == "tokens":
+        raise ParameterError(f"--budget searches for systems that label texts, but {dataset} labels words")
+    facts = Facts(train=0, dev=0, test=0, folds=0, checkpoint=installed_encoder(source.language))
+    systems: dict[str, Any] = {each.name: each.settings for each in candidates.closed_form(facts)}
+    return Plan(dataset=dataset, seeds=[0], views=candidates.views(facts), systems=systems)

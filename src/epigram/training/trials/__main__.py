@@ -1,0 +1,89 @@
+"""One trial: train a system on a part of train, and measure its score on held-out texts and its cost.
+
+python -m epigram.training.trials SPEC ENCODED PRETRAINED OUT
+
+Reads SPEC and writes OUT, both JSON. The test set is not read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from epigram.core.config_types import validate_as
+from epigram.core.errors import arguments, handle_errors, run_and_exit
+from epigram.core.files import write_json
+from epigram.evaluation.temperature import fit_temperature
+from epigram.models.predict import Predicted, gold_labels, predict
+from epigram.models.registry import recipe_of
+from epigram.models.settings import System
+from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.text.encoded_dataset import View, fold_folder
+from epigram.training import fitters
+from epigram.training.config import configure
+from epigram.training.threads import resolve_threads
+from epigram.training.train_system import prepare
+from epigram.training.trained import FitOptions, pool
+from epigram.training.trials.sample import SampledView
+from epigram.training.trials.spec import TrialResult, TrialSpec
+
+Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an encoder that was pretrained on it
+
+
+def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
+    """Return the result of a trial on `view`; with folds, one model is trained for each of the first `spec.folds`."""
+    path, system = f"systems.{spec.name}", validate_as(System, spec.system)
+    recipe = recipe_of(spec.name, system, checkpoint=view.checkpoint)
+    config = resolve_threads(configure(spec.name, recipe), recipe, view.checkpoint)
+    torch.set_num_threads(int(config.threads))
+    predictions, labels, seconds, rows, answered = [], [], 0.0, 0, 0.0
+    for part, encoder in _parts(spec, view, pretrained):
+        began = time.perf_counter()
+        model, train, dev = prepare(recipe, config, part, spec.seed, path, encoder)
+        options = FitOptions(config=config, path=path, seed=spec.seed, rate=config.learning_rate)
+        trained = fitters.KINDS[recipe.kind](model, train, dev, options)
+        ended = time.perf_counter()
+        predictions.append(predict(trained.model, dev, precision=config.precision))
+        answered += time.perf_counter() - ended
+        labels.append(gold_labels(dev))
+        seconds, rows = seconds + ended - began, rows + len(train)
+    wanted = np.concatenate(labels)
+    score, loss = _judge(pool(predictions), wanted)
+    count = len(predictions)
+    milliseconds = 1000 * answered / len(wanted)
+    return TrialResult(score=score, loss=loss, rows=rows // count, seconds=seconds / count, ms_per_text=milliseconds)
+
+
+def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
+    """Yield the views to train on: the whole view, or its first folds."""
+    sampled = SampledView.of(view, spec.rows, spec.held_out)
+    if not view.folds:
+        yield sampled, find_pretrained(pretrained, view.tokenizer_json)
+        return
+    for number in range(min(spec.folds, view.folds)):
+        fold = sampled.fold(number)
+        yield fold, find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
+
+
+def _judge(predicted: Predicted, labels: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """Return the score, and the loss with the best temperature."""
+    gold = labels > 0 if predicted.multi else labels[:, None] == np.arange(predicted.logits.shape[1])
+    temperature = np.float32(fit_temperature(predicted.logits, gold, multi=predicted.multi))
+    return predicted.score(labels), Predicted(predicted.logits / temperature, None, predicted.multi).loss(labels)
+
+
+@handle_errors
+def main() -> None:
+    """Read the trial, run it and write its result."""
+    spec, encoded, pretrained, out = map(Path, arguments("SPEC", "ENCODED", "PRETRAINED", "OUT"))
+    write_json(out, asdict(run(TrialSpec.read(spec), View.load(encoded), pretrained)))
+
+
+if __name__ == "__main__":
+    run_and_exit(main)

@@ -1,0 +1,59 @@
+"""What a trial trains and what it measured, as JSON files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from epigram.core.records import read_record
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSpec:
+    """A system, by its name and settings in params.yaml, and the rows that it is tried on.
+
+    `rows` training texts at most, and `held_out` texts of dev at most. If train has folds, the first `folds` of them
+    are held out, one after another.
+    """
+
+    name: str
+    system: dict[str, Any]
+    rows: int
+    held_out: int = 2_000
+    folds: int = 2
+    seed: int = 0
+
+    @property
+    def view(self) -> str:
+        """Name of the system's view."""
+        return str(self.system["view"])
+
+    @classmethod
+    def read(cls, path: Path) -> TrialSpec:
+        """Read the file at `path`. Raises InputMissingError or DataError."""
+        return read_record(cls, path)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Content of the file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
+
+    `seconds` is the time to train once on `rows` texts, and `ms_per_text` that of a prediction in a batch.
+    """
+
+    score: float
+    loss: float
+    rows: int
+    seconds: float
+    ms_per_text: float
+
+    @classmethod
+    def read(cls, path: Path) -> TrialResult:
+        """Read the file at `path`. Raises InputMissingError or DataError."""
+        return read_record(cls, path)

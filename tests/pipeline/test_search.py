@@ -1,0 +1,70 @@
+"""A run with a time budget, and the replay of its plan, on the project's own pipeline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from epigram.core.files import sha256
+from tests.support.project_copy import tree
+from tests.support.toy import command_env
+
+pytestmark = pytest.mark.slow
+
+
+def run(folder: Path, *command: str, code: int = 0) -> str:
+    env = command_env() | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'src'}"}
+    words = [sys.executable, "-m", *command]
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tree(tmp_path_factory.mktemp("searched"))
+    run(folder, "epigram.cli", "run", "--budget", "10m", "--quality", "fast", "--name", "found")
+    return folder
+
+
+def test_the_plan_has_systems_and_settings_and_no_time(searched: Path) -> None:
+    plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
+    assert {"tfidf_svm"} <= set(plan["systems"]) <= {"tfidf_svm", "embedding_linear", "hybrid_linear"}
+    assert plan["dataset"] == "pocket_zh" and plan["seeds"] == [0]
+    assert set(plan) == {"dataset", "seeds", "views", "systems", "prune", "compare"}
+
+
+def test_the_replay_of_a_plan_gives_the_same_model_and_runs_nothing_again(searched: Path) -> None:
+    said = run(searched, "epigram.cli", "run", "--plan", "runs/found/plan.yaml", "--name", "again")
+    assert "\n0 of " in f"\n{said}"
+    models = [searched / "runs" / name / "model" / "manifest.json" for name in ("found", "again")]
+    assert sha256(models[0]) == sha256(models[1])
+
+
+def test_dvc_alone_finds_the_planned_run_up_to_date(searched: Path) -> None:
+    spaces = [path for path in (searched / ".epigram/workspaces").iterdir() if (path / "data/compared").is_dir()]
+    assert len(spaces) == 1
+    assert "Running stage" not in run(spaces[0], "dvc", "repro")
+    params = yaml.safe_load((spaces[0] / "params.yaml").read_text())
+    plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
+    assert {name: params[name] for name in plan} == plan
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--budget", "10m", "--systems", "tfidf_svm"], "--budget and --plan set systems, settings and seeds"),
+        (["--quality", "best"], "--quality needs a time budget"),
+        (["--plan", "none.yaml"], "none.yaml is missing"),
+        (["--plan", "params.yaml"], "params.yaml: "),
+        (["--budget", "soon"], "invalid --budget 'soon'"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(searched: Path, options: list[str], said: str) -> None:
+    code = 66 if "none.yaml" in options else 64
+    assert said in run(searched, "epigram.cli", "run", *options, code=code)

@@ -1,0 +1,88 @@
+"""Trials of a search: known scores, results that are kept, time limits, and a test set that is not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epigram.core.errors import EpigramError, TryAgainError
+from epigram.runner.search.trials import Trials
+from epigram.text.encoded_dataset import View
+from epigram.training.trials.sample import SampledView
+from epigram.training.trials.spec import TrialResult, TrialSpec
+from tests.support.bad_input import Workshop
+from tests.support.certain import LABELS, SYSTEMS, lines, one_label, prepared
+
+SPEC = TrialSpec(name="tfidf_svm", system=SYSTEMS["tfidf_svm"], rows=100)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """All stages before train, on a corpus whose words decide the labels; the test set is gone."""
+    found = prepared(Workshop(tmp_path_factory.mktemp("trials")), lines(one_label), ["tfidf_svm"])
+    for file in (found.root / "data/encoded/token").glob("test.*"):
+        file.unlink()
+    return found
+
+
+@pytest.fixture
+def trials(shop: Workshop, tmp_path: Path) -> Iterator[Trials]:
+    found = Trials(shop.root, tmp_path / "kept")
+    yield found
+    found.stop()
+
+
+def kept(trials: Trials) -> list[Path]:
+    return sorted(trials.kept.glob("*.json"))
+
+
+def test_a_trial_has_the_score_of_held_out_texts_and_is_kept(trials: Trials) -> None:
+    result = trials.run(SPEC, 120)
+    assert result is not None
+    assert (result.score, result.rows) == (1.0, 100)
+    assert result.seconds > 0 and result.ms_per_text > 0
+    (file,) = kept(trials)
+    before = file.stat().st_mtime_ns
+    assert trials.run(SPEC, 0.0) == result and file.stat().st_mtime_ns == before  # 0 s would end a new process
+    other = TrialSpec(name="tfidf_svm", system=SYSTEMS["tfidf_svm"], rows=50)
+    assert trials.run(other, 0.0) is None and kept(trials) == [file]
+
+
+def test_a_trial_that_takes_too_long_is_ended(trials: Trials) -> None:
+    assert trials.run(SPEC, 0.1) is None
+    assert kept(trials) == []
+
+
+def test_a_trial_that_fails_names_its_error(trials: Trials) -> None:
+    broken: dict[str, Any] = {"view": "token", "model": {"orders": [3, 1]}}
+    with pytest.raises(EpigramError, match=r"trial of tfidf_svm on 100 rows failed: .*model.orders is \[3, 1\]"):
+        trials.run(TrialSpec(name="tfidf_svm", system=broken, rows=100), 120)
+
+
+def test_after_a_stop_nothing_starts(trials: Trials) -> None:
+    trials.stop()
+    with pytest.raises(TryAgainError, match="the search was stopped"):
+        trials.run(SPEC, 120)
+
+
+def test_samples_are_nested_and_keep_what_belongs_to_a_row(shop: Workshop) -> None:
+    view = View.load(shop.root / "data/encoded/token")
+    whole = view.split("train")
+    few, more = (SampledView.of(view, rows, 5).split("train") for rows in (20, 60))
+    assert len(few) == 20 and set(few.rows) < set(more.rows)
+    place = {row: n for n, row in enumerate(whole.rows.tolist())}
+    for n, row in enumerate(few.rows.tolist()):
+        assert few.ids[np.array([n])].values.tolist() == whole.ids[np.array([place[row]])].values.tolist()
+        assert few.labels[n] == whole.labels[place[row]]
+    assert len(SampledView.of(view, 20, 5).split("dev")) == 5
+    assert len(set(few.labels.tolist())) == len(LABELS)
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"score": 0.5, "loss": 1.0, "rows": 3, "seconds": 2.0, "ms_per_text": 0.1}')
+    expected = TrialResult(score=0.5, loss=1.0, rows=3, seconds=2.0, ms_per_text=0.1)
+    assert TrialResult.read(tmp_path / "a.json") == expected

@@ -1,0 +1,68 @@
+"""Tests of budgets, plan files, and the part of the graph that a search runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.search.goal import Goal, parse_goal
+from epigram.runner.search.plan import Plan, read_plan, write_plan
+
+PLAN = Plan(
+    dataset="评论",
+    seeds=[0],
+    views={"token": {"tokenizer": "token"}},
+    systems={"tfidf_svm": {"view": "token"}},
+    compare={"prefer": "best"},
+)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("20m", 1_200), ("1.5h", 5_400)])
+def test_a_budget_has_a_unit(text: str, seconds: float) -> None:
+    assert parse_goal(text, "best") == Goal(seconds=seconds, quality="best")
+
+
+@pytest.mark.parametrize("text", ["20", "m", "-5m", "1e3s", "20 m", "5d", "", "9" * 9 + "s"])
+def test_another_budget_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="invalid --budget"):
+        parse_goal(text, "good")
+
+
+def test_too_little_time_and_an_unknown_quality_are_refused() -> None:
+    with pytest.raises(ParameterError, match="takes at least 30s"):
+        parse_goal("10s", "good")
+    with pytest.raises(ParameterError, match="expected fast, good, best"):
+        parse_goal("10m", "superb")
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_plan(tmp_path / "plan.yaml", PLAN)
+    assert read_plan(tmp_path / "plan.yaml") == PLAN
+    assert "epigram run --plan plan.yaml" in (tmp_path / "plan.yaml").read_text().splitlines()[0]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "dataset: mr", "dataset: mr\nseeds: [0]\nviews: {}\nsystems: 3\n"])
+def test_what_is_no_plan_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(content)
+    with pytest.raises(ParameterError, match=r"plan\.yaml"):
+        read_plan(tmp_path / "plan.yaml")
+    with pytest.raises(InputMissingError, match="is missing"):
+        read_plan(tmp_path / "other.yaml")
+
+
+def test_the_graph_up_to_a_folder_has_what_it_depends_on_and_nothing_else() -> None:
+    def stage(name: str, *needs: str, out: str) -> Stage:
+        return Stage(name=name, needs=frozenset(needs), outs=(Path(out),))
+
+    stages = [
+        stage("a", out="/w/data/raw"),
+        stage("unused", "a", out="/w/data/other"),
+        stage("b", "a", out="/w/data/encoded/token"),
+        stage("c@token", "b", out="/w/data/pretrained/token"),
+        stage("d", "c@token", out="/w/data/models/svm"),
+    ]
+    graph = Graph({each.name: each for each in stages}, frozenset({"a"}))
+    assert list(graph.up_to(Path("/w/data/pretrained")).stages) == ["a", "b", "c@token"]
