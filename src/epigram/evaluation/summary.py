@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,8 +31,8 @@ class Row:
     `outcome` and `p_dev` are relative to the best system on development data, `test_outcome` and `p_test` to the chosen
     one; p-values are Holm-corrected. Parameters, depth, FLOPs and the two fields after `span_f1` (see `Cost`) are
     medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of the test words, None
-    if the system labels no words. Speed is None until a run adds what it measured on its machine, so that the same data
-    give the same summary everywhere.
+    if the system labels no words. `megabytes` is the size of the saved model. Speed is None until a run adds what it
+    measured on its machine, so that the same data give the same summary everywhere.
     """
 
     system: str
@@ -60,6 +61,7 @@ class Row:
     span_f1: float | None = None
     parameters_without_embeddings: int | None = None
     batch_macs: float | None = None
+    megabytes: float | None = None
     ms_per_text: float | None = None
     texts_per_second: float | None = None
 
@@ -95,6 +97,11 @@ class Summary:
     def labels_no_words(self, row: Row) -> bool:
         """Return whether word labels rank the systems and this system labels no words."""
         return self.score == "token_f1" and row.token_f1 is None
+
+
+def with_sizes(summary: Summary, megabytes: Mapping[str, float]) -> Summary:
+    """Return the summary with the size of the saved model of each system."""
+    return replace(summary, rows=[replace(row, megabytes=megabytes.get(row.system)) for row in summary.rows])
 
 
 def write_summary(path: Path, summary: Summary) -> None:

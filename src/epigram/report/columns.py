@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from epigram.core.display import escape_markdown
+from epigram.evaluation.choices import pareto_front
 from epigram.evaluation.formats import (
     NO_TOKENS,
     SCORE_NAMES,
@@ -217,6 +218,18 @@ def ms_per_text(row: Row, summary: Summary) -> Cell:
 def texts_per_second(row: Row, summary: Summary) -> Cell:
     """Texts per second on the machine of the run, in batches."""
     return Cell(abbreviate(row.texts_per_second) if row.texts_per_second else "–")
+
+
+@column({"speed": "MB", "file": "MB"}, shown=lambda summary: any(row.megabytes for row in summary.rows))
+def megabytes(row: Row, summary: Summary) -> Cell:
+    """Size of the saved model in megabytes."""
+    return Cell("–" if row.megabytes is None else abbreviate(row.megabytes))
+
+
+@column({"speed": "front"}, kind="mark")
+def front(row: Row, summary: Summary) -> Cell:
+    """Whether no other system is at least as good in development score, time per text and size, and better in one."""
+    return Cell("◆" if row.system in pareto_front(summary.rows) else "")
 
 
 @column({"file": "outcome"}, kind="mark")

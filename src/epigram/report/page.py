@@ -18,6 +18,7 @@ from epigram.core.files import write_text
 from epigram.core.label_limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation import formats
+from epigram.evaluation.choices import three_choices
 from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Metrics, read_text
@@ -101,6 +102,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
         run=run,
         speed=comparison(summary, "speed"),
         picture=Markup(picture) if picture else None,
+        choices=three_choices(summary.rows),
     )
     write_text(out, read_text(page).replace(RUN_MARK, section, 1))
 

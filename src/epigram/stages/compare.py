@@ -22,9 +22,10 @@ from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import CompareSettings
 
 if TYPE_CHECKING:
-    from epigram.evaluation.results import Evaluation
+    from epigram.evaluation.results import Evaluation, Metrics
 
 PARAMS = ("systems", "compare")
+DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +41,10 @@ class Inputs:
 def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
     """Compare the systems `names` and the ensemble, and write `out` atomically."""
     from epigram.evaluation.comparison import compare
-    from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
+    from epigram.evaluation.ensemble_record import EnsembleRecord
     from epigram.evaluation.pruning_record import PruningRecord
     from epigram.evaluation.results import read_evaluation, read_text
-    from epigram.evaluation.summary import read_corpus, write_summary
+    from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
     from epigram.report.page import render
@@ -53,7 +54,9 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
     evaluations = _evaluations(inputs.evaluated, names)
     if record.members:
         evaluations.append(read_evaluation(inputs.ensemble))
+    models = {each.metrics.system: _model(inputs, each.metrics) for each in evaluations}
     summary = compare(corpus, evaluations, settings.alpha, settings.prefer)
+    summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
     systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
     prunings = {name: PruningRecord.read(inputs.pruned / name) for name in systems}
     with atomic_folder(out) as temporary:
@@ -61,8 +64,8 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
         write_text(temporary / "comparison.md", comparison_markdown(summary))
         write_text(temporary / "report.html", render(summary, systems, prunings, data_page, record))
         write_plots(temporary, summary, systems, inputs.pruned)
-        models = inputs.ensemble if summary.chosen_system == ENSEMBLE else inputs.pruned / summary.chosen_system
-        _copy_model(models / f"seed-{summary.chosen_seed}", temporary / "chosen")
+        chosen = models[summary.chosen_system].with_name(f"seed-{summary.chosen_seed}")
+        _copy_model(chosen, temporary / "chosen")
     echo(summary.verdict)
 
 
@@ -72,6 +75,20 @@ def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
     if not names:
         raise ParameterError("params.yaml: systems is empty; expected at least one system")
     return [read_evaluation(evaluated / name) for name in names]
+
+
+def _model(inputs: Inputs, metrics: Metrics) -> Path:
+    """Return the folder of the first seed's model."""
+    from epigram.evaluation.ensemble_record import ENSEMBLE
+
+    models = inputs.ensemble if metrics.system == ENSEMBLE else inputs.pruned / metrics.system
+    return models / f"seed-{metrics.seeds[0].seed}"
+
+
+def _megabytes(folder: Path) -> float:
+    """Return the size of the weights, tokenizers and settings of a model."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name not in DOCUMENTS]
+    return round(sum(file.stat().st_size for file in files) / 1e6, 3)
 
 
 def _copy_model(folder: Path, to: Path) -> None:

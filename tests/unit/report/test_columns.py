@@ -56,7 +56,7 @@ EXPECTED: dict[Where, dict[str, str]] = {
         "vs. best,\ndev": "best",
         "vs. chosen,\ntest": "",
     },
-    "speed": {"system": "svm", "ms per text": "1.25", "texts per second,\nin batches": "12.3 k"},
+    "speed": {"system": "svm", "ms per text": "1.25", "texts per second,\nin batches": "12.3 k", "front": ""},
     "file": {
         "system": "svm",
         "seeds": "2",
